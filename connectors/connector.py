@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import BinaryIO, ClassVar, Final, Protocol
+from typing import BinaryIO, ClassVar, Final, Literal, Protocol
 
 from schemas import Reject, Trajectory
 
@@ -19,11 +19,29 @@ HEAD_BYTES: Final = 65536
 """How much of a file's beginning, decompressed, `sniff` is given."""
 
 
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a recipe chooses about how logs are read; it comes with the blob, and most formats ask for none of it.
+
+    Attributes:
+        screen: `tree` makes the compact text of `connectors.tree` of a raw DOM, UI or accessibility tree; `raw` keeps
+            the log's own text of it. A format's own text form of a screen is kept either way.
+        static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
+    """
+
+    screen: Literal["tree", "raw"] = "tree"
+    static_assets: bool = False
+
+
+DEFAULT_CHOICES: Final = Choices()
+
+
 class Blob(Protocol):
     """One log's bytes: its members by name, decompressed. A log of one file has the single member `""`."""
 
     uri: str
     members: tuple[str, ...]
+    choices: Choices
 
     def open(self, member: str = "") -> BinaryIO:
         """A new stream over the decompressed member, from its beginning."""
@@ -41,10 +59,12 @@ class MemoryBlob:
     Args:
         uri: as in provenance.
         members: bytes of each member; plain bytes are the single member `""`.
+        choices: how it is to be read.
     """
 
-    def __init__(self, uri: str, members: Mapping[str, bytes] | bytes) -> None:
+    def __init__(self, uri: str, members: Mapping[str, bytes] | bytes, choices: Choices = DEFAULT_CHOICES) -> None:
         self.uri = uri
+        self.choices = choices
         self._members = {"": members} if isinstance(members, bytes) else dict(sorted(members.items()))
         self.members = tuple(self._members)
 

@@ -21,7 +21,7 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
 
     An exception that is no `ParseError` is a bug of the connector: it is raised with the input's name.
     """
-    with StoredBlob(one.uri, one.members, recipe.normalize.max_member_bytes) as blob:
+    with StoredBlob(one.uri, one.members, recipe.normalize.max_member_bytes, recipe.normalize.choices()) as blob:
         origin = origin_of(one, blob, recipe)
         try:
             for found in connector(one.connector).parse(blob):

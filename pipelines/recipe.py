@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.templates import configs
 from quality.registry import signals
@@ -42,12 +43,20 @@ class Normalize(_Part):
         max_reject_ratio: inputs that may be rejected, as a share of all, before the run fails.
         max_member_bytes: decompressed bytes of one file above which it is rejected.
         scrub: kinds of secrets that are replaced before anything is stored.
+        screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.
+        static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
     """
 
     connectors: tuple[str, ...] = ()
     max_reject_ratio: Share = 0.2
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
     scrub: tuple[str, ...] = KINDS
+    screen: Literal["tree", "raw"] = "tree"
+    static_assets: bool = False
+
+    def choices(self) -> Choices:
+        """The part that connectors are told."""
+        return Choices(self.screen, self.static_assets)
 
     @field_validator("connectors", "scrub", mode="before")
     @classmethod

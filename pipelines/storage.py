@@ -25,6 +25,7 @@ import fsspec
 import zstandard
 from fsspec.implementations.local import LocalFileSystem
 
+from connectors.connector import DEFAULT_CHOICES, Choices
 from pipelines.containers import MARK, TAR_HEAD, Archive, kind_of
 from schemas import ParseError, ShardError
 
@@ -281,10 +282,12 @@ class StoredBlob:
         uri: as in provenance.
         paths: member → URL or path of its file.
         limit: decompressed bytes of a member above which reading it is a parse error.
+        choices: how the log is to be read.
     """
 
-    def __init__(self, uri: str, paths: dict[str, str], limit: int) -> None:
+    def __init__(self, uri: str, paths: dict[str, str], limit: int, choices: Choices = DEFAULT_CHOICES) -> None:
         self.uri = uri
+        self.choices = choices
         self.members = tuple(sorted(paths))
         self._paths = paths
         self._limit = limit
