@@ -28,7 +28,7 @@ from pipelines.units import finish_unit, is_done
 from quality.duplicate import KEY, losers
 from quality.fingerprint import as_lanes
 from quality.group import components
-from quality.measure import measured
+from quality.measure import measured_in_order
 from quality.rule import Decision, decided
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
@@ -89,10 +89,8 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     digest = hashlib.sha256(settings.encode()).hexdigest()
     if not is_done(judging.measures, unit.label, digest):
         counter = TokenCounter(judging.recipe.judge.tokenizer)
-        batches = (
-            measured(check(batch), judging.signals, counter)
-            for batch in read_transitions(judging.transitions, unit.name)
-        )
+        stored = (check(batch) for batch in read_transitions(judging.transitions, unit.name))
+        batches = measured_in_order(stored, judging.signals, counter)
         entry = write_parquet(judging.measures, f"{unit.label}.parquet", measure_schema(judging.signals), batches)
         finish_unit(judging.measures, Manifest("measure", unit.label, digest, SCHEMA_VERSION, (entry,)))
     return unit

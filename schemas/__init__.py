@@ -5,6 +5,7 @@ from schemas.errors import ConfigError, ContractError, ParseError, ShardError, T
 from schemas.observation import Attachment, Observation
 from schemas.reject import REJECT_SCHEMA, Reject, reject_table
 from schemas.scan import scan_transitions
+from schemas.spool import Spool, Steps
 from schemas.trajectory import (
     Agent,
     Assembler,
@@ -43,7 +44,9 @@ __all__ = [
     "ParseError",
     "Reject",
     "ShardError",
+    "Spool",
     "Step",
+    "Steps",
     "Task",
     "Trajectory",
     "TrajmillError",

@@ -1,0 +1,196 @@
+"""What a long log makes that should not stand in memory: plain values, and the steps of a trajectory, in a file.
+
+The file has no name and is gone with the process: only what this process wrote is ever read from it, so that values can
+be written in Python's own form (`marshal`), which keeps lone surrogates and knows which texts are one object.
+"""
+
+from __future__ import annotations
+
+import marshal
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, Final, overload
+
+from schemas.action import Action
+from schemas.observation import Attachment, Observation
+from schemas.trajectory import Step
+
+HELD_BYTES: Final = 16 << 20
+"""Text of the last steps that `Steps` keeps in memory."""
+
+_STEP_BYTES: Final = 1024
+"""What a step takes in memory besides its texts, roughly."""
+
+
+class Spool:
+    """Plain values (texts, numbers, None and tuples, lists and dicts of them) in a file without a name."""
+
+    __slots__ = ("_end", "_file")
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=1 << 20)  # noqa: SIM115 (closed with the object)
+        self._end = 0
+
+    def put(self, value: Any) -> int:
+        """Where the value was written, for `get`."""
+        data = marshal.dumps(value)
+        self._file.seek(self._end)
+        self._file.write(len(data).to_bytes(8, "little"))
+        self._file.write(data)
+        place, self._end = self._end, self._end + 8 + len(data)
+        return place
+
+    def get(self, place: int) -> Any:
+        """The value that was written there."""
+        self._file.seek(place)
+        size = int.from_bytes(self._file.read(8), "little")
+        return marshal.loads(self._file.read(size))  # noqa: S302 (this process wrote it)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+_ACTION: Final = attrgetter(*(field.name for field in fields(Action)))
+_SEEN: Final = attrgetter(*(field.name for field in fields(Observation)[:-1]))
+_ATTACHED: Final = attrgetter(*(field.name for field in fields(Attachment)))
+_STEP: Final = attrgetter(*(field.name for field in fields(Step)[3:]))
+
+
+def pack_observation(seen: Observation) -> tuple[Any, ...]:
+    """The observation as plain values; see `unpack_observation`."""
+    return (*_SEEN(seen), tuple(map(_ATTACHED, seen.attachments)))
+
+
+def unpack_observation(values: tuple[Any, ...]) -> Observation:
+    """The inverse of `pack_observation`."""
+    *told, attachments = values
+    return Observation(*told, attachments=tuple(Attachment(*one) for one in attachments))
+
+
+def _packed(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
+    """The steps as plain values; an observation that two of them share is one object still."""
+    known: dict[int, tuple[Any, ...]] = {}
+
+    def seen(one: Observation | None) -> tuple[Any, ...] | None:
+        if one is None:
+            return None
+        if id(one) not in known:
+            known[id(one)] = pack_observation(one)
+        return known[id(one)]
+
+    return [(_ACTION(s.action), seen(s.observation), seen(s.next_observation), _STEP(s)) for s in steps]
+
+
+def _unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
+    known: dict[int, Observation] = {}
+
+    def seen(one: tuple[Any, ...] | None) -> Observation | None:
+        if one is None:
+            return None
+        if id(one) not in known:
+            known[id(one)] = unpack_observation(one)
+        return known[id(one)]
+
+    return [Step(Action(*action), seen(before), seen(after), *rest) for action, before, after, rest in rows]
+
+
+def step_bytes(step: Step) -> int:
+    """Roughly what a step takes in memory that shares its observation with the step before it."""
+    action, seen = step.action, step.next_observation
+    size = len(action.text) + len(action.arguments or "") + len(action.message or "") + len(action.reasoning or "")
+    return size + len((seen and seen.content) or "") + len(step.interleaved or "") + _STEP_BYTES
+
+
+class Steps(Sequence[Step]):
+    """The steps of one trajectory, of which only the last stand in memory; an earlier one can be changed, but is slow.
+
+    Args:
+        steps: the first of them.
+        held_bytes: text of the last steps to keep in memory.
+    """
+
+    __slots__ = ("_begins", "_changed", "_held", "_held_bytes", "_places", "_read", "_size", "_spool", "_written")
+
+    def __init__(self, steps: Iterable[Step] = (), held_bytes: int = HELD_BYTES) -> None:
+        self._held: list[Step] = []
+        self._held_bytes = held_bytes
+        self._size = 0
+        self._written = 0
+        self._begins: list[int] = []
+        self._places: list[int] = []
+        self._changed: dict[int, Step] = {}
+        self._read: tuple[int, list[Step]] = (-1, [])
+        self._spool: Spool | None = None
+        for step in steps:
+            self.append(step)
+
+    @property
+    def held(self) -> int:
+        """How many of the steps stand in memory."""
+        return len(self._held)
+
+    def append(self, step: Step) -> None:
+        """Adds a step at the end."""
+        self._held.append(step)
+        self._size += step_bytes(step)
+        if self._size > self._held_bytes and len(self._held) > 1:
+            self._spill()
+
+    def _spill(self) -> None:
+        """Writes what is held to the file, but for the last step."""
+        if self._spool is None:
+            self._spool = Spool()
+        last = self._held.pop()
+        self._begins.append(self._written)
+        self._places.append(self._spool.put(_packed(self._held)))
+        self._written += len(self._held)
+        self._held = [last]
+        self._size = step_bytes(last)
+
+    def _block(self, number: int) -> list[Step]:
+        """The steps of a block as they were written; the last one read is kept."""
+        assert self._spool is not None
+        if self._read[0] != number:
+            self._read = number, _unpacked(self._spool.get(self._places[number]))
+        return self._read[1]
+
+    def __len__(self) -> int:
+        return self._written + len(self._held)
+
+    def __iter__(self) -> Iterator[Step]:
+        for number, begin in enumerate(self._begins):
+            block = self._block(number)
+            if self._changed:
+                yield from (self._changed.get(place, step) for place, step in enumerate(block, begin))
+            else:
+                yield from block
+        yield from self._held
+
+    @overload
+    def __getitem__(self, place: int) -> Step: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Step]: ...
+    def __getitem__(self, place: int | slice) -> Step | list[Step]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        place = self._checked(place)
+        if place >= self._written:
+            return self._held[place - self._written]
+        number = bisect_right(self._begins, place) - 1
+        return self._changed.get(place) or self._block(number)[place - self._begins[number]]
+
+    def __setitem__(self, place: int, step: Step) -> None:
+        place = self._checked(place)
+        if place >= self._written:
+            self._held[place - self._written] = step
+        else:
+            self._changed[place] = step
+
+    def _checked(self, place: int) -> int:
+        place = place + len(self) if place < 0 else place
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} steps, wanted the one at {place}")
+        return place
