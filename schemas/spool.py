@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
 from typing import Any, Final, overload
@@ -55,6 +55,7 @@ class Spool:
 
 _ACTION: Final = attrgetter(*(field.name for field in fields(Action)))
 _SEEN: Final = attrgetter(*(field.name for field in fields(Observation)[:-1]))
+_observation: Final[Callable[..., Observation]] = Observation
 _ATTACHED: Final = attrgetter(*(field.name for field in fields(Attachment)))
 _STEP: Final = attrgetter(*(field.name for field in fields(Step)[3:]))
 
@@ -66,8 +67,7 @@ def pack_observation(seen: Observation) -> tuple[Any, ...]:
 
 def unpack_observation(values: tuple[Any, ...]) -> Observation:
     """The inverse of `pack_observation`."""
-    *told, attachments = values
-    return Observation(*told, attachments=tuple(Attachment(*one) for one in attachments))
+    return _observation(*values[:-1], tuple(Attachment(*one) for one in values[-1]))
 
 
 def _packed(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
