@@ -115,9 +115,7 @@ def claude_code(number: int, first: bool) -> bytes:
     ids = [f"{blake2b(bytes([side]) + number.to_bytes(8, 'little'), digest_size=16).hexdigest()}" for side in (0, 1)]
     before = blake2b(b"\1" + (number - 1).to_bytes(8, "little"), digest_size=16).hexdigest() if not first else None
     message = {"id": f"msg_{ids[0]}", "role": "assistant", "model": "m", "content": [block]}
-    return _line(
-        {"type": "assistant", "uuid": ids[0], "parentUuid": before, "message": message, **common}
-    ) + _line(
+    return _line({"type": "assistant", "uuid": ids[0], "parentUuid": before, "message": message, **common}) + _line(
         {"type": "user", "uuid": ids[1], "parentUuid": ids[0], "message": {"role": "user", "content": [said]}, **common}
     )
 
@@ -194,7 +192,13 @@ def otel_genai(number: int, first: bool) -> bytes:
 
 
 def sweagent(number: int, first: bool) -> bytes:
-    step = {"action": f"ls {number}", "observation": text(number), "response": "I look.", "thought": "I look.", "state": "{}"}
+    step = {
+        "action": f"ls {number}",
+        "observation": text(number),
+        "response": "I look.",
+        "thought": "I look.",
+        "state": "{}",
+    }
     return (b"," if number else b"") + _line(step)
 
 

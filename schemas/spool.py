@@ -12,14 +12,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 from schemas.action import Action
 from schemas.observation import Attachment, Observation
 from schemas.trajectory import Step
 
+T = TypeVar("T")
+
 HELD_BYTES: Final = 16 << 20
-"""Text of the last steps that `Steps` keeps in memory."""
+"""What a `Shelf` keeps in memory of its last items, roughly."""
 
 _STEP_BYTES: Final = 1024
 """What a step takes in memory besides its texts, roughly."""
@@ -104,93 +106,128 @@ def step_bytes(step: Step) -> int:
     return size + len((seen and seen.content) or "") + len(step.interleaved or "") + _STEP_BYTES
 
 
-class Steps(Sequence[Step]):
-    """The steps of one trajectory, of which only the last stand in memory; an earlier one can be changed, but is slow.
+class Shelf(Sequence[T]):
+    """A sequence of which only the last items stand in memory, the others in blocks in a file.
+
+    An item that is no longer held comes back as a copy: whoever changes one puts it back in its place, which also tells
+    how large it has become.
 
     Args:
-        steps: the first of them.
-        held_bytes: text of the last steps to keep in memory.
+        pack: makes plain values of a block of items, as `Spool.put` takes them.
+        unpack: the inverse.
+        size: roughly what an item takes in memory.
+        held_bytes: how much of the last items to keep in memory.
     """
 
-    __slots__ = ("_begins", "_changed", "_held", "_held_bytes", "_places", "_read", "_size", "_spool", "_written")
-
-    def __init__(self, steps: Iterable[Step] = (), held_bytes: int = HELD_BYTES) -> None:
-        self._held: list[Step] = []
+    def __init__(
+        self,
+        pack: Callable[[list[T]], Any],
+        unpack: Callable[[Any], list[T]],
+        size: Callable[[T], int],
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        self._pack, self._unpack, self._size_of = pack, unpack, size
+        self._held: list[T] = []
+        self._sizes: list[int] = []
         self._held_bytes = held_bytes
         self._size = 0
         self._written = 0
         self._begins: list[int] = []
         self._places: list[int] = []
-        self._changed: dict[int, Step] = {}
-        self._read: tuple[int, list[Step]] = (-1, [])
+        self._read: tuple[int, list[T]] = (-1, [])
+        self._changed = False
         self._spool: Spool | None = None
-        for step in steps:
-            self.append(step)
 
     @property
     def held(self) -> int:
-        """How many of the steps stand in memory."""
+        """How many of the items stand in memory."""
         return len(self._held)
 
-    def append(self, step: Step) -> None:
-        """Adds a step at the end."""
-        self._held.append(step)
-        self._size += step_bytes(step)
-        if self._size > self._held_bytes and len(self._held) > 1:
+    def append(self, item: T) -> None:
+        """Adds an item at the end."""
+        self._held.append(item)
+        self._sizes.append(self._size_of(item))
+        self._size += self._sizes[-1]
+        if self._size > self._held_bytes:
             self._spill()
 
     def _spill(self) -> None:
-        """Writes what is held to the file, but for the last step."""
+        """Writes the first items, until no more than half as much is held as may be; the last one always is."""
         if self._spool is None:
             self._spool = Spool()
-        last = self._held.pop()
+        count = 0
+        while self._size > self._held_bytes // 2 and count < len(self._held) - 1:
+            self._size -= self._sizes[count]
+            count += 1
+        if not count:
+            return
         self._begins.append(self._written)
-        self._places.append(self._spool.put(_packed(self._held)))
-        self._written += len(self._held)
-        self._held = [last]
-        self._size = step_bytes(last)
+        self._places.append(self._spool.put(self._pack(self._held[:count])))
+        self._written += count
+        del self._held[:count], self._sizes[:count]
 
-    def _block(self, number: int) -> list[Step]:
-        """The steps of a block as they were written; the last one read is kept."""
+    def _block(self, number: int) -> list[T]:
+        """The items of a block that was written; the last one read is kept, and written anew if it was changed."""
         assert self._spool is not None
-        if self._read[0] != number:
-            self._read = number, _unpacked(self._spool.get(self._places[number]))
+        before, block = self._read
+        if before != number:
+            if self._changed:
+                self._places[before] = self._spool.put(self._pack(block))
+                self._changed = False
+            self._read = number, self._unpack(self._spool.get(self._places[number]))
         return self._read[1]
 
     def __len__(self) -> int:
         return self._written + len(self._held)
 
-    def __iter__(self) -> Iterator[Step]:
-        for number, begin in enumerate(self._begins):
-            block = self._block(number)
-            if self._changed:
-                yield from (self._changed.get(place, step) for place, step in enumerate(block, begin))
-            else:
-                yield from block
+    def __iter__(self) -> Iterator[T]:
+        for number in range(len(self._begins)):
+            yield from self._block(number)
         yield from self._held
 
     @overload
-    def __getitem__(self, place: int) -> Step: ...
+    def __getitem__(self, place: int) -> T: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Step]: ...
-    def __getitem__(self, place: int | slice) -> Step | list[Step]:
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         place = self._checked(place)
         if place >= self._written:
             return self._held[place - self._written]
         number = bisect_right(self._begins, place) - 1
-        return self._changed.get(place) or self._block(number)[place - self._begins[number]]
+        return self._block(number)[place - self._begins[number]]
 
-    def __setitem__(self, place: int, step: Step) -> None:
+    def __setitem__(self, place: int, item: T) -> None:
         place = self._checked(place)
         if place >= self._written:
-            self._held[place - self._written] = step
-        else:
-            self._changed[place] = step
+            index = place - self._written
+            size = self._size_of(item)
+            self._size += size - self._sizes[index]
+            self._held[index], self._sizes[index] = item, size
+            if self._size > self._held_bytes:
+                self._spill()
+            return
+        number = bisect_right(self._begins, place) - 1
+        self._block(number)[place - self._begins[number]] = item
+        self._changed = True
 
     def _checked(self, place: int) -> int:
         place = place + len(self) if place < 0 else place
         if not 0 <= place < len(self):
-            raise IndexError(f"there are {len(self)} steps, wanted the one at {place}")
+            raise IndexError(f"there are {len(self)} items, wanted the one at {place}")
         return place
+
+
+class Steps(Shelf[Step]):
+    """The steps of one trajectory, of which only the last stand in memory.
+
+    Args:
+        steps: the first of them.
+        held_bytes: how much of the last steps to keep in memory.
+    """
+
+    def __init__(self, steps: Iterable[Step] = (), held_bytes: int = HELD_BYTES) -> None:
+        super().__init__(_packed, _unpacked, step_bytes, held_bytes)
+        for step in steps:
+            self.append(step)
