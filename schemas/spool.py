@@ -116,7 +116,7 @@ class Shelf(Sequence[T]):
         pack: makes plain values of a block of items, as `Spool.put` takes them.
         unpack: the inverse.
         size: roughly what an item takes in memory.
-        held_bytes: how much of the last items to keep in memory.
+        held_bytes: how much of the last items to keep in memory, `HELD_BYTES` by default.
     """
 
     def __init__(
@@ -124,12 +124,12 @@ class Shelf(Sequence[T]):
         pack: Callable[[list[T]], Any],
         unpack: Callable[[Any], list[T]],
         size: Callable[[T], int],
-        held_bytes: int = HELD_BYTES,
+        held_bytes: int | None = None,
     ) -> None:
         self._pack, self._unpack, self._size_of = pack, unpack, size
         self._held: list[T] = []
         self._sizes: list[int] = []
-        self._held_bytes = held_bytes
+        self._held_bytes = HELD_BYTES if held_bytes is None else held_bytes
         self._size = 0
         self._written = 0
         self._begins: list[int] = []
@@ -224,10 +224,10 @@ class Steps(Shelf[Step]):
 
     Args:
         steps: the first of them.
-        held_bytes: how much of the last steps to keep in memory.
+        held_bytes: how much of the last steps to keep in memory, `HELD_BYTES` by default.
     """
 
-    def __init__(self, steps: Iterable[Step] = (), held_bytes: int = HELD_BYTES) -> None:
+    def __init__(self, steps: Iterable[Step] = (), held_bytes: int | None = None) -> None:
         super().__init__(_packed, _unpacked, step_bytes, held_bytes)
         for step in steps:
             self.append(step)
