@@ -122,7 +122,8 @@ def claude_code(number: int, first: bool) -> bytes:
 
 def codex(number: int, first: bool) -> bytes:
     def line(kind: str, payload: dict[str, Any]) -> bytes:
-        return _line({"timestamp": "2026-01-05T10:00:00.000Z", "type": kind, "payload": payload})
+        at = f"2026-01-05T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.{len(kind):03}Z"
+        return _line({"timestamp": at, "type": kind, "payload": payload})
 
     head = line("session_meta", {"id": "x", "cwd": "/a", "cli_version": "1"}) if first else b""
     called = {"type": "function_call", "name": "shell", "arguments": f'{{"n": {number}}}', "call_id": f"c{number}"}
