@@ -151,6 +151,19 @@ class Shelf(Sequence[T]):
         if self._size > self._held_bytes:
             self._spill()
 
+    def pop(self) -> T:
+        """The last item, which is taken away."""
+        if not self._held:
+            self._checked(-1)
+            self._held = list(self._block(len(self._begins) - 1))
+            self._sizes = list(map(self._size_of, self._held))
+            self._size = sum(self._sizes)
+            self._written = self._begins.pop()
+            del self._places[-1]
+            self._read, self._changed = (-1, []), False
+        self._size -= self._sizes.pop()
+        return self._held.pop()
+
     def _spill(self) -> None:
         """Writes the first items, until no more than half as much is held as may be; the last one always is."""
         if self._spool is None:

@@ -27,7 +27,7 @@ from schemas.transition import SHARED_TEXT, encoded_schema
 SEGMENT_BYTES: Final = 128 << 20
 """Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""
 
-BLOCK_BYTES: Final = 32 << 20
+BLOCK_BYTES: Final = 8 << 20
 """Text of one trajectory that the assembler takes in at a time; see `Assembler.add_parts`."""
 
 

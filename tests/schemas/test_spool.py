@@ -55,6 +55,22 @@ def test_what_is_put_back_anywhere_is_found_there(changes):
     assert list(shelf) == plain
 
 
+@given(st.lists(st.one_of(st.none(), st.integers()), max_size=60))
+def test_what_is_taken_away_at_the_end_is_what_was_added_last(moves):
+    plain: list[int] = []
+    shelf = Shelf[int](list, list, lambda _: 1, 3)
+    for move in moves:
+        if move is not None:
+            plain.append(move)
+            shelf.append(move)
+        elif plain:
+            assert shelf.pop() == plain.pop()
+        else:
+            with pytest.raises(IndexError):
+                shelf.pop()
+    assert list(shelf) == plain
+
+
 def test_no_more_is_held_than_was_said():
     kept = Steps(held_bytes=20_000)
     most = 0
