@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.templates import configs
+from quality.measure import PREFERENCES
+from quality.near import Bands
 from quality.registry import signals
 from quality.rule import Rule
 from quality.scrub import KINDS
@@ -94,20 +96,54 @@ class RuleValues(_Part):
         return self
 
 
+class NearDuplicates(_Part):
+    """What counts as a near duplicate; see `quality.near`.
+
+    Attributes:
+        bands: of MinHash; with `rows` hashes each.
+        rows: of a band.
+        max_absent: a trajectory goes if less than this share of its own part is absent from one that is kept.
+        similar: two trajectories belong to one group if less than this share of the one's own part is absent from
+            the other, though both are kept.
+        background_min: rollouts of a task in which a step must occur to be background.
+        background_share: share of the task's rollouts in which it must occur as well.
+    """
+
+    bands: Annotated[int, Field(ge=1, le=64)] = 24
+    rows: Annotated[int, Field(ge=1, le=32)] = 6
+    max_absent: Share = 0.2
+    similar: Share = 0.5
+    background_min: Annotated[int, Field(ge=2)] = 3
+    background_share: Share = 0.2
+
+    def made(self) -> Bands:
+        """How candidates are found."""
+        return Bands(self.bands, self.rows)
+
+
 class Judge(_Part):
     """What is kept.
 
     Attributes:
         tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
         rules: by name; the name is the reason that is written for what the rule drops.
+        prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
+        near_duplicates: what counts as one; null looks for none.
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it.
         mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
     """
 
     tokenizer: str = ESTIMATE
     rules: dict[str, RuleValues] = {}
+    prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
+    near_duplicates: NearDuplicates | None = NearDuplicates()
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
+
+    @field_validator("prefer", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("tokenizer")
     @classmethod
