@@ -105,7 +105,8 @@ class Step:
 class Trajectory:
     """One trajectory of one log, in the order of the log; `steps` is not empty.
 
-    `parent` names the native id of a trajectory that the same log yielded before.
+    `parent` names the native id of a trajectory that the same log yielded before. `licence` is set where the log names
+    one for this trajectory alone; it goes before that of the origin.
     """
 
     native_id: str
@@ -119,6 +120,7 @@ class Trajectory:
     parent: str | None = None
     parent_step: int | None = None
     relation: str | None = None
+    licence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +318,7 @@ class Assembler:
             ("provenance.uri", origin.uri),
             ("provenance.connector", origin.connector),
             ("provenance.connector_version", origin.connector_version),
-            ("provenance.licence", origin.licence),
+            ("provenance.licence", trajectory.licence or origin.licence),
         ):
             self._repeat(path, text, count)
         for column, names in _WHOLE:
