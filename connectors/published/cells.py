@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from connectors.mcp.messages import action_space
-from connectors.mcp.parts import MessageError, json_of
+from connectors.mcp.parts import MessageError, is_json, json_of
 from connectors.published.mapping import Rows
+from connectors.records import json_value
 from schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
@@ -20,13 +21,18 @@ FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android"
 
 
 def at(row: Mapping[str, Any], column: str | None) -> Any:
-    """The value of a column: one of that name, or what names joined by dots lead to; None where there is none."""
+    """The value of a column: one of that name, or what names joined by dots lead to; None where there is none.
+
+    Names lead through structs, and through JSON text of them.
+    """
     if column is None:
         return None
     if column in row:
         return row[column]
     value: Any = row
     for name in column.split("."):
+        if isinstance(value, str) and is_json(value):
+            value = json_value(value)
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
