@@ -13,11 +13,9 @@ from difflib import get_close_matches
 from itertools import islice, takewhile
 from typing import Any, Final
 
-import pyarrow as pa
-
 from connectors.mcp.documents import opening
 from connectors.published.mapping import OF_STEP, Rows
-from connectors.published.tables import Table, kind_of
+from connectors.published.tables import Table, kind_of, names_in
 from connectors.records import json_value
 from pipelines.recipe import Recipe
 from pipelines.storage import StoredBlob
@@ -60,11 +58,11 @@ class Mapped:
         if kind is None:
             return None
         with suppress(ParseError):  # it is met again, and told as a reject, when the file is read
-            self._compare(name, Table(StoredBlob(name, {"": path}, self._limit)), kind)
+            self._compare(name, Table(StoredBlob(name, {"": path}, self._limit)))
         return f"the recipe maps the columns of {kind} tables"
 
-    def _compare(self, name: str, table: Table, kind: str) -> None:
-        names = _schema_names(table.schema) if kind != "json" else _value_names(table)
+    def _compare(self, name: str, table: Table) -> None:
+        names = _value_names(table) if table.schema is None else set(names_in(table.schema))
         if not names:
             return
         steps = self._rows.column("steps") if self._rows.layout == "steps" else None
@@ -98,19 +96,6 @@ def _holds_rows(head: bytes) -> bool:
         return False
     values = found.values if found.lines else found.values[0] if isinstance(found.values[0], list) else found.values
     return bool(values) and isinstance(values[0], dict)
-
-
-def _schema_names(schema: pa.Schema) -> set[str]:
-    return {name for field in schema for name in _field_names(field.name, field.type)}
-
-
-def _field_names(name: str, kind: Any) -> Iterator[str]:
-    yield name
-    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = kind.value_type
-    if pa.types.is_struct(kind):
-        for field in kind.fields:
-            yield from _field_names(f"{name}.{field.name}", field.type)
 
 
 def _value_names(table: Table) -> set[str]:

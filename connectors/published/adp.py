@@ -131,7 +131,7 @@ class _Reading:
         self._linked = any(isinstance(one, Mapping) and one.get("tool_call_id") is not None for one in content)
         self._by_id: dict[str, Call] = {}
         self._open: list[Call] = []
-        self._shown: list[Observation] = []
+        self._shown: list[tuple[Observation, float | None]] = []
         self._acting = False
         for place, one in enumerate(content):
             kind = _class(one)
@@ -184,7 +184,7 @@ class _Reading:
         self._acting = False
         if asked is not None:
             if asked.shown is None:
-                self._answer(asked, _observation(kind, one, "environment"), one)
+                self._answer(asked, _observation(kind, one, "environment"), number(one.get("reward")))
             self._open = [call_ for call_ in self._open if call_ is not asked]
         elif source == "user" and (self._linked or not self._open or self._shown):
             self._settle()
@@ -202,7 +202,7 @@ class _Reading:
         if seen is None:
             return
         if self._open:
-            self._shown.append(seen)
+            self._shown.append((seen, number(one.get("reward"))))
         else:
             self.items.append(seen)
 
@@ -212,13 +212,12 @@ class _Reading:
         self._open, self._shown = [], []
         if len(shown) < len(calls):
             calls = calls[-len(shown) :] if shown else []
-        for made, seen in zip(calls, shown, strict=False):
-            made.shown = seen
-        self.items += shown[len(calls) :]
+        for made, (seen, reward) in zip(calls, shown, strict=False):
+            self._answer(made, seen, reward)
+        self.items += [seen for seen, _ in shown[len(calls) :]]
 
-    def _answer(self, made: Call, seen: Observation | None, one: Mapping[str, Any]) -> None:
+    def _answer(self, made: Call, seen: Observation | None, reward: float | None) -> None:
         made.shown = seen
-        reward = number(one.get("reward"))
         if made.ending[0] is None and reward is not None:
             made.ending = (reward, None, None)
 

@@ -183,16 +183,15 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
     """Trajectories whose transitions are rows with one id, in the order of rows; each is told with its last row.
 
     The ids are read first, so that rows of several trajectories may stand mixed. A row that cannot be read may have
-    been any trajectory's that is open or begins next: these are refused, since what follows a hole is not what the
-    action before it led to.
+    been any trajectory's that is open or begins next, or, where rows do not stand mixed, that of the rows around it:
+    these are refused, since what follows a hole is not what the action before it led to.
 
     Raises:
         ParseError: too much text waits for the rest of its trajectories.
     """
     key = rows.column("id")
     assert key is not None
-    ids = table.rows([key, key.split(".")[0]])
-    left = Counter(text(at(row, key)) for _, row in ids if not isinstance(row, ParseError))
+    left, mixed = _counted(table, key)
     waiting: dict[str, _Waiting] = {}
     size, hole = 0, False
     for place, row in table.rows(columns):
@@ -206,7 +205,9 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
         if native is None:
             yield Reject("record", "no_id", f"column {key} is null", blob.uri, offset=place, connector=name)
             continue
-        if native not in waiting:
+        if native in waiting:
+            hole = hole and mixed
+        else:
             waiting[native] = _Waiting(not hole)
             hole = False
         own = waiting[native]
@@ -220,6 +221,19 @@ def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Seque
         elif size > OPEN_BYTES:
             detail = f"the rows of {len(waiting)} trajectories that are not at their end hold over {OPEN_BYTES} bytes"
             raise ParseError(blob.uri, place, "rows_too_mixed", detail)
+
+
+def _counted(table: Table, key: str) -> tuple[Counter[str | None], bool]:
+    """The rows of each id, and whether rows of another stand between those of any."""
+    left: Counter[str | None] = Counter()
+    runs, last = 0, None
+    for _, row in table.rows([key, key.split(".")[0]]):
+        if not isinstance(row, ParseError):
+            native = text(at(row, key))
+            runs += not left or native != last
+            left[native] += 1
+            last = native
+    return left, runs > len(left)
 
 
 @dataclass(slots=True)

@@ -83,9 +83,11 @@ class Table:
     def _read_schema(self) -> pa.Schema:
         with closing(self._blob.seekable()) as stream:
             if self.kind == "parquet":
-                return self._parquet(stream).schema_arrow
-            opened = pa.ipc.open_file(stream) if self.kind == "arrow" else pa.ipc.open_stream(stream)
-            return opened.schema
+                schema = self._parquet(stream).schema_arrow
+            else:
+                schema = (pa.ipc.open_file if self.kind == "arrow" else pa.ipc.open_stream)(stream).schema
+            names_in(schema)
+            return schema
 
     def _parquet(self, stream: BinaryIO) -> pq.ParquetFile:
         """The open file.
@@ -269,8 +271,19 @@ def _by_line(blob: Blob) -> bool:
         return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
-def field_names(kind: Any) -> list[str] | None:
-    """Names of the fields of a type's structs, through lists; None if the type holds none."""
+def names_in(schema: pa.Schema) -> list[str]:
+    """The names of all columns, and of the fields of structs within them, through lists, joined by dots.
+
+    Raises:
+        UnicodeDecodeError: a name is no UTF-8.
+    """
+    return [name for field in schema for name in _names(field.name, field.type)]
+
+
+def _names(name: str, kind: Any) -> Iterator[str]:
+    yield name
     while pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = kind.value_type
-    return [field.name for field in kind.fields] if pa.types.is_struct(kind) else None
+    if pa.types.is_struct(kind):
+        for field in kind.fields:
+            yield from _names(f"{name}.{field.name}", field.type)
