@@ -227,7 +227,7 @@ def _counted(table: Table, key: str) -> tuple[Counter[str | None], bool]:
     """The rows of each id, and whether rows of another stand between those of any."""
     left: Counter[str | None] = Counter()
     runs, last = 0, None
-    for _, row in table.rows([key, key.split(".")[0]]):
+    for _, row in table.rows([key, key.partition(".")[0]]):
         if not isinstance(row, ParseError):
             native = text(at(row, key))
             runs += not left or native != last

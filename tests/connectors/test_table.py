@@ -18,7 +18,7 @@ from connectors.published.tables import Table
 from schemas import ParseError, Reject, Trajectory
 
 
-def parquet(rows: list[dict], schema: pa.Schema | None = None, **settings: object) -> bytes:
+def parquet(rows: list, schema: pa.Schema | None = None, **settings: object) -> bytes:
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), stream, **settings)
     return stream.getvalue()
@@ -28,14 +28,13 @@ def jsonl(rows: list[dict]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def found(data: bytes, **mapping: object) -> list[Trajectory | Reject]:
-    columns = mapping.pop("columns", {})
-    rows = Rows(columns=tuple(columns.items()), **mapping)  # type: ignore[arg-type]
+def found(data: bytes, columns: dict[str, str] | None = None, **mapping: object) -> list[Trajectory | Reject]:
+    rows = Rows(columns=tuple((columns or {}).items()), **mapping)  # type: ignore[arg-type]
     return list(PublishedTable().parse(MemoryBlob("rows", data, Choices(rows=rows))))
 
 
-def read(data: bytes, **mapping: object) -> list[Trajectory]:
-    made = found(data, **mapping)
+def read(data: bytes, columns: dict[str, str] | None = None, **mapping: object) -> list[Trajectory]:
+    made = found(data, columns, **mapping)
     assert not [one for one in made if isinstance(one, Reject)]
     return [one for one in made if isinstance(one, Trajectory)]
 
@@ -331,6 +330,7 @@ def test_a_large_file_is_read_batch_by_batch_and_never_whole(monkeypatch):
     Counting.taken, peak, number = 0, 0, 0
     for number, (place, row) in enumerate(Table(CountingBlob("rows", data)).rows(["id", "more"])):
         peak = max(peak, pa.total_allocated_bytes() - before)
+        assert isinstance(row, dict)
         assert (place, row["id"]) == (number, f"{number}")
         if number == 50:
             assert Counting.taken < len(data) / 4
