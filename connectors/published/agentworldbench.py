@@ -20,6 +20,8 @@ from schemas import DOMAINS, ParseError, Reject, Trajectory
 COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})
 """The columns by which a table is known as the benchmark, in JSON Lines or Parquet."""
 
+_KEYS: Final = COLUMNS | {"task", "id", "total_turns"}
+_TURN: Final = b"### Turn "
 _FILE: Final = "_test.jsonl"
 
 
@@ -60,7 +62,7 @@ class AgentWorldBench(Connector):
     title: ClassVar[str] = "AgentWorldBench samples (JSONL; rejected: held out for evaluation)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if b'"current_prompt"' not in head and b'"system_str"' not in head:
+        if b'"prompt"' not in head and b'"system_str"' not in head:
             return None
         found = opening(head)
         first = found.values[0] if found is not None else None
@@ -70,8 +72,10 @@ class AgentWorldBench(Connector):
             return None
         if first.keys() >= COLUMNS:
             return Sniff(0.95, "samples with prompt, response, current_prompt, system_str and turn_idx")
-        cut = uri.endswith(_FILE) and first.keys() >= {"task", "id", "prompt"}
-        return Sniff(0.9, f"named *{_FILE}, and begins as a sample does") if cut else None
+        begins = first.keys() >= {"task", "id"} and bool(first.keys() & {"prompt", "system_str"})
+        if begins and first.keys() <= _KEYS and (uri.endswith(_FILE) or _TURN in head):
+            return Sniff(0.9, "begins as a sample does, with task, id and turns")
+        return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from connectors.connector import MemoryBlob
+from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.published.agentworldbench import AgentWorldBench, items
 from connectors.registry import sniff
 from pipelines.plan import make_plan
@@ -41,12 +41,22 @@ def test_in_a_run_the_file_is_named_and_nothing_of_it_is_taken_in():
     assert {made.reason for made, _ in read_input(plan.inputs[0], recipe) if isinstance(made, Reject)} == {"benchmark"}
 
 
-def test_a_first_sample_longer_than_the_head_is_still_known_by_name():
-    data = json.dumps({**SAMPLE, "prompt": ["x" * 100_000]}).encode()
-    assert sniff(data[:65536], "mcp_test.jsonl") == []
-    late = {"task": "mcp", "id": 1, "prompt": ["x"], "system_str": "S", "response": ["y" * 100_000], **SAMPLE}
-    del late["current_prompt"]
-    assert AgentWorldBench().sniff(json.dumps(late).encode()[:65536], "mcp_test.jsonl") is not None
+@pytest.mark.parametrize("first", ["prompt", "response", "system_str"])
+def test_a_sample_longer_than_what_is_sniffed_is_known_by_how_it_begins(first):
+    long = {"prompt": ["### Turn 1", "x" * 100_000], "response": ["y" * 100_000], "system_str": "z" * 100_000}
+    sample = {"task": "mcp", "id": 1, "prompt": ["### Turn 1"], first: long[first], **SAMPLE}
+    sample.update({"prompt": ["### Turn 1"], first: long[first]})
+    head = json.dumps(sample).encode()[:HEAD_BYTES]
+    assert [one.name for one, _ in sniff(head, "mcp_test.jsonl")] == ["agentworldbench"]
+
+
+def test_other_rows_with_a_prompt_are_not_taken_for_the_benchmark():
+    for row in (
+        {"task": "x", "id": 1, "prompt": "Hi", "answer": "Ho"},
+        {"id": 1, "prompt": ["### Turn 1"]},
+        {"task": 1},
+    ):
+        assert AgentWorldBench().sniff(json.dumps(row).encode() + b"\n", "mcp_test.jsonl") is None
 
 
 def test_items_hold_every_turn_and_the_one_that_is_evaluated():
