@@ -80,7 +80,8 @@ class Step:
     """One transition as a connector saw it.
 
     `turn` counts from 0 and does not decrease; steps of one turn are parallel calls in call order, each with its
-    `call_index` of `num_calls`. `offset` is where the action's record begins in the decompressed `member`.
+    `call_index` of `num_calls`. `offset` is where the action's record begins in the decompressed `member`, in
+    bytes; in a table, whose rows begin at no byte of their own, it is the 0-based number of the row.
     `started_at` is in microseconds since 1970 UTC, `duration_s` in seconds.
     """
 

@@ -13,7 +13,9 @@ import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
+from connectors.published.mapping import ROLES
 from pipelines import hub
+from pipelines.columns import Columns
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe, parse_recipe
@@ -35,7 +37,7 @@ configs:
 ---
 # Walks
 """
-EXAMPLE = (ROOT / "docs" / "example-recipe.yaml").read_text("utf-8")
+EXAMPLE = (ROOT / "docs" / "dataset-recipe.yaml").read_text("utf-8")
 
 
 def episodes(first: int, count: int) -> list[dict]:
@@ -279,7 +281,7 @@ def shards_of(out: Path) -> dict[str, str]:
 
 
 def test_the_example_of_the_pages_runs_and_shuffled_inputs_give_the_same_bytes(dataset, tmp_path):
-    example = parse_recipe(EXAMPLE, "docs/example-recipe.yaml")
+    example = parse_recipe(EXAMPLE, "docs/dataset-recipe.yaml")
     Run(example, [str(dataset)], str(tmp_path / "whole")).run()
     names = [str(path) for path in (dataset / "data").iterdir()]
     random.Random(3).shuffle(names)
@@ -317,3 +319,14 @@ def test_a_mapping_that_cannot_be_meant_is_refused_at_launch(values, message):
     text = f"name: a\nsource: a\ndomains: [swe, os]\nnormalize:\n  dataset:\n    {values}\n"
     with pytest.raises(ConfigError, match=message):
         parse_recipe(text, "recipe")
+
+
+def test_the_page_shows_the_recipe_that_is_run_here():
+    page = (ROOT / "docs" / "datasets.md").read_text("utf-8")
+    assert f"```yaml\n{EXAMPLE}```" in page
+
+
+def test_the_page_names_every_role_that_a_column_can_have():
+    page = (ROOT / "docs" / "datasets.md").read_text("utf-8")
+    assert [role for role in Columns.model_fields if f"`{role}`" not in page] == []
+    assert set(Columns.model_fields) == {role for roles in ROLES.values() for role in roles}
