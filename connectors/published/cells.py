@@ -38,8 +38,9 @@ def at(row: Mapping[str, Any], column: str | None) -> Any:
 
 
 def role(row: Mapping[str, Any], rows: Rows, name: str) -> Any:
-    """The value of the column that has the role."""
-    return at(row, rows.column(name))
+    """The value of the column that has the role, None where no column has it."""
+    column = rows.column(name)
+    return None if column is None else at(row, column)
 
 
 def text(value: Any) -> str | None:

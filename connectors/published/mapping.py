@@ -6,7 +6,7 @@ of the connectors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 Layout = Literal["messages", "steps", "log", "transitions"]
@@ -92,10 +92,14 @@ class Rows:
     kind: str = "real"
     world_model: str | None = None
     sampling: str | None = None
+    _by_role: dict[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_role", dict(self.columns))
 
     def column(self, role: str) -> str | None:
         """The column that has the role, None if none has."""
-        return next((column for name, column in self.columns if name == role), None)
+        return self._by_role.get(role)
 
 
 UNMAPPED: Final = Rows()

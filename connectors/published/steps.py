@@ -167,6 +167,8 @@ def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
         made = [_one(value, values, rows)]
     message = text(written(role(values, rows, "message")))
     reasoning = text(written(role(values, rows, "reasoning")))
+    if message is None and reasoning is None:
+        return made
     return [replace(made[0], message=message, reasoning=reasoning), *made[1:]]
 
 

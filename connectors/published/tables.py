@@ -87,6 +87,8 @@ class Table:
             else:
                 schema = (pa.ipc.open_file if self.kind == "arrow" else pa.ipc.open_stream)(stream).schema
             names_in(schema)
+            if len(set(schema.names)) < len(schema.names):
+                raise self._fault(0, "repeated_column", "two columns have one name")
             return schema
 
     def _parquet(self, stream: BinaryIO) -> pq.ParquetFile:

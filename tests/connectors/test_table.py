@@ -297,6 +297,34 @@ def test_weird_columns_are_read_as_json_has_them_or_refused_by_row():
     assert len(read(parquet([row, {**row, "when": 1}], schema))) == 2
 
 
+@pytest.mark.parametrize("write", [pa.ipc.new_stream, pa.ipc.new_file, pq.ParquetWriter])
+def test_a_table_with_two_columns_of_one_name_is_refused(write):
+    table = pa.table([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], names=["id", "messages", "messages"])
+    stream = io.BytesIO()
+    with write(stream, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(ParseError, match="repeated_column"):
+        found(stream.getvalue())
+
+
+def test_a_table_whose_bytes_are_no_table_after_its_first_is_refused_by_kind():
+    for data in (b"PAR1" + b"x" * 100 + b"PAR1", b"ARROW1\x00\x00" + b"x" * 100, b"PAR1", b"ARROW1\x00\x00"):
+        with pytest.raises(ParseError, match=r"bad_parquet|bad_arrow"):
+            found(data)
+
+
+def test_a_parquet_file_cut_in_its_pages_but_not_in_its_footer_keeps_the_rows_before():
+    rows = [{"id": f"{number}", "messages": json.dumps(CHAT) + " " * number} for number in range(60)]
+    data = bytearray(parquet(rows, compression="zstd", row_group_size=20))
+    place = pq.read_metadata(io.BytesIO(bytes(data))).row_group(1).column(1).data_page_offset
+    data[place : place + 60] = b"\xff" * 60
+    made: list[Trajectory | Reject] = []
+    with pytest.raises(ParseError, match="bad_parquet") as caught:
+        made.extend(PublishedTable().parse(MemoryBlob("rows", bytes(data))))
+    assert caught.value.offset == 20
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == [f"{number}" for number in range(20)]
+
+
 def test_text_that_is_no_utf8_costs_its_row_alone():
     texts = pa.array([json.dumps(CHAT).encode(), b'[{"role": "\xff"}]', json.dumps(CHAT).encode()]).view(pa.string())
     stream = io.BytesIO()
