@@ -19,6 +19,8 @@ from schemas import ConfigError, ContractError
 GROUP: Final = "trajmill.connectors"
 
 MODULES: Final = (
+    "connectors.published.agentworldbench",
+    "connectors.published.adp",
     "connectors.terminal.asciicast",
     "connectors.terminal.claude_code",
     "connectors.terminal.codex",
@@ -57,6 +59,7 @@ MODULES: Final = (
     "connectors.terminal.ttyrec",
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
+    "connectors.published.table",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

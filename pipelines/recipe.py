@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from connectors.connector import Choices
 from connectors.registry import connectors
+from pipelines.columns import Dataset
 from pipelines.templates import configs
 from quality.measure import PREFERENCES
 from quality.near import Bands
@@ -47,6 +48,7 @@ class Normalize(_Part):
         scrub: kinds of secrets that are replaced before anything is stored.
         screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.
         static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
+        dataset: which files of a published data set are read, and what the columns of its tables hold.
     """
 
     connectors: tuple[str, ...] = ()
@@ -55,10 +57,11 @@ class Normalize(_Part):
     scrub: tuple[str, ...] = KINDS
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
+    dataset: Dataset = Dataset()
 
-    def choices(self) -> Choices:
-        """The part that connectors are told."""
-        return Choices(self.screen, self.static_assets)
+    def choices(self, domains: tuple[str, ...] = ()) -> Choices:
+        """The part that connectors are told, in a recipe that takes in these domains."""
+        return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
 
     @field_validator("connectors", "scrub", mode="before")
     @classmethod
@@ -227,6 +230,13 @@ class Recipe(_Part):
         if not value:
             raise ValueError("at least one domain is needed")
         return value
+
+    @model_validator(mode="after")
+    def _told(self) -> Self:
+        fault = self.normalize.dataset.fault(self.domains)
+        if fault is not None:
+            raise ValueError(fault)
+        return self
 
     def digest(self, *parts: str) -> str:
         """sha256 of the recipe, or of the named parts of it, as 64 hex digits; equal values, equal digest."""
