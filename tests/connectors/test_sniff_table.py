@@ -18,6 +18,7 @@ TABLE: dict[str, set[str | None]] = {
     "codex_rollout_jsonl": {"codex"},
     "droidbot_output": {"droidbot"},
     "gemini_cli_session": {"gemini_cli"},
+    "har": {"har"},
     "inspect_eval_log": {"inspect"},
     "jsonrpc_spec_examples": {"mcp_jsonrpc", None},
     "jsonrpc_wire": {"agent_vcr", "mcp_recorder", "vcr_cassette"},

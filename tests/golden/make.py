@@ -41,6 +41,7 @@ FOLDERS = {
     "patch": ["swe/patch"],
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
+    "har": ["web/har"],
 }
 """Where the corpora hold each connector's real files."""
 
