@@ -58,6 +58,7 @@ MODULES: Final = (
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
     "connectors.web.har",
+    "connectors.web.cdp",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

@@ -76,6 +76,7 @@ _ASSET_WORDS: Final = frozenset(
 _DATA_WORDS: Final = frozenset(
     {"document", "xhr", "fetch", "eventsource", "websocket", "iframe", "frame", "ping", "beacon", "navigate", "html"}
 )
+_LOCAL: Final = ("data:", "blob:", "about:", "chrome-extension:", "moz-extension:")
 _ENDINGS: Final = frozenset(
     {"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "ico", "svg", "bmp", "woff", "woff2"}
     | {"ttf", "otf", "eot", "mp3", "mp4", "webm", "ogg", "wav", "m4a", "m4s", "ts"}
@@ -111,6 +112,7 @@ class Exchange:
         started: microseconds since 1970 UTC.
         duration: seconds up to the end of the response.
         messages: of a web socket.
+        request_id: what the log calls the request, which hops of one chain of redirects share; empty if it has no ids.
     """
 
     offset: int
@@ -129,6 +131,7 @@ class Exchange:
     duration: float | None = None
     messages: tuple[Message, ...] = ()
     member: str = ""
+    request_id: str = ""
 
 
 def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_type: str) -> str:
@@ -141,6 +144,8 @@ def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_
         headers: of the request, names in lower case.
         media_type: of the response, without parameters; empty if not told.
     """
+    if url.startswith(_LOCAL):
+        return ASSET
     if word == "preflight" or (method == "OPTIONS" and "access-control-request-method" in headers):
         return PREFLIGHT
     for told in (word, headers.get("sec-fetch-dest", "").lower()):
@@ -195,6 +200,8 @@ def trajectories(
             yield Trajectory(name, "web", _steps(carried, html_text), Environment(id=_host(carried[0][0].url)))
         for number, one in enumerate(sockets):
             steps = list(_socket_steps(one))
+            if not steps:
+                continue
             yield Trajectory(f"{name}#websocket-{number}", "web", steps, Environment(id=_host(one.url)))
 
 
@@ -251,7 +258,11 @@ def _leads(before: Exchange, target: str, after: Exchange) -> bool:
         return False
     same = before.method == after.method
     kept = before.status in (307, 308)
-    return url == target and (same or (not kept and after.method in ("GET", "HEAD")))
+    return (
+        url == target
+        and before.request_id == after.request_id
+        and (same or (not kept and after.method in ("GET", "HEAD")))
+    )
 
 
 def _turns(chains: Sequence[list[Exchange]]) -> Iterator[list[list[Exchange]]]:
@@ -376,7 +387,10 @@ def _answer(chain: Sequence[Exchange], html_text: HtmlText | None) -> Observatio
 
 
 def _socket_steps(one: Exchange) -> Iterator[Step]:
-    """The steps of a web socket: its opening, then each run of messages sent with the run received after it."""
+    """The steps of a web socket: its opening, then each run of messages sent with the run received after it.
+
+    A socket without a URL was opened before the log began: what was received first is then an observation only.
+    """
     runs: list[tuple[list[Message], list[Message]]] = [([], [])]
     for message in one.messages:
         if message.sent and (runs[-1][1] or len(runs) == 1):
@@ -386,10 +400,15 @@ def _socket_steps(one: Exchange) -> Iterator[Step]:
     greeting = runs[0][1]
     if greeting:
         told = _received(one, greeting)
-        content = "\n\n".join(text for text in (before.content if before else None, told.content) if text)
-        before = Observation(content, MEDIA_TYPE, "response", uri=one.url, attachments=told.attachments)
-    yield Step(_action(one), None, before, 0, one.offset, one.member, started_at=one.started)
-    for turn, (sent, received) in enumerate(runs[1:], 1):
+        if before is None:
+            before = told
+        else:
+            content = f"{before.content}\n\n{told.content}"
+            before = Observation(content, MEDIA_TYPE, uri=one.url, attachments=told.attachments)
+    opened = bool(one.url)
+    if opened:
+        yield Step(_action(one), None, before, 0, one.offset, one.member, started_at=one.started)
+    for turn, (sent, received) in enumerate(runs[1:], int(opened)):
         after = _received(one, received) if received else None
         at, end = sent[0].at, received[0].at if received else None
         duration = round(end - at, 6) if at is not None and end is not None and end >= at else None
@@ -400,7 +419,7 @@ def _socket_steps(one: Exchange) -> Iterator[Step]:
 
 def _sent(one: Exchange, messages: Sequence[Message]) -> Action:
     texts = [_body_text(message.body) for message in messages]
-    return Action(SEND, "\n".join(texts), json_text({"url": one.url, "messages": texts}))
+    return Action(SEND, "\n".join(texts), json_text({"url": one.url or None, "messages": texts}))
 
 
 def _received(one: Exchange, messages: Sequence[Message]) -> Observation:
@@ -410,6 +429,6 @@ def _received(one: Exchange, messages: Sequence[Message]) -> Observation:
         "\n".join(_body_text(message.body) for message in messages),
         form="stream",
         truncation="recorder" if lost else "none",
-        uri=one.url,
+        uri=one.url or None,
         attachments=tuple(attachments),
     )

@@ -42,6 +42,7 @@ FOLDERS = {
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
     "har": ["web/har"],
+    "cdp": ["web/cdp_perflog"],
 }
 """Where the corpora hold each connector's real files."""
 
