@@ -59,6 +59,7 @@ MODULES: Final = (
     "connectors.terminal.terminus",
     "connectors.web.har",
     "connectors.web.cdp",
+    "connectors.web.browser_use_history",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

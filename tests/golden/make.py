@@ -43,6 +43,7 @@ FOLDERS = {
     "ttyrec": ["terminal/ttyrec"],
     "har": ["web/har"],
     "cdp": ["web/cdp_perflog"],
+    "browser_use_history": ["web/browser_use_history"],
 }
 """Where the corpora hold each connector's real files."""
 
