@@ -39,6 +39,7 @@ TABLE: dict[str, set[str | None]] = {
     "ttyrec": {"ttyrec", None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
+    "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, a summary of results is no prediction, and an empty file is
