@@ -60,6 +60,7 @@ MODULES: Final = (
     "connectors.web.har",
     "connectors.web.cdp",
     "connectors.web.browser_use_history",
+    "connectors.web.browser_use_messages",
     "connectors.web.webvoyager",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""

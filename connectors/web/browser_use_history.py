@@ -19,16 +19,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.web import agent_action as act
 from connectors.web.bodies import unbase64
+from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, listed, told_results, turn_steps
 from connectors.web.document import json_document, object_of, text_of
 from schemas import (
-    COMPLETE,
-    Action,
     Agent,
     Attachment,
     Observation,
@@ -41,7 +38,6 @@ from schemas import (
     json_text,
 )
 
-DIALECT: Final = "browser-use"
 _BEGINS: Final = re.compile(rb'\s*\{\s*"(?:history|_version|usage|errors)"\s*:')
 _KEYS: Final = (
     b'"model_output"',
@@ -49,15 +45,6 @@ _KEYS: Final = (
     b'"interacted_element"',
     b'"extracted_content"',
     b'"selector_map"',
-)
-_STATE: Final = re.compile(r"<browser_state>\s*\n?(.*?)\n?\s*</browser_state>", re.DOTALL)
-_REQUEST: Final = re.compile(r"<user_request>\s*\n?(.*?)\n?\s*</user_request>", re.DOTALL)
-_THOUGHTS: Final = (
-    "thinking",
-    "evaluation_previous_goal",
-    "valuation_previous_goal",
-    "memory",
-    "next_goal",
 )
 _MAX_DEPTH: Final = 256
 
@@ -114,7 +101,7 @@ class _History:
     def instruction(self) -> str | None:
         """The task, where a state message tells it."""
         for item in self._items:
-            found = _REQUEST.search(text_of((item or {}).get("state_message")))
+            found = REQUEST.search(text_of((item or {}).get("state_message")))
             if found:
                 return found[1].strip() or None
         return None
@@ -122,7 +109,7 @@ class _History:
     def outcome(self) -> Outcome | None:
         """Whether the agent itself said that it succeeded; None if it said nothing."""
         for item in reversed(self._items):
-            for result in reversed(_listed((item or {}).get("result"))):
+            for result in reversed(listed((item or {}).get("result"))):
                 if result.get("is_done") is True and isinstance(result.get("success"), bool):
                     return Outcome(resolved=result["success"], verifier="the agent itself")
         return None
@@ -136,7 +123,7 @@ class _History:
         screens: list[Observation | None] = []
         for place, item in items:
             screens.append(_screen(item, told))
-            actions, results = _actions(item.get("model_output")), _listed(item.get("result"))
+            actions, results = calls_of(item.get("model_output")), listed(item.get("result"))
             pending.append((place, item, actions, results))
             # Without an action it is the harness that failed, not the browser.
             told = results if actions else []
@@ -149,93 +136,9 @@ class _History:
                 continue
             notes = json_text([{"role": "harness", "content": text} for text in failures]) if failures else None
             failures = []
-            steps += _turn(place, item, actions, results, screens[number], after, turn, notes)
+            steps += turn_steps(place, item, actions, results, screens[number], after, turn, notes)
             turn += 1
         return steps
-
-
-def _turn(
-    place: int,
-    item: dict[str, Any],
-    actions: list[dict[str, Any]],
-    results: list[dict[str, Any]],
-    before: Observation | None,
-    after: Observation | None,
-    turn: int,
-    notes: str | None,
-) -> Iterator[Step]:
-    """The calls of one answer."""
-    began, seconds = _times(item.get("metadata"))
-    done = min(len(results), len(actions)) or len(actions)
-    for index, one in enumerate(actions):
-        action = _action(one, _reasoning(item.get("model_output")) if index == 0 else None)
-        result = results[index] if index < len(results) else {}
-        if action.name == COMPLETE:
-            shown = None
-        elif index == done - 1:
-            shown = after or _result(result)
-        else:
-            shown = _result(result)
-        yield Step(
-            action=action,
-            observation=before,
-            next_observation=shown,
-            turn=turn,
-            offset=place,
-            call_index=index,
-            num_calls=len(actions),
-            interleaved=notes if index == 0 else None,
-            terminated=True if action.name == COMPLETE else None,
-            started_at=began,
-            duration_s=seconds if len(actions) == 1 else None,
-        )
-
-
-def _listed(value: Any) -> list[dict[str, Any]]:
-    """Results as a list, whether the version wrote one or a list."""
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
-
-
-def _actions(output: Any) -> list[dict[str, Any]]:
-    """The calls of an answer, each as {name, arguments}; one that calls nothing is left out."""
-    found: list[dict[str, Any]] = []
-    for one in _listed(object_of(output).get("action")):
-        for word, arguments in one.items():
-            if arguments is not None and word:
-                found.append({"name": word, "arguments": arguments if isinstance(arguments, dict) else {}})
-    return found
-
-
-def _action(one: dict[str, Any], reasoning: str | None) -> Action:
-    return act.of_browser_use(one["name"], one["arguments"], reasoning)
-
-
-def _reasoning(output: Any) -> str | None:
-    """What the agent wrote of its state, a line each; None if it wrote nothing."""
-    state = object_of(output)
-    thoughts = {**state, **object_of(state.get("current_state"))}
-    lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if text_of(thoughts.get(key)).strip()]
-    return "\n".join(lines) or None
-
-
-def _result(result: dict[str, Any]) -> Observation | None:
-    """The result of one action as its answer; None if it gave none."""
-    text = "\n".join(_told([result]))
-    return Observation(text, is_error=bool(text_of(result.get("error")))) if text else None
-
-
-def _told(results: list[dict[str, Any]]) -> list[str]:
-    """What actions gave, a line each, as the agent is told it; what it said itself when done is left out."""
-    lines = []
-    for number, one in enumerate(results, 1):
-        if one.get("is_done") is True:
-            continue
-        count = f" {number}/{len(results)}" if len(results) > 1 else ""
-        if text := text_of(one.get("extracted_content")):
-            lines.append(f"Action result{count}: {text}")
-        if text := text_of(one.get("error")):
-            lines.append(f"Action error{count}: {text}")
-    return lines
 
 
 def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
@@ -243,7 +146,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
     state = item.get("state")
     if not isinstance(state, dict):
         return None
-    shown = _STATE.search(text_of(item.get("state_message")))
+    shown = SCREEN.search(text_of(item.get("state_message")))
     items = state.get("items")
     whole = True
     if shown:
@@ -255,7 +158,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
         lines += ["Interactive elements:", *_elements(listed)] if listed is not None else []
     failed = any(text_of(one.get("error")) for one in results)
     return Observation(
-        content="\n".join([*lines, *_told(results)]),
+        content="\n".join([*lines, *told_results(results)]),
         form="screen",
         dialect=DIALECT,
         is_error=failed if results else None,
@@ -297,13 +200,3 @@ def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:
     if not data:
         return ()
     return (Attachment(hashlib.sha256(data).hexdigest(), "screenshot", "image/png"),)
-
-
-def _times(metadata: Any) -> tuple[int | None, float | None]:
-    """(microseconds since 1970 UTC, seconds) of a step, as far as its metadata has them."""
-    start, end = object_of(metadata).get("step_start_time"), object_of(metadata).get("step_end_time")
-    if not isinstance(start, float | int) or isinstance(start, bool) or not 31_536_000 < start < 1e11:
-        return None, None
-    at = int((datetime.fromtimestamp(start, UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
-    known = isinstance(end, float | int) and not isinstance(end, bool) and start <= end < 1e11
-    return at, round(end - start, 6) if known and end is not None else None

@@ -44,6 +44,7 @@ FOLDERS = {
     "har": ["web/har"],
     "cdp": ["web/cdp_perflog"],
     "browser_use_history": ["web/browser_use_history"],
+    "browser_use_messages": ["web/browser_use_messages"],
     "webvoyager": ["web/webvoyager_messages"],
 }
 """Where the corpora hold each connector's real files."""
