@@ -2,17 +2,16 @@
 
 | name | what it does | arguments of its text |
 |---|---|---|
-| click, hover | touches an element | element |
-| input_text | types into a field | element, text |
-| select | takes an option of a list | element, option |
-| press | keys | key |
-| scroll | moves the view | direction, element, amount or pages |
-| scroll_to | moves the view to a text | text |
-| goto, back, forward, reload | navigates | url |
-| search | asks a search engine | query |
-| open_tab, switch_tab, close_tab | tabs | url, tab |
-| upload | gives a file to a field | element, path |
-| extract, list_options | reads from the page | what the agent gave |
+| click, hover | points at an element | element |
+| fill | sets what a field holds | element, text |
+| type | types into an element | element, text |
+| select_option | chooses in a list | element, options |
+| press | one key or chord | key |
+| scroll | moves the view | direction, element, amount or pages; or text, up to which |
+| goto, go_back, go_forward, reload, search | navigates, or asks a search engine | url, query |
+| tab_new, tab_select, tab_close | tabs | url, tab |
+| upload | gives files to a field | element, files |
+| extract | only reads | what the agent gave |
 | wait | lets time pass | seconds |
 | task_complete | the agent says it is done | text |
 
@@ -29,58 +28,54 @@ from connectors.web.document import bounded
 from schemas import COMPLETE, WAIT, Action, call_text, json_text
 
 CLICK: Final = "click"
-HOVER: Final = "hover"
-INPUT_TEXT: Final = "input_text"
-SELECT: Final = "select"
+FILL: Final = "fill"
+TYPE: Final = "type"
+SELECT_OPTION: Final = "select_option"
 PRESS: Final = "press"
 SCROLL: Final = "scroll"
-SCROLL_TO: Final = "scroll_to"
 GOTO: Final = "goto"
-BACK: Final = "back"
-FORWARD: Final = "forward"
-RELOAD: Final = "reload"
+GO_BACK: Final = "go_back"
 SEARCH: Final = "search"
-OPEN_TAB: Final = "open_tab"
-SWITCH_TAB: Final = "switch_tab"
-CLOSE_TAB: Final = "close_tab"
+TAB_NEW: Final = "tab_new"
+TAB_SELECT: Final = "tab_select"
+TAB_CLOSE: Final = "tab_close"
 UPLOAD: Final = "upload"
 EXTRACT: Final = "extract"
-LIST_OPTIONS: Final = "list_options"
 
 _BROWSER_USE: Final = {
     "click": CLICK,
     "click_element": CLICK,
     "click_element_by_index": CLICK,
-    "input": INPUT_TEXT,
-    "input_text": INPUT_TEXT,
-    "select_dropdown": SELECT,
-    "select_dropdown_option": SELECT,
+    "input": FILL,
+    "input_text": FILL,
+    "select_dropdown": SELECT_OPTION,
+    "select_dropdown_option": SELECT_OPTION,
     "send_keys": PRESS,
     "scroll": SCROLL,
     "scroll_down": SCROLL,
     "scroll_up": SCROLL,
-    "scroll_to_text": SCROLL_TO,
-    "find_text": SCROLL_TO,
+    "scroll_to_text": SCROLL,
+    "find_text": SCROLL,
     "go_to_url": GOTO,
     "navigate": GOTO,
     "open_url": GOTO,
     "nav": GOTO,
-    "go_back": BACK,
+    "go_back": GO_BACK,
     "search": SEARCH,
     "search_google": SEARCH,
-    "open_tab": OPEN_TAB,
-    "open_new_tab": OPEN_TAB,
-    "switch": SWITCH_TAB,
-    "switch_tab": SWITCH_TAB,
-    "close": CLOSE_TAB,
-    "close_tab": CLOSE_TAB,
+    "open_tab": TAB_NEW,
+    "open_new_tab": TAB_NEW,
+    "switch": TAB_SELECT,
+    "switch_tab": TAB_SELECT,
+    "close": TAB_CLOSE,
+    "close_tab": TAB_CLOSE,
     "upload_file": UPLOAD,
     "extract": EXTRACT,
     "extract_content": EXTRACT,
     "extract_page_content": EXTRACT,
     "extract_structured_data": EXTRACT,
-    "dropdown_options": LIST_OPTIONS,
-    "get_dropdown_options": LIST_OPTIONS,
+    "dropdown_options": EXTRACT,
+    "get_dropdown_options": EXTRACT,
     "wait": WAIT,
     "done": COMPLETE,
 }
@@ -94,7 +89,6 @@ _RENAMED: Final = {
     "tab_id": "tab",
     "num_pages": "pages",
 }
-_OPTION: Final = {"text": "option", "value": "option"}
 
 
 def call(
@@ -123,8 +117,13 @@ def of_browser_use(word: str, arguments: Mapping[str, Any], reasoning: str | Non
     if name == word and word not in _BROWSER_USE:
         return call(word, arguments, arguments, reasoning)
     told = {_RENAMED.get(key, key): value for key, value in arguments.items()}
-    if name == SELECT:
-        told = {_OPTION.get(key, key): value for key, value in told.items()}
+    if name == FILL and told.pop("clear", True) is False:
+        name = TYPE
+    for key in ("text", "value") if name == SELECT_OPTION else ():
+        if key in told:
+            told["options"] = [told.pop(key)]
+    if name == UPLOAD and "path" in told:
+        told["files"] = [told.pop("path")]
     if name == SCROLL:
         down = told.pop("down", None)
         if word in ("scroll_down", "scroll_up"):

@@ -228,7 +228,7 @@ def read_action(text: str) -> Action | None:
     reasoning = text[: found.start(1)].rpartition("Action:")[0].strip().removeprefix("Thought:").strip() or None
     if hit := _TYPE.match(command):
         told: dict[str, Any] = {"element": int(hit[1]), "text": hit[2].rstrip()}
-        return act.call(act.INPUT_TEXT, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
+        return act.call(act.FILL, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
     if hit := _CLICK.match(command):
         return act.call(act.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
     if hit := _SCROLL.match(command):
@@ -241,7 +241,7 @@ def read_action(text: str) -> Action | None:
     if word.startswith("wait"):
         return act.call(WAIT, {"seconds": WAIT_SECONDS}, {}, reasoning)
     if word.startswith("goback"):
-        return act.call(act.BACK, {}, {}, reasoning)
+        return act.call(act.GO_BACK, {}, {}, reasoning)
     if word.startswith("google"):
         return act.call(act.GOTO, {"url": "https://www.google.com/"}, {}, reasoning)
     return None
