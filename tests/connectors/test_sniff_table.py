@@ -15,6 +15,7 @@ TABLE: dict[str, set[str | None]] = {
     "asciicast_v3": {"asciicast"},
     "browser_use_history": {"browser_use_history"},
     "browser_use_messages": {"browser_use_messages", None},
+    "browsergym_result": {"browsergym"},
     "cdp_perflog": {"cdp"},
     "claude_code_jsonl": {"claude_code"},
     "codex_exec_json_stream": {"codex_exec"},

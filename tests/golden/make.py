@@ -45,6 +45,7 @@ FOLDERS = {
     "cdp": ["web/cdp_perflog"],
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
+    "browsergym": ["web/browsergym_result", "web/browsergym_axtree"],
     "webvoyager": ["web/webvoyager_messages"],
 }
 """Where the corpora hold each connector's real files."""
