@@ -3,8 +3,8 @@ r"""Runs of BrowserGym and AgentLab, as far as they are text: JSON with steps, a
 A run's folder keeps its steps as Python pickles (`step_<n>.pkl.gz`). Loading one runs whatever code it names, so none
 is ever opened: each is rejected (`pickle`), and a run that holds nothing else has no transition. Steps that were
 written out as JSON are read: a document with `steps`, or files `step_<n>.json` in the folder, each with its action and
-its tree as text (`axtree_txt`, `axtree`, `axtree_text`). Step n is the page that the agent saw and what it did on it, so
-its next observation is the page of step n+1; the last step may hold a page only.
+its tree as text (`axtree_txt`, `axtree`, `axtree_text`). Step n is the page that the agent saw and what it did on it;
+so its next observation is the page of step n+1, and the last step may hold a page only.
 
 The tree is kept in BrowserGym's own text form (`[a46] button 'OK', clickable`); actions are its Python calls
 (`click('a46')`), read as constants and never run, and name elements by these ids.
