@@ -62,6 +62,8 @@ MODULES: Final = (
     "connectors.web.browser_use_history",
     "connectors.web.browser_use_messages",
     "connectors.web.webvoyager",
+    "connectors.web.miniwob",
+    "connectors.web.recorded_script",
     "connectors.web.browsergym",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""

@@ -94,7 +94,7 @@ class Har(Connector):
                     yield reject
             except ParseError as error:
                 failures.append(error)
-            for one in trajectories(reader.exchanges, blob.choices.static_assets, None, log.native):
+            for one in trajectories(reader.exchanges, blob.choices, log.native):
                 found = True
                 answered = any(step.next_observation is not None for step in one.steps)
                 yield one if answered else _unanswered(one, blob.uri)

@@ -108,6 +108,23 @@ def test_what_a_request_is_for_is_told_by_the_recorder_then_the_browser_then_the
     assert kind_of(word, "GET", url, headers, media_type) == wanted
 
 
+def test_a_page_is_its_compact_tree_unless_the_recipe_wants_it_raw():
+    page = entry("http://a/", mime="text/html; charset=utf-8", text="<title>T</title><h1>Low</h1>")
+    head = "HTTP 200\ncontent-type: text/html; charset=utf-8\n\n"
+    (step,) = steps(page)
+    assert step.next_observation.content == f'{head}#1 document "T" value="http://a/"\n  #2 h1 "Low"'
+    assert step.next_observation.dialect == "http+uitree/1"
+    (step,) = steps(page, choices=Choices(screen="raw"))
+    assert step.next_observation.content == f"{head}<title>T</title><h1>Low</h1>"
+    assert step.next_observation.dialect is None
+
+
+def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
+    text = "<div>" * 3000
+    (step,) = steps(entry("http://a/", mime="text/html", text=text))
+    assert step.next_observation.content.endswith(text)
+
+
 def test_a_response_without_its_body_is_marked_as_cut_by_the_recorder():
     (step,) = steps(entry("http://a/", text=None))
     assert step.next_observation.content == "HTTP 200\ncontent-type: application/json"

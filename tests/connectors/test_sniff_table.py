@@ -32,6 +32,7 @@ TABLE: dict[str, set[str | None]] = {
     "react_hotpotqa_txt": {"react_log"},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
+    "selenium_side": {"recorded_script"},
     "sweagent_traj": {"sweagent"},
     "swebench_eval_logs": {"swebench_eval"},
     "swebench_predictions": {"swebench_predictions", None},

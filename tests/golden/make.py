@@ -46,6 +46,7 @@ FOLDERS = {
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
     "browsergym": ["web/browsergym_result", "web/browsergym_axtree"],
+    "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
 }
 """Where the corpora hold each connector's real files."""
