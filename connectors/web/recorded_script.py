@@ -1,7 +1,7 @@
 """Scripts of user actions without any page: Selenium IDE projects (`.side`) and recordings of Chrome's Recorder.
 
-They say what was clicked and typed, and nothing of what the browser then showed. A world model learns nothing from them,
-so each test is recognized and rejected as `no_observation`, with the number of its commands: see
+They say what was clicked and typed, and nothing of what the browser then showed. A world model learns nothing from
+them, so each script is recognized and rejected as `no_observation`, with the number of its commands: see
 docs/design/patches-without-an-answer.md.
 """
 

@@ -1,6 +1,7 @@
 """Recordings of people at MiniWoB++: doubled events are one act, and a page taken before its handlers is no answer."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from connectors.connector import Choices, MemoryBlob
@@ -29,7 +30,7 @@ def test_doubled_events_of_mouse_and_keys_are_one_act_each():
 
 def test_each_page_is_what_the_next_act_found():
     found = rows("enter-text_3X1_d1.json")
-    for row, later in zip(found, found[1:], strict=False):
+    for row, later in pairwise(found):
         assert row["next_observation"]["content"] == later["observation"]["content"]
     assert 'textbox value="Ad"' in found[1]["next_observation"]["content"]
     assert 'text "Sent"' in found[-1]["next_observation"]["content"]

@@ -14,7 +14,7 @@ SCRIPT = connector("recorded_script")
 INPUT = ROOT / "tests" / "fixtures" / "recorded_script" / "input"
 
 
-@pytest.mark.parametrize(("name", "count", "offset"), [("tides.side", 2, 132), ("recording.json", 3, 0)])
+@pytest.mark.parametrize(("name", "count", "offset"), [("tides.side", 2, 140), ("recording.json", 3, 0)])
 def test_each_script_is_one_reject_with_the_number_of_its_commands(name, count, offset):
     (reject,) = SCRIPT.parse(blob_at(INPUT / name))
     assert isinstance(reject, Reject)

@@ -45,7 +45,7 @@ FOLDERS = {
     "cdp": ["web/cdp_perflog"],
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
-    "browsergym": ["web/browsergym_result", "web/browsergym_axtree"],
+    "browsergym": ["web/browsergym_result"],
     "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
 }
