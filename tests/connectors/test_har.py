@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,6 +190,17 @@ def test_several_logs_beside_their_bodies_are_one_input_with_pages_of_their_own(
     data = json.dumps({"log": {"entries": [entry("http://a/", pageref="p")]}}).encode()
     found = read(MemoryBlob("t", {"a.har": data, "b.har": data}))
     assert [one.native_id for one in found] == ["a.har#p", "b.har#p"]
+
+
+def test_faults_within_an_archive_are_placed_where_its_member_begins():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("0" * 40 + ".html", "<p>")
+        archive.writestr("har.har", json.dumps({"log": {"entries": [entry("http://a/")] * 99}})[:-5])
+    place = zipfile.ZipFile(packed).getinfo("har.har").header_offset
+    with pytest.raises(ParseError) as caught:
+        read(MemoryBlob("x.har.zip", packed.getvalue()))
+    assert (caught.value.reason, caught.value.offset) == ("truncated", place)
 
 
 def test_bodies_are_unpacked_only_where_they_are_packed():
