@@ -60,6 +60,14 @@ MODULES: Final = (
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
     "connectors.published.table",
+    "connectors.web.har",
+    "connectors.web.cdp",
+    "connectors.web.browser_use_history",
+    "connectors.web.browser_use_messages",
+    "connectors.web.webvoyager",
+    "connectors.web.miniwob",
+    "connectors.web.recorded_script",
+    "connectors.web.browsergym",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

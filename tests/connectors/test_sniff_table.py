@@ -13,11 +13,16 @@ TABLE: dict[str, set[str | None]] = {
     "appagent_task": {"appagent"},
     "asciicast_v2": {"asciicast"},
     "asciicast_v3": {"asciicast"},
+    "browser_use_history": {"browser_use_history"},
+    "browser_use_messages": {"browser_use_messages", None},
+    "browsergym_result": {"browsergym"},
+    "cdp_perflog": {"cdp"},
     "claude_code_jsonl": {"claude_code"},
     "codex_exec_json_stream": {"codex_exec"},
     "codex_rollout_jsonl": {"codex"},
     "droidbot_output": {"droidbot"},
     "gemini_cli_session": {"gemini_cli"},
+    "har": {"har"},
     "inspect_eval_log": {"inspect"},
     "jsonrpc_spec_examples": {"mcp_jsonrpc", None},
     "jsonrpc_wire": {"agent_vcr", "mcp_recorder", "vcr_cassette"},
@@ -27,6 +32,7 @@ TABLE: dict[str, set[str | None]] = {
     "react_hotpotqa_txt": {"react_log"},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
+    "selenium_side": {"recorded_script"},
     "sweagent_traj": {"sweagent"},
     "swebench_eval_logs": {"swebench_eval"},
     "swebench_predictions": {"swebench_predictions", None},
@@ -36,6 +42,7 @@ TABLE: dict[str, set[str | None]] = {
     "ttyrec": {"ttyrec", None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
+    "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, a summary of results is no prediction, and an empty file is

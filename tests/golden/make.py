@@ -41,6 +41,13 @@ FOLDERS = {
     "patch": ["swe/patch"],
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
+    "har": ["web/har"],
+    "cdp": ["web/cdp_perflog"],
+    "browser_use_history": ["web/browser_use_history"],
+    "browser_use_messages": ["web/browser_use_messages"],
+    "browsergym": ["web/browsergym_result"],
+    "recorded_script": ["web/selenium_side"],
+    "webvoyager": ["web/webvoyager_messages"],
 }
 """Where the corpora hold each connector's real files."""
 
