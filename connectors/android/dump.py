@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from connectors.android.view import FLAGS, Mark, Screen, states_of, view_node, window_node
+from connectors.android.view import FLAGS, Mark, Screen, Source, states_of, view_node, window_node
 from connectors.tree import MAX_DEPTH, Box, Node, Tree
 from schemas import ParseError
 
@@ -64,19 +64,21 @@ class _BadTagError(Exception):
     """A document that cannot be read on; never leaves this module."""
 
 
-def read_dump(data: bytes, uri: str, member: str = "") -> Screen:
+def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> Screen:
     """The screen that a dump shows.
 
     Args:
         data: the whole file.
         uri: the input, for errors.
         member: its file, likewise.
+        is_raw: whether the screen is to be shown as the dump itself.
 
     Raises:
         ParseError: `empty`, `no_hierarchy` (the tool wrote an error, or it is something else), `doctype`, `bad_xml`,
             `bad_encoding`, `truncated`, `too_deep`, or `no_nodes` (a document without a view).
     """
     text, bytes_before = _decoded(data, uri, member)
+    whole = text
     start = text.find("<")
     if start < 0:
         told = " ".join(text.split())[:200]
@@ -97,7 +99,7 @@ def read_dump(data: bytes, uri: str, member: str = "") -> Screen:
         raise ParseError(uri, 0, "no_nodes", "the hierarchy holds no view", member, data[:512])
     if max(walk.depths) >= MAX_DEPTH:
         raise ParseError(uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member, data[:512])
-    return walk.screen()
+    return walk.screen(Source(whole, "application/xml", "uiautomator") if is_raw else None)
 
 
 def _read_tag(piece: str) -> _Tag:
@@ -200,10 +202,10 @@ class _Walk:
             self.package = told.package
         return 1
 
-    def screen(self) -> Screen:
+    def screen(self, source: Source | None) -> Screen:
         """The screen, once the document has ended."""
         tree = Tree(self.nodes, self.depths)
-        return Screen(tree, tree.text, self.package, tuple(Mark(node, *touch) for node, touch in self.marks))
+        return Screen(tree, tree.text, self.package, tuple(Mark(node, *touch) for node, touch in self.marks), source)
 
 
 def _decoded(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], int]]:

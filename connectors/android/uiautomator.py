@@ -183,7 +183,8 @@ class _Screens:
             return None
         if file not in self._seen:
             try:
-                self._seen[file] = read_dump(self._blob.read(file), self._blob.uri, file)
+                is_raw = self._blob.choices.screen == "raw"
+                self._seen[file] = read_dump(self._blob.read(file), self._blob.uri, file, is_raw)
             except ParseError as error:
                 self.errors.append(error)
                 self._seen[file] = None
@@ -225,8 +226,8 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
     if name == act.SWIPE and point and performed.end:
         return act.path(screen, point, performed.end, original, reasoning)
     node = act.named(screen, performed.target, box, point)
-    if node is not None:
-        return act.call(name, told, original, node, reasoning)
+    if screen is not None and node is not None:
+        return act.call(name, told, original, screen.element(node), reasoning)
     return act.touch(name, screen, point, original, told, reasoning)
 
 
