@@ -28,6 +28,8 @@ MODULES: Final = (
     "connectors.android.droidbot",
     "connectors.android.appagent",
     "connectors.android.uiautomator",
+    "connectors.android.android_control",
+    "connectors.android.android_control_jsonl",
     "connectors.mcp.mcp_jsonrpc",
     "connectors.mcp.mcp_recorder",
     "connectors.mcp.agent_vcr",

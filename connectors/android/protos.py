@@ -7,13 +7,14 @@ library is met. Fields that nobody reads here are left out: protobuf passes them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-__all__ = ["DecodeError", "Messages", "messages"]
+from schemas import ParseError
 
 _KINDS: Final = {
     "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
@@ -108,3 +109,41 @@ def messages() -> Messages:
     pool.AddSerializedFile(file.SerializeToString())
     found = [pool.FindMessageTypeByName(f"trajmill.{name}") for name in ("Example", "Forest")]
     return Messages(*(message_factory.GetMessageClass(one) for one in found))
+
+
+def read_example(data: bytes, uri: str, offset: int, member: str = "") -> dict[str, Sequence[Any]]:
+    """The features of a serialized `tf.train.Example` by key: bytes, floats or integers; of two of a key the last.
+
+    Args:
+        data: the record.
+        uri: the input, for errors.
+        offset: where the record begins, likewise.
+        member: its file, likewise.
+
+    Raises:
+        ParseError: `bad_record`: it is no such message, or holds no features.
+    """
+    try:
+        example = messages().Example.FromString(data)
+    except DecodeError as error:
+        detail = f"wanted a tf.train.Example: {error}"
+        raise ParseError(uri, offset, "bad_record", detail, member, data[:512]) from None
+    found: dict[str, Sequence[Any]] = {}
+    for entry in example.features.feature:
+        value = entry.value
+        found[entry.key] = value.bytes_list.value or value.float_list.value or value.int64_list.value
+    if not found:
+        raise ParseError(uri, offset, "bad_record", "the example holds no features", member, data[:512])
+    return found
+
+
+def text_of(values: Sequence[Any] | None) -> str | None:
+    """The first value as text, if it is bytes that are not empty; bytes that are not UTF-8 are replaced."""
+    first = values[0] if values else None
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) and first else None
+
+
+def whole_of(values: Sequence[Any] | None) -> int | None:
+    """The first value, if it is an integer."""
+    first = values[0] if values else None
+    return first if isinstance(first, int) else None
