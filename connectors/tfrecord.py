@@ -186,7 +186,7 @@ def feature_keys(head: bytes) -> dict[str, int]:
         size, begin = _varint(head, place)
         key_tag, at = _varint(head, begin)
         length, at = _varint(head, at)
-        if entry != 0x0A or key_tag != 0x0A or length > 256 or at + length > len(head):
+        if entry != 0x0A or key_tag != 0x0A or size < 0 or not 0 <= length <= 256 or at + length > len(head):
             break
         name = head[at : at + length].decode("utf-8", "replace")
         keys[name] = _kind(head, at + length)
