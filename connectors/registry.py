@@ -30,6 +30,8 @@ MODULES: Final = (
     "connectors.android.uiautomator",
     "connectors.android.android_control",
     "connectors.android.android_control_jsonl",
+    "connectors.android.aitw",
+    "connectors.android.aitz",
     "connectors.mcp.mcp_jsonrpc",
     "connectors.mcp.mcp_recorder",
     "connectors.mcp.agent_vcr",

@@ -106,7 +106,10 @@ def _node(view: Any) -> Node | None:
 
 
 def _box(one: Any) -> Box | None:
-    """The box of a window or a view; None if it has none, or an empty one at the origin, which is the default."""
+    """The box of a window or a view; None if it has none, or an empty one at the origin, which is the default.
+
+    Boxes off any screen are what some views state that were never laid out.
+    """
     rect = one.bounds_in_screen
     box = (rect.left, rect.top, rect.right, rect.bottom)
-    return box if any(box) else None
+    return box if any(box) and max(map(abs, box)) < 10**7 else None
