@@ -25,18 +25,10 @@ from schemas import Attachment, ParseError, Reject, Trajectory, json_text
 
 _OWN: Final = ("image/ui_annotations_", "results/action_type", "results/yx_", "results/type_action")
 _COMMON: Final = frozenset(
-    [
-        "goal_info",
-        "device_type",
-        "android_api_level",
-        "current_activity",
-        "image/encoded",
-        "image/height",
-        "image/width",
-        "image/channels",
-        "step_id",
-        "episode_length",
-    ]
+    (
+        *("goal_info", "device_type", "android_api_level", "current_activity", "step_id", "episode_length"),
+        *("image/encoded", "image/height", "image/width", "image/channels"),
+    )
 )
 _NAMES: Final = ("positions", "text", "ui_types")
 

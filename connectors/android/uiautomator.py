@@ -1,7 +1,7 @@
 """Plain uiautomator dumps with an event log in the same folder: the log says what was done, the dumps what was seen.
 
-No tool fixes the form of the event log; `event_log` (JSON Lines) and `adb` (commands) say what is read. Which screen an
-action was taken on, and which it led to, is taken from the log and never guessed:
+No tool fixes the form of the event log; `event_log` (JSON Lines), `adb` (commands) and `touch_log` (getevent) say what
+is read. Which screen an action was taken on, and which it led to, is taken from the log and never guessed:
 
 - The log names dumps beside its actions (`before`, `after`): these. Where only one side is named, the other is what the
   neighbouring action names, or the one dump left over before the first or after the last.
@@ -29,12 +29,15 @@ from connectors.android.alignment import Aligned, aligned
 from connectors.android.dump import read_dump
 from connectors.android.entry import About, Entry, Performed, word_set
 from connectors.android.event_log import json_entries, kind_of, knows
+from connectors.android.getevent import sniffed
+from connectors.android.touch_log import touch_entries
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _LOG: Final = re.compile(
-    r"(?:events?|actions?|event_log|action_log|log|adb|adb_log|commands?|replay)\.(jsonl|ndjson|log|txt|sh)"
+    r"(?:events?|actions?|event_log|action_log|log|adb|adb_log|commands?|replay|getevent|user_input|touch(?:es)?)"
+    r"\.(jsonl|ndjson|log|txt|sh)"
 )
 _FOLDERS: Final = word_set("dumps dump screens screen xml xmls ui ui_dumps uidumps hierarchies window_dumps")
 _ENDINGS: Final = ("jsonl", "ndjson", "log", "txt", "sh")
@@ -71,6 +74,8 @@ class UiAutomator(Connector):
             return Sniff(0.8, "a line that uiautomator dump prints")
         if not _LOG.fullmatch(uri.rpartition("/")[2]):
             return None
+        if sniffed(head) is not None:
+            return Sniff(0.7, "named as an event log, and holds events of getevent")
         if _COMMAND.search(head):
             return Sniff(0.7, "a log of adb commands: input or uiautomator dump")
         for line in head.split(b"\n")[:3]:
@@ -121,9 +126,9 @@ class UiAutomator(Connector):
             raise ParseError(blob.uri, -1, "no_screens", "wanted uiautomator dumps beside the event log, met none", log)
         entries: list[Entry] = []
         rejected: list[ParseError] = []
-        for entry in (json_entries if _is_json(blob, log) else adb_entries)(blob, log):
-            (rejected if isinstance(entry, ParseError) else entries).append(entry)  # type: ignore[arg-type]
         screens = _Screens(blob)
+        for entry in _read(blob, log, screens, files):
+            (rejected if isinstance(entry, ParseError) else entries).append(entry)  # type: ignore[arg-type]
         pairs = aligned(entries, files, blob.uri, log)
         steps = [_step(pair, screens, turn, log) for turn, pair in enumerate(pairs)]
         used = {file for pair in pairs for file in (pair.before, pair.after)}
@@ -158,9 +163,15 @@ def _joined(folder: str, paths: Sequence[str], anchor: str) -> Log:
     return Log(folder, {path[prefix:]: path for path in sorted(paths)}, anchor[prefix:])
 
 
-def _is_json(blob: Blob, log: str) -> bool:
+def _read(blob: Blob, log: str, screens: _Screens, files: Sequence[str]) -> Iterator[Entry | ParseError]:
+    """What the log says, in whichever of the three forms it is written."""
     with blob.open(log) as stream:
-        return stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        head = stream.read(4096)
+    if sniffed(head) is not None:
+        sizes = {screens.size(file) for file in files} - {None}
+        return touch_entries(blob, log, sizes.pop() if len(sizes) == 1 else None)
+    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    return (json_entries if is_json else adb_entries)(blob, log)
 
 
 def _is_xml(blob: Blob) -> bool:
@@ -189,6 +200,13 @@ class _Screens:
                 self.errors.append(error)
                 self._seen[file] = None
         return self._seen[file]
+
+    def size(self, file: str) -> tuple[int, int] | None:
+        """Width and height of the largest window that the file shows; None if it shows none."""
+        screen = self.screen(file)
+        nodes = screen.tree.nodes if screen is not None else ()
+        boxes = [node.bounds for node in nodes if node.role == "window" and node.bounds is not None]
+        return max(((box[2], box[3]) for box in boxes), key=lambda size: size[0] * size[1], default=None)
 
     def packages(self) -> list[str]:
         """The packages of the screens read, in that order."""
