@@ -64,7 +64,7 @@ class UiAutomator(Connector):
     name: ClassVar[str] = "uiautomator"
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
-    title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines or adb commands)"
+    title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines, adb commands or getevent)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         narrow = head.replace(b"\0", b"") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else head
