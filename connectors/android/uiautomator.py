@@ -26,7 +26,7 @@ import orjson
 from connectors.android import action as act
 from connectors.android.adb import adb_entries
 from connectors.android.alignment import Aligned, aligned
-from connectors.android.dump import read_dump
+from connectors.android.dump import is_ios, read_dump
 from connectors.android.entry import About, Entry, Performed, word_set
 from connectors.android.event_log import json_entries, kind_of, knows
 from connectors.android.getevent import sniffed
@@ -70,6 +70,8 @@ class UiAutomator(Connector):
         narrow = head.replace(b"\0", b"") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else head
         if b"<hierarchy" in narrow[:4096]:
             return Sniff(0.9, "an XML document of a <hierarchy>, as uiautomator dumps it")
+        if is_ios(narrow):
+            return Sniff(0.9, "a page source of iOS, which is refused")
         if narrow.lstrip()[:64].startswith(_ERRORS):
             return Sniff(0.8, "a line that uiautomator dump prints")
         if not _LOG.fullmatch(uri.rpartition("/")[2]):
@@ -119,6 +121,9 @@ class UiAutomator(Connector):
         if log is None and "" in blob.members and not _is_xml(blob):
             log = ""
         if log is None:
+            if any(is_ios(blob.read(member)) for member in blob.members):
+                detail = "a page source of iOS, whose elements are not read here"
+                raise ParseError(blob.uri, 0, "not_android", detail)
             detail = "a dump shows a screen; wanted an event log beside it, such as events.jsonl or adb.log"
             raise ParseError(blob.uri, -1, "no_actions", detail)
         files = sorted((member for member in blob.members if member != log), key=act.natural)
