@@ -6,8 +6,9 @@ A record is a `tf.train.Example` with `episode_id`, `goal`, lists of `screenshot
 i is screen i, the action is action i, and the next observation screen i + 1. The screen's text is its tree; its
 screenshot is an attachment by digest.
 
-The goal is the task. A step instruction is what the demonstrator wrote down of the step before doing it, so it is what
-the agent said aloud: the action's message. One that took several actions stands at each of them, as in the data.
+The goal is the task. A step instruction is an annotator's text for the step (`Turn on the alarm`), not what the device
+showed, so it never is an observation. It describes the action that it stands with, as an agent's own words do, and is
+the action's message; the data do not say when it was written. One that took several actions stands at each of them.
 
 Coordinates are pixels of the screenshot, as are the boxes of the tree; a point is named by the node that takes it.
 Nothing says how an episode ended: there is no action for it, and no outcome.
