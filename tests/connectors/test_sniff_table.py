@@ -10,6 +10,7 @@ from tests.conftest import corpora_folder
 
 TABLE: dict[str, set[str | None]] = {
     "aider_chat_history": {"aider"},
+    "android_control_jsonl": {"android_control_jsonl"},
     "appagent_task": {"appagent"},
     "asciicast_v2": {"asciicast"},
     "asciicast_v3": {"asciicast"},
@@ -23,9 +24,11 @@ TABLE: dict[str, set[str | None]] = {
     "droidbot_output": {"droidbot"},
     "gemini_cli_session": {"gemini_cli"},
     "har": {"har"},
+    "getevent": {"getevent"},
     "inspect_eval_log": {"inspect"},
     "jsonrpc_spec_examples": {"mcp_jsonrpc", None},
     "jsonrpc_wire": {"agent_vcr", "mcp_recorder", "vcr_cassette"},
+    "logcat": {"logcat"},
     "mini_swe_agent_traj": {"mini_swe_agent"},
     "openhands_events": {"openhands"},
     "patch": {"patch"},
@@ -47,7 +50,7 @@ TABLE: dict[str, set[str | None]] = {
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, a summary of results is no prediction, and an empty file is
 nothing. Formats that are not named here are read
-by nothing yet, or hold no trajectory (question seeds, logcat, tool logs)."""
+by nothing yet, or hold no trajectory (question seeds, tool logs)."""
 
 
 @pytest.mark.corpus
