@@ -2,14 +2,14 @@ r"""Episodes of Terminus, the agent of Terminal-Bench: a folder `episode-N` each
 
 An episode's response is an action: keystrokes with the seconds to wait after each. What the terminal then showed stands
 in the prompt of the next episode, below `New Terminal Output:` or `Current Terminal Screen:`; what else the harness
-wrote there, its headings included, goes to `interleaved`. So the last episode has no next observation. A prompt that holds only the harness's
-own words (a summary was handed over) leaves the observation before it unknown.
+wrote there, its headings included, goes to `interleaved`. So the last episode has no next observation. A prompt that
+holds only the harness's own words (a summary was handed over) leaves the observation before it unknown.
 
 A response that the harness refused (`Previous response had parsing errors`) changed nothing: it is kept with the
 harness's words as next observation if it can be read, else it is a reject. One that stands within prose, or lacks its
 last braces, is read as the harness read it where the next prompt says that it did (`Extra text detected`,
-`AUTO-CORRECTED`, or the question whether the task is complete); the prose is the agent's message. A response that cannot
-be read, though the harness made something of it, ends the trajectory, and another continues it.
+`AUTO-CORRECTED`, or the question whether the task is complete); the prose is the agent's message. A response that
+cannot be read, though the harness made something of it, ends the trajectory, and another continues it.
 
 Where the folder is that of a trial of Terminal-Bench, the task and the outcome come from its results.json, and its
 recordings and panes, which show the same, are joined and left. debug.json is asked for nothing but the model.

@@ -1,9 +1,9 @@
 """What the prompts and responses of Terminus say: the terminal's part of a prompt, the commands of a response.
 
 Forms: the prompt templates and parsers of Terminus 2 (JSON and XML) and Terminus 1 (JSON). A prompt is what the agent
-was shown; what the harness wrote around the terminal's text, its headings included, is told apart from it. A response is
-read if it is the form and nothing else. What Terminus 2 makes of prose around it, or of closing braces that are missing,
-is read as it reads it (`recovered`), for its callers to use where the log says that it did.
+was shown; what the harness wrote around the terminal's text, its headings included, is told apart from it. A response
+is read if it is the form and nothing else. What Terminus 2 makes of prose around it, or of closing braces that are
+missing, is read as it reads it (`recovered`), for its callers to use where the log says that it did.
 """
 
 from __future__ import annotations
