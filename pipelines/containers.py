@@ -22,7 +22,7 @@ MARK: Final = "!/"
 """Stands between an archive's path and a member's name."""
 
 MAX_MEMBERS: Final = 200_000
-MAX_RATIO: Final = 1_000
+MAX_RATIO: Final = 400
 """Decompressed over compressed bytes above which what has more than `RATIO_FROM` bytes is a bomb."""
 
 RATIO_FROM: Final = 64 << 20

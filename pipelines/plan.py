@@ -255,7 +255,10 @@ def _joined(
         for log in connector.join(names):
             members = {member: files[stored[plain]] for member, plain in log.members.items()}
             anchor = members[log.anchor]
-            told = connector.sniff(head(anchor.name, anchor.path), _plain_name(anchor.name))
+            try:
+                told = connector.sniff(head(anchor.name, anchor.path), _plain_name(anchor.name))
+            except ParseError:
+                continue  # its files are then looked at one by one, and rejected for the fault
             if told is not None and not taken.intersection(file.name for file in members.values()):
                 inputs.append(_input(log.uri, connector, told.why, members))
                 taken.update(file.name for file in members.values())
@@ -289,7 +292,11 @@ def recognize(
     for name, file in by_name.items():
         if name in taken:
             continue
-        head = _head(name, file.path)
+        try:
+            head = _head(name, file.path)
+        except ParseError as error:
+            rejects.append(replace(Reject.of(error, "input"), uri=name, member=""))
+            continue
         packed = kind_of(head)
         found = sniff(head, _plain_name(name), among) if head and packed != "tar" else []
         if found:

@@ -363,14 +363,19 @@ class StoredBlob:
         return self._digests[member]
 
     def head(self, member: str, size: int) -> bytes:
-        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged."""
+        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged.
+
+        Raises:
+            ParseError: not a byte of it can be read.
+        """
         data = b""
         with self._stream(member) as stream:
             try:
                 while len(data) < size and (more := stream.read1(size - len(data))):
                     data += more
             except ParseError:
-                pass  # what was read before the fault is enough to tell the format
+                if not data:
+                    raise  # what was read before a fault is enough to tell the format
         return data
 
     def __enter__(self) -> Self:
