@@ -88,7 +88,7 @@ def test_nul_bytes_and_bare_carriage_returns_raise_nothing_but_a_parse_error(nam
 
 @pytest.mark.parametrize(("name", "path"), cases("input"))
 def test_a_byte_order_mark_changes_no_transition_of_a_log_that_is_still_read(name, path):
-    if path.is_file() and name in JSON:
+    if path.is_file() and documents(path.read_bytes()) is not None:
         blob = blob_at(path)
         plain, _ = parsed(connectors()[name], blob)
         marked, _ = parsed(connectors()[name], MemoryBlob(blob.uri, b"\xef\xbb\xbf" + blob.read()))
@@ -123,7 +123,7 @@ def test_a_connector_opens_no_file_reaches_no_network_and_runs_nothing(module):
             assert node.func.id not in CALLS
 
 
-WATCHED = ("open", "socket.", "subprocess.", "os.", "exec", "compile", "import", "pickle.", "shutil.", "urllib.")
+WATCHED = ("open", "socket.", "subprocess.", "os.", "exec", "import", "pickle.", "shutil.", "urllib.")
 
 
 @contextmanager
