@@ -9,9 +9,13 @@ from __future__ import annotations
 import codecs
 import hashlib
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import fsspec
@@ -37,19 +41,35 @@ JUNK: Final = frozenset(
 )
 """Names of files and folders that are no input."""
 
+_FAULTS: Final = {
+    "outside_root": "links lead out of the folder that was named; only what lies in it is read",
+    "not_a_file": "it is a pipe, a device, or a link to a folder or to nothing",
+}
+
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
+"""How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
+
+_PICKLES: Final = (".pkl", ".pickle", ".pt", ".joblib")
+_WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
+"""UTF-16 text without a byte order mark."""
+
 _EXPANSION: Final = 8
 """By how much compressed logs grow, for sizing parts only."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A raw file: name relative to its root, full path, bytes, time of change (0 where not told), and its licence."""
+    """A raw file: name relative to its root, full path, bytes, time of change (0 where not told), and its licence.
+
+    `fault` is why it is not to be opened, empty if it is: `outside_root` or `not_a_file`.
+    """
 
     name: str
     path: str
     bytes: int
     changed: str
     licence: str | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +151,31 @@ def _literal_root(pattern: str) -> str:
     return "/".join(parts[:wild])
 
 
-def _info(filesystem: Any, path: str, info: Mapping[str, Any], root: str) -> RawFile:
-    full = path if isinstance(filesystem, LocalFileSystem) else filesystem.unstrip_protocol(path)
+def _info(filesystem: Any, path: str, info: Mapping[str, Any], root: str, *, named: bool) -> RawFile:
+    local = isinstance(filesystem, LocalFileSystem)
+    full = path if local else filesystem.unstrip_protocol(path)
     changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
-    return RawFile(path[len(root) :].lstrip("/"), full, int(info["size"] or 0), str(changed))
+    plain = info["type"] == "file" and not info.get("islink")
+    fault = _fault(path, root, named=named, plain=plain) if local else ""
+    return RawFile(path[len(root) :].lstrip("/"), full, int(info["size"] or 0), str(changed), fault=fault)
+
+
+def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
+    """Why a local path is not to be opened; empty if it is a file that lies below its root, links followed.
+
+    A file that the user `named` may lie anywhere; of one that is `plain` only the folders above it may be links. Pipes
+    and devices would hang the run, and a link in a folder of logs may lead to what was never meant to be read.
+    """
+    folder, _, name = path.rpartition("/")
+    real = f"{_real(folder)}/{name}" if plain else os.path.realpath(path)
+    if not named and not f"{real}/".startswith(f"{_real(root).rstrip('/')}/"):
+        return "outside_root"
+    return "" if plain or Path(real).is_file() else "not_a_file"
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder or "/")
 
 
 def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
@@ -167,7 +208,12 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
         raise ConfigError(
             f"There is no raw input at '{raw}': wanted a file, a folder or a glob that matches something."
         )
-    files = [_info(filesystem, str(hit), info, root) for hit, info in found.items() if info["type"] != "directory"]
+    named = list(found) == [path]
+    files = [
+        _info(filesystem, str(hit), info, root, named=named)
+        for hit, info in found.items()
+        if info["type"] != "directory"
+    ]
     shown = [file for file in files if JUNK.isdisjoint(file.name.split("/"))]
     if not shown:
         raise ConfigError(f"There is no file to read at '{raw}'.")
@@ -269,7 +315,10 @@ def _joined(
         for log in connector.join(names):
             members = {member: files[stored[plain]] for member, plain in log.members.items()}
             anchor = members[log.anchor]
-            told = connector.sniff(head(anchor.name, anchor.path), _plain_name(anchor.name))
+            try:
+                told = connector.sniff(head(anchor.name, anchor.path), _plain_name(anchor.name))
+            except ParseError:
+                continue  # its files are then looked at one by one, and rejected for the fault
             if told is not None and not taken.intersection(file.name for file in members.values()):
                 inputs.append(_input(log.uri, connector, told.why, members))
                 taken.update(file.name for file in members.values())
@@ -303,13 +352,17 @@ def recognize(
         depth: how many archives deep the files lie.
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
     """
-    by_name = {file.name: file for file in files}
+    by_name = {file.name: file for file in files if not file.fault}
     inputs, taken = _joined(by_name, among, _head)
-    rejects = []
+    rejects = [Reject("input", file.fault, _FAULTS[file.fault], file.name) for file in files if file.fault]
     for name, file in by_name.items():
         if name in taken:
             continue
-        head = _head(name, file.path)
+        try:
+            head = _head(name, file.path)
+        except ParseError as error:
+            rejects.append(replace(Reject.of(error, "input"), uri=name, member=""))
+            continue
         packed = kind_of(head)
         why = mapped(name, file.path, head) if mapped is not None and head and not packed else None
         if why is not None:
@@ -325,7 +378,7 @@ def recognize(
             inputs += more
             rejects += [*faults, *unrecognized]
         else:
-            reason, detail = _unrecognized(head)
+            reason, detail = _unrecognized(head, _plain_name(name))
             excerpt = head[:512].decode("utf-8", "replace")
             rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
     return sorted(inputs, key=lambda one: one.uri), sorted(rejects, key=lambda one: one.uri)
@@ -354,11 +407,13 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
     return found, rejects
 
 
-def _unrecognized(head: bytes) -> tuple[str, str]:
-    """(reason, detail) for a file that no connector takes."""
+def _unrecognized(head: bytes, name: str) -> tuple[str, str]:
+    """(reason, detail) for a file that no connector takes; its decompressed head and its name without compression."""
     if not head:
         return "empty", "the file holds nothing"
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if _PICKLE.match(head) or name.endswith(_PICKLES):
+        return "pickle", "a pickle runs code when it is loaded, and is never opened"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _WIDE.match(head):
         return "not_utf8", "the file is UTF-16; logs are read as UTF-8"
     return "unrecognized", "no connector recognizes it"
 

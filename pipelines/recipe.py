@@ -172,11 +172,15 @@ class Mix(_Part):
         pools: share of the groups that each pool is given; scaled to sum to 1.
         seed: of every choice by hash: pools, order of samples, the turn that RL and eval take.
         shard_bytes: text of one shard, before compression, in bytes.
+        harness: what samples show of what the harness and the user said between turns (`interleaved`): `strip` for
+            nothing, `keep` for each text in the user turn, before the action; then no observation that the harness
+            made bears loss, whatever the rules say.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
     seed: int = 0
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
+    harness: Literal["strip", "keep"] = "strip"
 
     @field_validator("pools")
     @classmethod
