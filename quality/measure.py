@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quality import fingerprint
 from quality.fingerprint import Lanes, struct_text, text_hashes
+from quality.parts import Joining, goes_on, index_of
 from quality.registry import signal
 from quality.signal import Measured, Numbers
 from quality.signals.length import transition_tokens
@@ -55,9 +58,44 @@ def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDA
     return own, np.where(known, _node(batch, [parent], "trajectory"), own)
 
 
-def _ranks(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of equal trajectories one whose outcome is known is worth more."""
-    return batch["outcome"].is_null().to_numpy(zero_copy_only=False).astype(np.uint64)
+PREFERENCES: Final = ("outcome", "complete", "longer")
+"""By what one of several like trajectories is kept: its outcome is known; the log does not say that it was cut, and
+holds what its last action led to; it has more steps."""
+
+
+def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
+    """What `ranks` needs of each trajectory, as far as the batch holds it: numbers of which the smaller is better."""
+    batch = view.batch
+    last = view.starts + view.lengths - 1
+    cut = pc.fill_null(batch["truncated"], False).to_numpy(zero_copy_only=False)[last]
+    lost = pc.fill_null(
+        pc.equal(struct_text(batch, "next_observation", "truncation").cast(pa.string()), "recorder"), False
+    )
+    unseen = struct_text(batch, "next_observation", "content").is_null()
+    incomplete = pc.or_(unseen, lost).to_numpy(zero_copy_only=False)[last] | cut
+    unknown = batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts]
+    return {
+        "outcome": unknown.astype(np.uint64),
+        "complete": incomplete.astype(np.uint64),
+        "longer": _LONGEST - view.lengths.astype(np.uint64),
+    }
+
+
+_WIDTHS: Final = {"outcome": 1, "complete": 1, "longer": 32}
+_LONGEST: Final = np.uint64((1 << 32) - 1)
+
+
+def ranks(facts: Mapping[str, npt.NDArray[np.uint64]], prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """A number a trajectory: of like ones that with the smallest is kept.
+
+    Args:
+        facts: by name of `PREFERENCES`, the smaller the better.
+        prefer: of `PREFERENCES`, what weighs most first.
+    """
+    rank = np.zeros(len(facts["outcome"]), np.uint64)
+    for name in prefer:
+        rank = (rank << np.uint64(_WIDTHS[name])) | facts[name]
+    return rank
 
 
 def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -71,34 +109,31 @@ def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray
 
 @dataclass(slots=True)
 class _Part:
-    """What is measured of a batch, as long as its last trajectory may go on in the next batch.
+    """What is measured of a batch; see `quality.parts.Part`.
 
     Attributes:
         batch: its columns that tell task and instance.
-        starts: as of `Measured`.
         lengths: rows of each trajectory in this batch.
         rows: hashes of the transitions.
         sums: of each trajectory; see `fingerprint.trajectory_sums`.
         places: of each trajectory; see `_places`.
+        facts: of each trajectory; see `ranks`.
         fixed: columns that do not hang on the whole trajectory, by name.
         numbers: of each signal, by name.
     """
 
-    batch: pa.RecordBatch
+    goes_on: bool
     starts: npt.NDArray[np.int64]
+    batch: pa.RecordBatch
     lengths: npt.NDArray[np.int64]
     rows: Lanes
     sums: Lanes
     places: npt.NDArray[np.uint64]
+    facts: dict[str, npt.NDArray[np.uint64]]
     fixed: dict[str, pa.Array]
     numbers: dict[str, Numbers]
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether the first row belongs to a trajectory of the batch before."""
-        return self.batch.num_rows > 0 and self.batch["step"][0].as_py() > 0
-
-    def finished(self) -> pa.RecordBatch:
+    def finished(self, prefer: Sequence[str]) -> pa.RecordBatch:
         """The part as a batch of `measure_schema`."""
         spread: Lanes = np.repeat(fingerprint.mixed(self.sums), self.lengths, axis=0)
         task = task_nodes(self.batch, spread[:, 0])
@@ -108,6 +143,7 @@ class _Part:
             "transition_hash": fingerprint.as_bytes(self.rows),
             "task_node": pa.array(task),
             "instance_node": pa.array(instance_nodes(self.batch, task)),
+            "rank": pa.array(np.repeat(ranks(self.facts, prefer), self.lengths)),
             "place": pa.array(np.repeat(self.places, self.lengths)),
             **{SIGNAL_PREFIX + name: pa.array(found) for name, found in self.numbers.items()},
         }
@@ -115,7 +151,7 @@ class _Part:
         return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-_NODES: Final = ("step", "source", "task", "environment")
+_NODES: Final = ("source", "task", "environment")
 
 
 def _part(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter) -> _Part:
@@ -129,32 +165,40 @@ def _part(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter) 
         "step": batch["step"],
         "own_node": pa.array(own),
         "parent_node": pa.array(parent),
-        "rank": pa.array(_ranks(batch)),
         "has_text": content.is_valid(),
         "text_bytes": pa.array(sizes[0] + sizes[1]),
         "tokens": pa.array(transition_tokens(batch, counter)),
     }
     return _Part(
-        batch.select(_NODES),
+        goes_on(batch),
         view.starts,
+        batch.select(_NODES),
         view.lengths,
         rows,
         fingerprint.trajectory_sums(rows, view.starts, batch["step"].to_numpy()),
         _places(batch, view.starts),
+        _facts(view),
         fixed,
         {name: signal(name).measure(view) for name in signals},
     )
 
 
 def _join(parts: Sequence[_Part]) -> None:
-    """Gives every part the numbers of the whole trajectory that begins last in the first and goes on in the others."""
-    where = [(part, len(part.starts) - 1 if number == 0 else 0) for number, part in enumerate(parts)]
+    where = [(part, index_of(number, part)) for number, part in enumerate(parts)]
+    first, last = where[0], where[-1]
     total = sum((part.sums[index] for part, index in where), np.zeros(2, np.uint64))
     rows = np.array([part.lengths[index] for part, index in where])
-    spans = [slice(part.starts[index], part.starts[index] + part.lengths[index]) for part, index in where]
+    facts = {
+        "outcome": first[0].facts["outcome"][first[1]],
+        "complete": last[0].facts["complete"][last[1]],
+        "longer": _LONGEST - np.uint64(rows.sum()),
+    }
     for part, index in where:
         part.sums[index] = total
-        part.places[index] = parts[0].places[-1]
+        part.places[index] = first[0].places[first[1]]
+        for name, value in facts.items():
+            part.facts[name][index] = value
+    spans = [slice(part.starts[index], part.starts[index] + part.lengths[index]) for part, index in where]
     for name in parts[0].numbers:
         one = signal(name)
         if one.scope == "trajectory":
@@ -163,37 +207,32 @@ def _join(parts: Sequence[_Part]) -> None:
                 part.numbers[name][span] = one.joined(told, rows)
 
 
-def measured_in_order(
-    batches: Iterable[pa.RecordBatch], signals: Sequence[str], counter: TokenCounter
-) -> Iterator[pa.RecordBatch]:
-    """What is measured of each row of a file, batch by batch: of `schemas.verdict.measure_schema(signals)`, aligned.
+class Measuring:
+    """What is measured of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to it.
 
     Args:
-        batches: of `schemas.encoded_schema()`, in their order; a trajectory may go on from one to the next.
         signals: names, in the order of the columns.
         counter: counts tokens under the recipe's tokenizer.
+        prefer: see `ranks`.
     """
-    waiting: list[_Part] = []
-    for batch in batches:
-        part = _part(batch, signals, counter)
-        if part.goes_on and waiting:
-            waiting.append(part)
-            if len(part.starts) == 1:
-                continue
-            _join(waiting)
-            yield from (one.finished() for one in waiting[:-1])
-        else:
-            yield from _ended(waiting)
-        waiting = [part]
-    yield from _ended(waiting)
+
+    def __init__(self, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES) -> None:
+        self._signals, self._counter, self._prefer = signals, counter, prefer
+        self._joining = Joining(_join)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is measured as far as trajectories are whole; `batch`, of `encoded_schema()`, follows those before."""
+        parts = self._joining.add(_part(batch, self._signals, self._counter))
+        return (part.finished(self._prefer) for part in parts)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is measured of the rest, at the end of the file."""
+        return (part.finished(self._prefer) for part in self._joining.rest())
 
 
-def _ended(parts: Sequence[_Part]) -> Iterator[pa.RecordBatch]:
-    if len(parts) > 1:
-        _join(parts)
-    return (one.finished() for one in parts)
-
-
-def measured(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter) -> pa.RecordBatch:
-    """What is measured of a batch of whole trajectories; see `measured_in_order`."""
-    return next(measured_in_order([batch], signals, counter))
+def measured(
+    batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES
+) -> pa.RecordBatch:
+    """What is measured of a batch of whole trajectories; see `Measuring`."""
+    measuring = Measuring(signals, counter, prefer)
+    return next(chain(measuring.add(batch), measuring.rest()))
