@@ -57,6 +57,7 @@ MODULES: Final = (
     "connectors.terminal.ttyrec",
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
+    "connectors.desktop.osworld",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

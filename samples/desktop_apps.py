@@ -16,6 +16,7 @@ from collections.abc import Callable
 import gi
 
 gi.require_version("Gtk", "3.0")
+gi.require_version("Gdk", "3.0")
 from gi.repository import Gdk, GLib, Gtk  # noqa: E402
 
 NOTES = (
@@ -99,8 +100,9 @@ class Notes(App):
         super().__init__("Notes")
         self.texts = dict(NOTES[variant % len(NOTES)])
         self.current = next(iter(self.texts))
-        self.outer.pack_start(self._menus(), False, False, 0)
-        self.outer.reorder_child(self.outer.get_children()[-1], 0)
+        menus = self._menus()
+        self.outer.pack_start(menus, False, False, 0)
+        self.outer.reorder_child(menus, 0)
         self.store = Gtk.ListStore(str)
         for title in self.texts:
             self.store.append([title])

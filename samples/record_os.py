@@ -41,7 +41,14 @@ KINDS: Final = {
     "act": "action",
 }
 KEYS: Final = {"enter": "Return", "esc": "Escape", "tab": "Tab", "down": "Down", "up": "Up", "backspace": "BackSpace"}
-KEYS_MORE: Final = {"delete": "Delete", "end": "End", "home": "Home", "space": "space", "pagedown": "Next", "f10": "F10"}
+KEYS_MORE: Final = {
+    "delete": "Delete",
+    "end": "End",
+    "home": "Home",
+    "space": "space",
+    "pagedown": "Next",
+    "f10": "F10",
+}
 BUTTONS: Final = {"click": "1", "double_click": "1", "right_click": "3"}
 QUIET_S: Final = 0.15
 PATIENCE_S: Final = 4.0
@@ -248,7 +255,10 @@ def call_of(words: str, root: ElementTree.Element) -> Call:
         start, end = (point_of(root, target) for target in rest.split(" to "))
         code = f"pyautogui.moveTo({start[0]}, {start[1]})\npyautogui.dragTo({end[0]}, {end[1]}, duration=0.5, button='left')"
         action = {"action_type": "DRAG_TO", "parameters": {"x": end[0], "y": end[1]}}
-        path = [(str(start[0] + (end[0] - start[0]) * part // 8), str(start[1] + (end[1] - start[1]) * part // 8)) for part in range(9)]
+        path = [
+            (str(start[0] + (end[0] - start[0]) * part // 8), str(start[1] + (end[1] - start[1]) * part // 8))
+            for part in range(9)
+        ]
         moves = tuple(("mousemove", *point, "sleep", "0.03") for point in path[1:])
         return Call(code, action, (("mousemove", *path[0]), ("mousedown", "1"), *moves, ("mouseup", "1")))
     if verb == "scroll":

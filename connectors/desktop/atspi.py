@@ -252,7 +252,9 @@ def _read(element: etree._Element, system: str) -> _Element:
         elif kind == "component":
             pair = _PAIR.fullmatch(text.strip())
             point = (int(pair[1]), int(pair[2])) if pair else None
-            place, size = (point, size) if local == "screencoord" else (place, point) if local == "size" else (place, size)
+            place, size = (
+                (point, size) if local == "screencoord" else (place, point) if local == "size" else (place, size)
+            )
         elif kind == "value" and local in ("value", "AXValue"):
             value = text
         elif kind == "action":

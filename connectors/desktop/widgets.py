@@ -53,8 +53,7 @@ _WORDS: Final = {
     "canvas": "canvas drawingarea",
     "group": "filler panel section viewport layeredpane splitpane grouping group rootpane redundantobject unknown "
     "unknownrole form scrollpane scrollarea optionpane glasspane pane custom groupbox splitgroup splitter separator "
-    "generic article landmark blockquote titlebar thumb valueindicator container layoutarea layoutitem static-pane "
-    "invalid extended client area",
+    "generic article landmark blockquote titlebar thumb valueindicator container layoutarea layoutitem",
 }
 _ROLES: Final = {word: role for role, words in _WORDS.items() for word in words.split()}
 _NOT_ROLE: Final = re.compile(r"[^a-z0-9_.-]+")
@@ -118,6 +117,9 @@ def states_of(role: str, word: str, states: Mapping[str, bool]) -> tuple[str, ..
         states: the source's states, by name without prefix, in lower case; absent ones are not set.
     """
     found = [told for name, told in _KEPT if states.get(name)]
+    if "active" in found and role not in ("window", "dialog", "menu"):
+        # Elsewhere AT-SPI means the cursor of a list, which `focused` and `selected` tell.
+        found.remove("active")
     if "expanded" not in found and "collapsed" not in found and states.get("expandable"):
         found.append("collapsed")
     can_check = role in CHECKABLE or "check" in word or "radio" in word or states.get("checkable")
