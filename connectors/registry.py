@@ -58,6 +58,8 @@ MODULES: Final = (
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
     "connectors.desktop.osworld",
+    "connectors.desktop.agentnet",
+    "connectors.desktop.workflow",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

@@ -2,8 +2,8 @@
 
     python3 desktop_apps.py APP VARIANT
 
-Each opens one window at a fixed place (the panel, which stands beside every other, at the foot of the screen), with made-up content chosen by the variant's number, and does without files,
-network, clock and chance, so that the same input leads to the same screen. They need Debian's python3-gi and
+Each opens one window at a fixed place, with made-up content chosen by the variant's number, and does without files,
+network and chance, so that the same input leads to the same screen. They need Debian's python3-gi and
 gir1.2-gtk-3.0; the mill does not.
 """
 
@@ -455,7 +455,7 @@ class Library(App):
     def _reload(self) -> None:
         self.store.clear()
         self.say("Loading …")
-        GLib.timeout_add(900, lambda: self._fill())
+        GLib.timeout_add(900, self._fill)
 
     def _pressed(self, view: Gtk.TreeView, event: Gdk.EventButton) -> bool:
         found = view.get_path_at_pos(int(event.x), int(event.y)) if event.button == 3 else None

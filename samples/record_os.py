@@ -1,4 +1,4 @@
-"""Records the desktop samples: small GTK programs, driven by a script under Xvfb, their accessibility trees written down.
+"""Records the desktop samples: small GTK programs under Xvfb, driven by a script, and their accessibility trees.
 
     python3 -m samples.record_os [--only NAME ...] [--out FOLDER]
 
@@ -22,10 +22,10 @@ import subprocess
 import sys
 import time
 import tomllib
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
 HERE: Final = Path(__file__).parent
 DISPLAY: Final = ":97"
@@ -253,7 +253,8 @@ def call_of(words: str, root: ElementTree.Element) -> Call:
         return Call(f"pyautogui.moveTo({x}, {y})", action, (("mousemove", str(x), str(y)),))
     if verb == "drag":
         start, end = (point_of(root, target) for target in rest.split(" to "))
-        code = f"pyautogui.moveTo({start[0]}, {start[1]})\npyautogui.dragTo({end[0]}, {end[1]}, duration=0.5, button='left')"
+        last = f"pyautogui.dragTo({end[0]}, {end[1]}, duration=0.5, button='left')"
+        code = f"pyautogui.moveTo({start[0]}, {start[1]})\n{last}"
         action = {"action_type": "DRAG_TO", "parameters": {"x": end[0], "y": end[1]}}
         path = [
             (str(start[0] + (end[0] - start[0]) * part // 8), str(start[1] + (end[1] - start[1]) * part // 8))
@@ -291,13 +292,12 @@ def perform(step: str, root: ElementTree.Element, desktop: Desktop, space: str) 
             time.sleep(2)
         return {"action_type": step.upper()} if space == "computer_13" else step.upper()
     calls = []
-    for part in step.split("; "):
+    for place, part in enumerate(step.split("; ")):
+        root = settled(desktop)[1] if place else root
         call = call_of(part, root)
         calls.append(call)
         for inputs in call.inputs:
             xdotool(*inputs)
-        if part != step.split("; ")[-1]:
-            root = settled(desktop)[1]
     if space == "computer_13":
         return calls[0].action
     lines = ["import pyautogui", *(["import time"] if any("time." in call.code for call in calls) else [])]

@@ -18,10 +18,10 @@
 | task_complete | the agent says it is done | |
 | fail | the agent says it cannot be done | |
 
-`element` is the id of the innermost node at the point, where the observation shows one; the point stays beside it, since
-in a text, a slider or a canvas the place decides what happens. Points are as logged: pixels, or shares of the screen
-where the log has these (at most 1). A log's own word is kept for what is none of these. `arguments` holds what the log
-has: of code, the code itself.
+`element` is the id of the innermost node at the point, where the observation shows one; the point stays beside it,
+since in a text, a slider or a canvas the place decides what happens. Points are as logged: pixels, or shares of the
+screen where the log has these (at most 1). A log's own word is kept for what is none of these. `arguments` holds what
+the log has: of code, the code itself.
 """
 
 from __future__ import annotations
@@ -58,27 +58,15 @@ SEQUENCE: Final = "sequence"
 CODE: Final = "code"
 FAIL: Final = "fail"
 
-VOCABULARY: Final = frozenset(
-    {
-        CLICK,
-        DOUBLE_CLICK,
-        TRIPLE_CLICK,
-        RIGHT_CLICK,
-        MIDDLE_CLICK,
-        MOVE,
-        DRAG,
-        MOUSE_DOWN,
-        MOUSE_UP,
-        SCROLL,
-        TYPE,
-        PRESS,
-    }
-    | {HOTKEY, KEY_DOWN, KEY_UP, SET_CLIPBOARD, WAIT, SEQUENCE, CODE, COMPLETE, FAIL}
-)
 POINTING: Final = frozenset(
     {CLICK, DOUBLE_CLICK, TRIPLE_CLICK, RIGHT_CLICK, MIDDLE_CLICK, MOUSE_DOWN, MOUSE_UP, SCROLL}
 )
 """Actions that happen where the pointer is, if they name no point."""
+
+VOCABULARY: Final = POINTING | {
+    *(MOVE, DRAG, TYPE, PRESS, HOTKEY, KEY_DOWN, KEY_UP),
+    *(SET_CLIPBOARD, WAIT, SEQUENCE, CODE, COMPLETE, FAIL),
+}
 
 _NOT_JSON: Final = re.compile(r"\b(?:NaN|-?Infinity)\b")
 _MAX_NESTING: Final = 12
@@ -131,11 +119,11 @@ def joined(calls: Sequence[Call]) -> list[Call]:
     found: list[Call] = []
     for one in calls:
         last = found[-1] if found else None
-        if last is not None and last.name == MOVE and last.point is not None and one.point is None:
-            if one.name == DRAG or one.name in POINTING:
-                found[-1] = replace(one, point=last.point)
-                continue
-        found.append(one)
+        follows = one.point is None and (one.name == DRAG or one.name in POINTING)
+        if follows and last is not None and last.name == MOVE and last.point is not None:
+            found[-1] = replace(one, point=last.point)
+        else:
+            found.append(one)
     return found
 
 
@@ -156,16 +144,14 @@ def action_of(
     steps = joined(calls)
     acting = [one for one in steps if one.name != WAIT]
     if len(steps) == 1 or (len(acting) == 1 and steps[0] is acting[0]):
-        told = steps[0].arguments(screen)
+        only = steps[0].arguments(screen)
         pause = sum(float(dict(one.told).get("seconds", 0)) for one in steps[1:])
         if pause:
-            told["seconds_after"] = round(pause, 3)
-        return told_action(steps[0].name, told, original, reasoning)
-    rows = [
-        {"name": one.name, "arguments": one.arguments(screen if not place else None)} for place, one in enumerate(steps)
-    ]
-    element = rows[0]["arguments"].get("element")  # type: ignore[attr-defined]
-    extra = {"element": element} if element else {}
+            only["seconds_after"] = round(pause, 3)
+        return told_action(steps[0].name, only, original, reasoning)
+    told = [one.arguments(None if place else screen) for place, one in enumerate(steps)]
+    rows = [{"name": one.name, "arguments": arguments} for one, arguments in zip(steps, told, strict=True)]
+    extra = {"element": told[0]["element"]} if "element" in told[0] else {}
     text = call_text(SEQUENCE, {"calls": rows})
     return Action(SEQUENCE, text, original_json({**original, **extra}), reasoning=reasoning)
 

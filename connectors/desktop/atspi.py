@@ -2,14 +2,14 @@ r"""The screen that an accessibility dump in OSWorld's XML dialect shows, as a t
 
 The dialect (`desktop_env/server/main.py` of OSWorld) has an element a widget, named by its role, and attributes in
 namespaces whose last word says of what kind they are: `…/ns/state` (`st:showing="true"`), `…/ns/component`
-(`cp:screencoord="(x, y)"`, `cp:size="(w, h)"`), `…/ns/value`, `…/ns/attributes`, `…/ns/action`, `…/ns/class`, `…/ns/role`.
-The word before tells the system: ubuntu (AT-SPI), windows (UI Automation), macos (AX). Dumps of 2024 and before have
+(`cp:screencoord="(x, y)"`, `cp:size="(w, h)"`), and likewise `value`, `attributes`, `action`, `class` and `role`. The
+word before tells the system: ubuntu (AT-SPI), windows (UI Automation), macos (AX). Dumps of 2024 and before have
 `uri:deskat:state.at-spi.gnome.org` and the like instead. What a widget holds is the element's text.
 
 What becomes a line:
 
-- On Ubuntu only what has both `st:showing` and `st:visible`; on Windows what is not `st:visible="false"`; AX has no such
-  state. What is not shown leaves no line, but what is in it may.
+- On Ubuntu only what has both `st:showing` and `st:visible`; on Windows what is not `st:visible="false"`; AX has no
+  such state. What is not shown leaves no line, but what is in it may.
 - Nothing without area, and nothing wholly left of or above the screen.
 - Not what only lays out others: a panel without name, text or state is passed over.
 - The children of an `<application>` are the windows, described by its name.
@@ -243,18 +243,14 @@ def _read(element: etree._Element, system: str) -> _Element:
     states: dict[str, bool] = {}
     attributes: dict[str, str] = {}
     clickable = False
-    place = size = None
+    placed: dict[str, str] = {}
     for key, told in element.attrib.items():
         kind, local = _kind_of(str(key))
         text = str(told)
         if kind == "state":
             states[_state_word(local)] = text.lower() in ("true", "1")
         elif kind == "component":
-            pair = _PAIR.fullmatch(text.strip())
-            point = (int(pair[1]), int(pair[2])) if pair else None
-            place, size = (
-                (point, size) if local == "screencoord" else (place, point) if local == "size" else (place, size)
-            )
+            placed[local] = text.strip()
         elif kind == "value" and local in ("value", "AXValue"):
             value = text
         elif kind == "action":
@@ -263,7 +259,7 @@ def _read(element: etree._Element, system: str) -> _Element:
             name = text
         elif kind in ("attributes", "class", "role", "id", "other"):
             attributes.setdefault(local, text)
-    box, nowhere = _box(place, size)
+    box, nowhere = _box(_pair(placed.get("screencoord", "")), _pair(placed.get("size", "")))
     if system == "ubuntu":
         # AT-SPI lists the states that are set and no others.
         states["enabled"] = states.get("enabled", False) or states.get("sensitive", False)
@@ -297,6 +293,11 @@ def _own_word(tag: str, attributes: dict[str, str], system: str) -> str:
 
 def _clean(text: str) -> str:
     return text.translate(_PLACEHOLDERS).strip() if text else ""
+
+
+def _pair(text: str) -> tuple[int, int] | None:
+    found = _PAIR.fullmatch(text)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _box(place: tuple[int, int] | None, size: tuple[int, int] | None) -> tuple[Box | None, bool]:

@@ -42,9 +42,8 @@ def call_of(action: Mapping[str, Any]) -> Call | None:
         if isinstance(nested, Mapping):
             told = nested
             break
-    word = next(
-        (told[key] for key in ("action_type", "action", "type", "name") if isinstance(told.get(key), str)), None
-    )
+    words = (told.get(key) for key in ("action_type", "action", "type", "name"))
+    word = next((word for word in words if isinstance(word, str)), None)
     parameters = told.get("parameters")
     given = parameters if isinstance(parameters, Mapping) else told
     return _call(word.lower(), given) if word is not None else None

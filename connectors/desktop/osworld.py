@@ -166,9 +166,8 @@ class _About:
         start = next((place for place, part in enumerate(parts) if part in _SPACES), None)
         tail = parts[start + 2 :] if start is not None else []
         model, domain = ("/".join(tail[:-2]), tail[-2]) if len(tail) >= 3 else (None, None)
-        return cls(
-            parts[-1], Task(parts[-1] if domain else None, instruction), Environment(domain), Agent(None, None, model)
-        )
+        task = Task(parts[-1] if domain else None, instruction)
+        return cls(parts[-1], task, Environment(domain), Agent(model=model))
 
     def trajectory(self, steps: Sequence[Step], place: int, outcome: Outcome | None) -> Trajectory:
         """The trajectory of a run, the place counted from 0 among those in the folder."""

@@ -1,7 +1,8 @@
 """The physical actions that a piece of Python code takes through pyautogui, read from its syntax tree and never run.
 
-Code that agents write is a script of calls: `pyautogui.click(960, 540)`, `time.sleep(1)`, imports, comments, numbers put
-in variables, and OpenCUA's `computer.triple_click(…)` and `computer.terminate(…)`. Such code becomes calls in order.
+Code that agents write is a script of calls: `pyautogui.click(960, 540)`, `time.sleep(1)`, imports, comments, numbers
+put in variables, and OpenCUA's `computer.triple_click(…)` and `computer.terminate(…)`. Such code becomes calls in
+order.
 Anything else in it (a loop, a file, another module's function) makes it code that is kept whole as the action `code`,
 since part of what it did would otherwise be told as all of it.
 """

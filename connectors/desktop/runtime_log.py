@@ -20,7 +20,7 @@ from schemas import Observation
 LINEAR_DIALECT: Final = "osworld-linear"
 
 _OPENS: Final = re.compile(
-    r"^(?:(LINEAR AT: )|(RESPONSE: )|Generating content with |Failed to |Retrying|Got Action: |SOM image saved |PLAN: )",
+    r"^(?:(LINEAR AT: )|(RESPONSE: )|Generating content with |Failed to |Retrying|Got Action: |PLAN: )",
     re.MULTILINE,
 )
 _HEADER: Final = "tag\t"
