@@ -110,8 +110,9 @@ class Notes(App):
         self.view.append_column(Gtk.TreeViewColumn("Title", Gtk.CellRendererText(), text=0))
         self.text = named(Gtk.TextView(wrap_mode=Gtk.WrapMode.NONE), "Text")
         row = Gtk.Box(spacing=6)
-        row.pack_start(scrolled(self.view), False, False, 0)
-        self.view.set_size_request(140, -1)
+        pane = scrolled(self.view)
+        pane.set_size_request(140, -1)
+        row.pack_start(pane, False, False, 0)
         row.pack_start(scrolled(self.text), True, True, 0)
         self.page.pack_start(row, True, True, 0)
         self.view.get_selection().select_path(0)
@@ -334,9 +335,10 @@ class Contacts(App):
         self.chosen = 0
         row = Gtk.Box(spacing=8)
         self.list = named(Gtk.ListBox(), "People")
-        self.list.set_size_request(180, -1)
         self.list.connect("row-selected", self._selected)
-        row.pack_start(scrolled(self.list), False, False, 0)
+        pane = scrolled(self.list)
+        pane.set_size_request(180, -1)
+        row.pack_start(pane, False, False, 0)
         form = Gtk.Grid(row_spacing=6, column_spacing=6)
         self.fields = []
         for place, label in enumerate(("Name", "Phone", "Mail")):
