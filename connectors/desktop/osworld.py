@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
@@ -87,18 +87,22 @@ class OSWorld(Connector):
         runs: list[list[Line]] = [[]]
         rejected: list[ParseError] = []
         instruction: str | None = None
+        unread = False
         for offset, value in json_lines(blob, log):
             try:
                 line = read_line(value, blob.uri, offset, log)
             except ParseError as error:
                 rejected.append(error)
+                # An action that could not be read has changed the screen; an error of the harness has not.
+                unread = unread or error.reason != "harness_error"
                 continue
             instruction = instruction or line.instruction
             if line.action is None:
                 continue
             if runs[-1] and line.number < runs[-1][-1].number:
                 runs.append([])
-            runs[-1].append(line)
+            runs[-1].append(replace(line, follows=not unread))
+            unread = False
         runs = [run for run in runs if run]
         folder = Folder(blob, log, runs)
         steps = [_steps(run, folder) for run in runs]
@@ -124,11 +128,16 @@ def _refuse_others(blob: Blob, log: str) -> None:
 
 
 def _steps(run: Sequence[Line], folder: Folder) -> list[Step]:
-    """The transitions of a run; each line's observation is what the line before it showed."""
+    """The transitions of a run; each line's observation is what the line before it showed.
+
+    After a line that could not be read it is what the agent's own log says, or null.
+    """
     steps: list[Step] = []
     before = folder.first(run)
     told: str | None = None
     for turn, line in enumerate(run):
+        if not line.follows:
+            before = folder.logged(line)
         after = folder.after(run, turn)
         # An answer of several actions is told once, beside the first of them.
         again = turn > 0 and run[turn - 1].number == line.number and line.response == told

@@ -65,10 +65,13 @@ class Folder:
             pictures = self._pictures("initial_state.png")
             if not files and pictures:
                 seen = Seen(Observation(None, form="screen", attachments=pictures), None)
-        if seen.screen is None:
-            logged = self._answer(run[0])
-            return Seen(logged, None) if logged is not None else seen
-        return seen
+        logged = self.logged(run[0]) if seen.screen is None else NOTHING
+        return logged if logged.observation is not None else seen
+
+    def logged(self, line: Line) -> Seen:
+        """What the agent was given before it answered with the line, as far as its log tells."""
+        answer = self._answers.get(line.offset)
+        return Seen(answer.observation(), None) if answer is not None else NOTHING
 
     def after(self, run: Sequence[Line], place: int) -> Seen:
         """What was there after the action of a line."""
@@ -80,9 +83,9 @@ class Folder:
         if file is not None:
             return self._tree(file, pictures, line.settled)
         following = run[place + 1] if place + 1 < len(run) else None
-        logged = self._answer(following) if following is not None and following.number != line.number else None
-        if logged is not None:
-            return Seen(logged, None)
+        logged = self.logged(following) if following is not None and following.number != line.number else NOTHING
+        if logged.observation is not None:
+            return logged
         return Seen(Observation(None, form="screen", attachments=pictures), None) if pictures else NOTHING
 
     def _file_of(self, line: Line) -> str | None:
@@ -133,10 +136,6 @@ class Folder:
         ]
         answers = aligned([line.response for line in begins], answers_of(text))
         return {line.offset: answer for line, answer in zip(begins, answers, strict=True) if answer is not None}
-
-    def _answer(self, line: Line) -> Observation | None:
-        answer = self._answers.get(line.offset)
-        return answer.observation() if answer is not None else None
 
     def outcome(self) -> Outcome | None:
         """What `result.txt` says: a score from 0 to 1, and solved at 1."""

@@ -31,6 +31,7 @@ class Line:
         tree_file: the file that the line names as holding it.
         picture: its screenshot's file.
         settled: False if the recorder says that the screen was still changing.
+        follows: whether the line before it in the log was read too, so that its screen is what this line acted on.
     """
 
     offset: int
@@ -45,6 +46,7 @@ class Line:
     tree_file: str | None
     picture: str | None
     settled: bool
+    follows: bool = True
 
 
 def read_line(value: Any, uri: str, offset: int, member: str) -> Line:

@@ -165,9 +165,11 @@ class _Deeds:
                     self._add(act.call(_BUTTONS.get(button, act.CLICK), start, target=_target(pressed)), pressed, time)
             self._down = None
         elif kind == "DoubleClick" and point is not None:
+            target = _target(fields)
             while self._done and self._is_click_there(point, time):
-                self._done.pop()
-            self._add(act.call(act.DOUBLE_CLICK, point, target=_target(fields)), fields, time)
+                earlier = self._done.pop()[0]
+                target = target or dict(earlier.told).get("target")
+            self._add(act.call(act.DOUBLE_CLICK, point, target=target), fields, time)
             self._down = None
         elif kind == "Wheel":
             delta = fields.get("scroll_delta")

@@ -125,7 +125,12 @@ def test_a_pointing_action_names_the_widget_that_was_meant(run: dict[str, Any]) 
     one = read("tree")[0][folder_of(run)]
     for step, (done, _, _) in zip(one.steps, steps_of(run), strict=True):
         verb, _, rest = done.partition("; ")[0].partition(" ")
-        target = (rest.partition(" to ")[0] if verb == "drag" else rest).partition("%")[0].partition("#")[0].rpartition(":")[2]
+        target = (
+            (rest.partition(" to ")[0] if verb == "drag" else rest)
+            .partition("%")[0]
+            .partition("#")[0]
+            .rpartition(":")[2]
+        )
         if verb not in ("click", "double_click", "right_click", "drag", "move") or target.startswith("@"):
             continue
         arguments = json.loads(step.action.text)["arguments"]
