@@ -41,6 +41,7 @@ FOLDERS = {
     "patch": ["swe/patch"],
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
+    "terminator": ["os/terminator_recording"],
 }
 """Where the corpora hold each connector's real files."""
 

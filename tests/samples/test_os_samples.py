@@ -6,7 +6,7 @@ import json
 import tomllib
 from collections import Counter
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -58,7 +58,7 @@ def steps_of(run: dict[str, Any]) -> list[tuple[str, list[str], bool]]:
 
 
 @cache
-def read(screen: str) -> tuple[dict[str, Trajectory], list[Reject]]:
+def read(screen: Literal["tree", "raw"]) -> tuple[dict[str, Trajectory], list[Reject]]:
     recipe = Recipe(name="os", source="os", normalize=Normalize(screen=screen))
     plan = make_plan(recipe, [str(SAMPLES)])
     assert not plan.unrecognized
