@@ -25,15 +25,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lxml import etree
 
-from connectors.desktop.widgets import HOLDING, MEASURING, POPUPS, role_of, states_of
+from connectors.desktop.element import FARTHEST, SYSTEM, Widget, clean, kind_of, widget
 from connectors.records import json_value
-from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
+from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "osworld-a11y"
@@ -42,16 +41,8 @@ RAW_DIALECT: Final = "osworld-a11y"
 MAX_BYTES: Final = 64 << 20
 """A larger dump is refused; the largest real ones, of spreadsheets, have some megabytes."""
 
-_SYSTEM: Final = re.compile(r"//accessibility\.(ubuntu|windows|macos)\.example\.org/ns/([a-z/]+)")
-_DESKAT: Final = re.compile(r"uri:deskat:([a-z.]+?)\.at-spi\.gnome\.org")
-_PAIR: Final = re.compile(r"\(\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*,\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*\)")
 _DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
-_PLACEHOLDERS: Final = {0xFFFC: None, 0xFFFD: None}
-_NUMBER: Final = re.compile(r"-?[0-9]{1,15}\.0*")
-_CLICKS: Final = frozenset({"click", "press", "activate", "jump", "toggle", "open", "select"})
 _CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
-_FARTHEST: Final = 10**6
-"""Coordinates beyond this stand for widgets that are nowhere (AT-SPI gives -2147483648)."""
 
 NAMESPACES: Final = re.compile(
     rb"https://accessibility\.(?:ubuntu|windows|macos)\.example\.org/ns/|uri:deskat:[a-z.]+\.at-spi\.gnome\.org"
@@ -142,14 +133,14 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0) -> Scr
         offset: where the dump begins in the member.
 
     Raises:
-        ParseError: `empty`, `too_large`, `bad_encoding`, `doctype`, `truncated`, `bad_xml`, `too_deep`, `not_atspi` (an
-            XML document of another kind) or `no_nodes` (nothing is shown).
+        ParseError: `empty`, `too_large`, `bad_encoding`, `doctype`, `truncated`, `bad_xml`, `too_deep` or
+            `no_nodes` (nothing is shown, or it is XML of another kind).
     """
     if len(data) > MAX_BYTES:
         raise ParseError(uri, offset, "too_large", f"a dump of {len(data)} bytes, at most {MAX_BYTES}", member)
     xml = _decoded(data, uri, member, offset)
     root = _parsed(xml, uri, member, offset)
-    walk = _Walk(_system_of(root))
+    walk = _Walk(root)
     walk.take(root)
     if not walk.tops:
         raise ParseError(uri, offset, "no_nodes", "the dump shows no widget", member, data[:512])
@@ -204,114 +195,12 @@ def _is_closed(body: str) -> bool:
 def _system_of(root: etree._Element) -> str:
     """ubuntu, windows or macos, by the namespaces that the root declares or the first attributes have."""
     for uri in root.nsmap.values():
-        if found := _SYSTEM.search(uri or ""):
+        if found := SYSTEM.search(uri or ""):
             return found[1]
     return "ubuntu"
 
 
-@lru_cache(maxsize=4096)
-def _kind_of(name: str) -> tuple[str, str]:
-    """(kind, name) of an attribute as lxml writes it: (`state`, `showing`); the kind is empty without a namespace."""
-    if not name.startswith("{"):
-        return "", name
-    uri, _, local = name[1:].partition("}")
-    if found := _SYSTEM.search(uri):
-        return found[2], local
-    if found := _DESKAT.fullmatch(uri):
-        return found[1], local
-    return "other", local
-
-
-@dataclass(slots=True)
-class _Element:
-    """What one element says, sorted by kind of attribute."""
-
-    word: str
-    name: str
-    text: str
-    states: dict[str, bool]
-    value: str
-    attributes: dict[str, str]
-    clickable: bool
-    box: Box | None
-    nowhere: bool
-
-
-def _read(element: etree._Element, system: str) -> _Element:
-    word = str(element.tag)
-    name = value = ""
-    states: dict[str, bool] = {}
-    attributes: dict[str, str] = {}
-    clickable = False
-    placed: dict[str, str] = {}
-    for key, told in element.attrib.items():
-        kind, local = _kind_of(str(key))
-        text = str(told)
-        if kind == "state":
-            states[_state_word(local)] = text.lower() in ("true", "1")
-        elif kind == "component":
-            placed[local] = text.strip()
-        elif kind == "value" and local in ("value", "AXValue"):
-            value = text
-        elif kind == "action":
-            clickable = clickable or local.rpartition("_")[0].lower() in _CLICKS
-        elif not kind and local == "name":
-            name = text
-        elif kind in ("attributes", "class", "role", "id", "other"):
-            attributes.setdefault(local, text)
-    box, nowhere = _box(_pair(placed.get("screencoord", "")), _pair(placed.get("size", "")))
-    if system == "ubuntu":
-        # AT-SPI lists the states that are set and no others.
-        states["enabled"] = states.get("enabled", False) or states.get("sensitive", False)
-        states.setdefault("editable", False)
-    return _Element(
-        word=_own_word(word, attributes, system),
-        name=_clean(name or attributes.get("AXTitle", "") or attributes.get("AXDescription", "")),
-        text=(element.text or "").translate(_PLACEHOLDERS),
-        states=states,
-        value=value,
-        attributes=attributes,
-        clickable=clickable,
-        box=box,
-        nowhere=nowhere,
-    )
-
-
-@lru_cache(maxsize=1024)
-def _state_word(local: str) -> str:
-    short = local.removeprefix("AX")
-    return {"keyboard_focused": "focused", "has_keyboard_focus": "focused"}.get(short, short).lower()
-
-
-def _own_word(tag: str, attributes: dict[str, str], system: str) -> str:
-    """The word that names the widget: the tag, or what says it better."""
-    if system == "windows":
-        # The tag is a class name of Win32, empty or arbitrary in newer toolkits.
-        return attributes.get("friendly_class_name") or tag
-    return attributes.get("AXRole") or tag
-
-
-def _clean(text: str) -> str:
-    return text.translate(_PLACEHOLDERS).strip() if text else ""
-
-
-def _pair(text: str) -> tuple[int, int] | None:
-    found = _PAIR.fullmatch(text)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def _box(place: tuple[int, int] | None, size: tuple[int, int] | None) -> tuple[Box | None, bool]:
-    """(box, whether the widget is nowhere): without area, off the screen's corner, or at no place."""
-    if place is None or size is None:
-        return None, False
-    left, top, right, bottom = place[0], place[1], place[0] + size[0], place[1] + size[1]
-    nowhere = size[0] <= 0 or size[1] <= 0 or right <= 0 or bottom <= 0
-    if nowhere or max(map(abs, (left, top, right, bottom))) > _FARTHEST:
-        return None, True
-    return (left, top, right, bottom), False
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Top:
     """A window with all that is under it."""
 
@@ -326,78 +215,73 @@ class _Top:
 class _Walk:
     """The windows of one dump."""
 
-    def __init__(self, system: str) -> None:
+    def __init__(self, root: etree._Element) -> None:
         self.tops: list[_Top] = []
-        self._system = system
-        self._known = False
+        self._system = _system_of(root)
+        states = [uri for uri in root.nsmap.values() if uri and kind_of(f"{{{uri}}}x")[0] == "state"]
+        self._showing = f"{{{states[0]}}}showing" if len(states) == 1 and self._system == "ubuntu" else None
 
     def take(self, root: etree._Element) -> None:
         """Takes in a document: a desktop, an application, or a single window."""
-        if str(root.tag) in _CONTAINERS:
+        if root.tag in _CONTAINERS:
             for child in root:
-                if str(child.tag) == "application":
+                if child.tag == "application":
                     self._application(child)
                 else:
                     self._window(child, "")
-        elif str(root.tag) == "application":
+        elif root.tag == "application":
             self._application(root)
-        elif any(_kind_of(str(key))[0] == "state" for key in root.attrib):
+        elif any(kind_of(str(key))[0] == "state" for key in root.attrib):
             self._window(root, "")
 
     def _application(self, element: etree._Element) -> None:
-        program = _clean(str(element.get("name") or ""))
+        program = clean(str(element.get("name") or ""))
         for child in element:
             self._window(child, program)
 
+    def _widget(self, element: etree._Element) -> Widget:
+        return widget(str(element.tag), tuple(element.items()), element.text or "", self._system)  # type: ignore[arg-type]
+
     def _window(self, element: etree._Element, program: str) -> None:
         """Adds the window and what it holds, unless nothing of it is shown."""
-        found = _read(element, self._system)
+        found = self._widget(element)
         if self._system == "macos" and not program:
             program = found.name
-        nodes: list[Node] = []
-        depths: list[int] = []
-        if self._is_shown(found):
-            role = role_of(found.word)
-            role = role if role in POPUPS or role == "dialog" else "window"
-            second = program if program != found.name else ""
-            states = states_of(role, found.word, found.states)
-            nodes.append(Node(role, found.name, "", second, states, "", found.box))
-            depths.append(0)
-        self._descend(element, nodes, depths)
-        if nodes and not depths[0]:
-            self.tops.append(_Top(program, nodes, depths))
+        nodes, depths = self._inside(element)
+        second = program if program != found.name else ""
+        if found.window is not None:
+            top = replace(found.window, description=second)
         elif nodes:
             # What is shown of a window that is not: its own line says no more than whose it is.
-            self.tops.append(_Top(program, [Node("window", found.name, "", program), *nodes], [0, *depths]))
+            top = Node("window", found.name, "", second)
+        else:
+            return
+        self.tops.append(_Top(program, [top, *nodes], [0, *depths]))
 
-    def _descend(self, element: etree._Element, nodes: list[Node], depths: list[int]) -> None:
-        """Adds all that is shown below the element, in document order; without recursion, since dumps may be deep."""
+    def _inside(self, element: etree._Element) -> tuple[list[Node], list[int]]:
+        """(nodes, depths) of all that is shown below the element; without recursion, since dumps may be deep."""
+        nodes: list[Node] = []
+        depths: list[int] = []
+        showing = self._showing
         waiting = [(child, 1) for child in reversed(self._children(element))]
         while waiting:
             child, depth = waiting.pop()
-            found = _read(child, self._system)
-            node = _node(found) if self._is_shown(found) else None
+            # Most of a Linux dump is not showing, and asking for one attribute is cheaper than reading all.
+            hidden = showing is not None and child.get(showing) is None
+            node = None if hidden else self._widget(child).node
             if node is not None:
                 nodes.append(node)
                 depths.append(depth)
-            inner = depth + (node is not None)
-            waiting += [(below, inner) for below in reversed(self._children(child))]
+                depth += 1
+            if len(child):
+                waiting += [(below, depth) for below in reversed(self._children(child))]
+        return nodes, depths
 
     def _children(self, element: etree._Element) -> list[etree._Element]:
         children = list(element)
         if self._system == "ubuntu" or len(children) < 2:
             return children
-        found = [(_read(child, self._system), child) for child in children]
-        far = (_FARTHEST,) * 4
-        keys = [((read.box or far)[1::-1], (read.box or far)[2:], read.word, read.name) for read, _ in found]
-        return [child for _, (_, child) in sorted(zip(keys, found, strict=True), key=lambda pair: pair[0])]
-
-    def _is_shown(self, found: _Element) -> bool:
-        if found.nowhere:
-            return False
-        if self._system == "ubuntu":
-            return found.states.get("showing", False) and found.states.get("visible", False)
-        return found.states.get("visible", True)
+        return sorted(children, key=lambda child: self._widget(child).place)
 
     def screen(self, xml: str, uri: str, member: str, offset: int) -> Screen:
         """The screen, once all windows are known."""
@@ -416,40 +300,5 @@ class _Walk:
 
 
 def _area(node: Node) -> int:
-    left, top, right, bottom = node.bounds or (0, 0, _FARTHEST, _FARTHEST)
+    left, top, right, bottom = node.bounds or (0, 0, FARTHEST, FARTHEST)
     return (right - left) * (bottom - top)
-
-
-def _node(found: _Element) -> Node | None:
-    """The node of a widget, or None if it only lays out others."""
-    role = role_of(found.word)
-    if found.word == "text" and not found.states.get("editable"):
-        # AT-SPI's role `text` is any run of text; only an editable one is a field.
-        role = "text"
-    states = states_of(role, found.word, found.states)
-    if found.word in ("password-text", "AXSecureTextField"):
-        states = (*states, "password")
-    name, value = found.name, ""
-    number = _short_number(found.value) if role in MEASURING and found.value not in ("", "None") else ""
-    text = found.text if role in HOLDING else found.text.strip()
-    if role in HOLDING:
-        value = text.rstrip() if role == "terminal" else text
-        value = value or number or (found.value if role in ("textbox", "combobox") else "")
-    elif not name:
-        name, value = text, number
-    else:
-        value = text if text != name and text else number
-    if role in ("group", "image", "text", "canvas") and found.clickable:
-        states = (*states, "clickable")
-    told = found.attributes
-    second = _clean(told.get("description", "") or told.get("placeholder-text", "") or told.get("AXHelp", ""))
-    ident = told.get("id") or told.get("automation_id") or told.get("AXDOMIdentifier") or ""
-    # A bare group says nothing but a box; what is in it says the rest.
-    if role == "group" and not (name or value or set(states) - {"unchecked", "expanded"}):
-        return None
-    return Node(role, name, value, second if second != name else "", states, _clean(ident)[:200], found.box)
-
-
-def _short_number(text: str) -> str:
-    """A number without the decimals that say nothing: `5` for `5.0`."""
-    return text.partition(".")[0] if _NUMBER.fullmatch(text) else text
