@@ -41,9 +41,9 @@ TABLE: dict[str, set[str | None]] = {
     "webdancer_chatml_jsonl": {"webdancer"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
-protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no prediction, and an empty file is
-nothing. Formats that are not named here are read
-by nothing yet, or hold no trajectory (question seeds, logcat, tool logs)."""
+protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no
+prediction, and an empty file is nothing. Formats that are not named here are read by nothing yet, or hold no trajectory
+(question seeds, logcat, tool logs)."""
 
 
 @pytest.mark.corpus
