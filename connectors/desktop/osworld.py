@@ -3,8 +3,9 @@ r"""Result folders of OSWorld (arXiv 2404.07972): `traj.jsonl`, `result.txt`, sc
 `results/<action_space>/<observation_type>/<model>/<domain>/<task id>/traj.jsonl` has a line an action: `{step_num,
 action_timestamp, action, response, reward, done, info, screenshot_file}`, and in newer versions the instruction. The
 screenshot is taken after the action (`lib_run_single.py`), so it belongs to the next observation; that before the first
-action stands nowhere. So the observation of a line is what the line before it showed. Several lines share a `step_num`
-where one answer holds several actions; each has its own screen, so each is a turn, and the answer stands once.
+action stands nowhere, but for forks that write a step 0 whose action is `__init__`. So the observation of a line is what
+the line before it showed. Several lines share a `step_num` where one answer holds several actions; each has its own
+screen, so each is a turn, and the answer stands once.
 
 Screens, the first that the folder has:
 
@@ -87,6 +88,7 @@ class OSWorld(Connector):
         runs: list[list[Line]] = [[]]
         rejected: list[ParseError] = []
         instruction: str | None = None
+        start: Line | None = None
         unread = False
         for offset, value in json_lines(blob, log):
             try:
@@ -98,11 +100,12 @@ class OSWorld(Connector):
                 continue
             instruction = instruction or line.instruction
             if line.action is None:
+                start = line if line.picture or line.tree or line.tree_file else start
                 continue
-            if runs[-1] and line.number < runs[-1][-1].number:
+            if runs[-1] and (start is not None or line.number < runs[-1][-1].number):
                 runs.append([])
-            runs[-1].append(replace(line, follows=not unread))
-            unread = False
+            runs[-1].append(replace(line, follows=not unread, start=start))
+            unread, start = False, None
         runs = [run for run in runs if run]
         folder = Folder(blob, log, runs)
         steps = [_steps(run, folder) for run in runs]

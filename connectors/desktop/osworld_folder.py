@@ -16,6 +16,7 @@ from schemas import Attachment, Observation, Outcome, ParseError
 POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
 _NUMBERED: Final = re.compile(r"step_0*([0-9]{1,9})(?:[_@.-][^/]*)?\.xml")
+_FIRST_PICTURE: Final = re.compile(r"initial_state\.png|step_0(?:_[^/]*)?\.(?:png|jpe?g)")
 _SCORE: Final = re.compile(r"\s*([+-]?(?:[0-9]{1,12}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})(?:[eE][+-]?[0-9]{1,2})?)\s*")
 _LOG_BYTES: Final = 256 << 20
 
@@ -59,14 +60,21 @@ class Folder:
     def first(self, run: Sequence[Line]) -> Seen:
         """What was there before the first action of a run."""
         seen = NOTHING
-        if self._runs == 1:
+        start = run[0].start
+        if start is not None:
+            seen = self.after([start], 0)
+        elif self._runs == 1:
             files = [*self._trees.get(0, []), *(name for name in ("initial_state.xml",) if name in self._blob.members)]
             seen = self._tree(files[0], (), True) if files else NOTHING
-            pictures = self._pictures("initial_state.png")
+            pictures = self._pictures(self._first_picture())
             if not files and pictures:
                 seen = Seen(Observation(None, form="screen", attachments=pictures), None)
         logged = self.logged(run[0]) if seen.screen is None else NOTHING
         return logged if logged.observation is not None else seen
+
+    def _first_picture(self) -> str | None:
+        named = [name for name in self._blob.members if _FIRST_PICTURE.fullmatch(name)]
+        return named[0] if len(named) == 1 else None
 
     def logged(self, line: Line) -> Seen:
         """What the agent was given before it answered with the line, as far as its log tells."""
@@ -99,7 +107,7 @@ class Folder:
         if line.picture is not None and (named := f"{line.picture.rpartition('.')[0]}.xml") in self._blob.members:
             return named
         files = self._trees.get(line.number, [])
-        return files[0] if len(files) == 1 and self._numbers.count(line.number) == 1 else None
+        return files[0] if len(files) == 1 and self._numbers.count(line.number) <= 1 else None
 
     def _tree(self, member: str, pictures: tuple[Attachment, ...], settled: bool) -> Seen:
         return self._read(self._blob.read(member), member, 0, pictures, settled)

@@ -15,6 +15,9 @@ from connectors.desktop.pyautogui import calls_of
 from schemas import COMPLETE, WAIT, Action, ParseError, json_text
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
+START: Final = "__init__"
+"""What forks of OSWorld write as the action of a step 0, at which nothing was done."""
+
 _TREE_FILES: Final = ("accessibility_tree_file", "a11y_tree_file")
 _TREES: Final = ("accessibility_tree", "a11y_tree")
 _ANSWERS: Final = ("raw_response", "response", "reasoning", "thought", "content", "text")
@@ -22,7 +25,7 @@ _ANSWERS: Final = ("raw_response", "response", "reasoning", "thought", "content"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the log; `action` is None for one that only tells the task.
+    """A line of the log; `action` is None for one that only tells the task, or the screen before the first action.
 
     Attributes:
         number: of the step, from 1; several lines may share it.
@@ -31,6 +34,7 @@ class Line:
         tree_file: the file that the line names as holding it.
         picture: its screenshot's file.
         settled: False if the recorder says that the screen was still changing.
+        start: of the first line of a run, the line that tells the screen before it, where there is one.
         follows: whether the line before it in the log was read too, so that its screen is what this line acted on.
     """
 
@@ -46,6 +50,7 @@ class Line:
     tree_file: str | None
     picture: str | None
     settled: bool
+    start: Line | None = None
     follows: bool = True
 
 
@@ -68,6 +73,8 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
         raise ParseError(uri, offset, "bad_record", "wanted an action, as text or as an object", member)
     if not alone and (not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31):
         raise ParseError(uri, offset, "bad_record", "wanted a whole number as step_num", member)
+    if action == START:
+        action = None
     info = value.get("info")
     reward = act.number(value.get("reward"))
     return Line(

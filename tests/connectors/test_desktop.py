@@ -359,6 +359,20 @@ def test_a_run_that_was_appended_is_a_trajectory_of_its_own_and_has_the_result()
     assert contents(found[1]) == [(None, None)]
 
 
+def test_a_step_at_which_nothing_was_done_is_the_screen_before_the_first_action() -> None:
+    start = {"step_num": 0, "action_timestamp": "20250101@000000", "action": "__init__", "screenshot_file": "a.png"}
+    log = json.dumps(start).encode() + b"\n" + line(1)
+    trees = {"step_1.xml": dump("b")}
+    (one,), rejects = parsed({"traj.jsonl": log, "a.xml": dump("a"), **trees})
+    assert (contents(one), rejects) == ([("a", "b")], [])
+    (one,), _ = parsed({"traj.jsonl": log, "a.png": b"\x89PNG", **trees})
+    before = one.steps[0].observation
+    assert before is not None
+    assert (before.content, before.attachments[0].name) == (None, "a.png")
+    found, _ = parsed({"traj.jsonl": log + log, "a.xml": dump("a"), **trees})
+    assert [contents(one) for one in found] == [[("a", None)], [("a", None)]]
+
+
 def test_a_number_that_two_lines_share_names_no_screen() -> None:
     (one,), _ = parsed({"traj.jsonl": line(1) + line(1), "step_1.xml": dump("b")})
     assert contents(one) == [(None, None), (None, None)]
