@@ -3,9 +3,9 @@ r"""Result folders of OSWorld (arXiv 2404.07972): `traj.jsonl`, `result.txt`, sc
 `results/<action_space>/<observation_type>/<model>/<domain>/<task id>/traj.jsonl` has a line an action: `{step_num,
 action_timestamp, action, response, reward, done, info, screenshot_file}`, and in newer versions the instruction. The
 screenshot is taken after the action (`lib_run_single.py`), so it belongs to the next observation; that before the first
-action stands nowhere, but for forks that write a step 0 whose action is `__init__`. So the observation of a line is what
-the line before it showed. Several lines share a `step_num` where one answer holds several actions; each has its own
-screen, so each is a turn, and the answer stands once.
+action stands nowhere, but for forks that write a step 0 whose action is `__init__`. So the observation of a line is
+what the line before it showed. Several lines share a `step_num` where one answer holds several actions; each has its
+own screen, so each is a turn, and the answer stands once.
 
 Screens, the first that the folder has:
 
