@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
@@ -179,3 +182,13 @@ def test_raw_screens_are_the_dumps_and_name_no_nodes() -> None:
             assert (step.observation.content or "").startswith("<desktop-frame")
             assert '"element"' not in step.action.text
             assert step.action.name == other.action.name
+
+
+def test_the_recipe_fills_every_pool(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "pipelines", "run", "os", "--raw", str(SAMPLES), "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for pool in ("cpt", "sft", "rl", "eval"):
+        assert any(path.stat().st_size for path in (out / "shards" / pool).rglob("*") if path.is_file()), pool
+    assert "is empty" not in done.stdout + done.stderr
