@@ -76,6 +76,9 @@ MODULES: Final = (
     "connectors.web.miniwob",
     "connectors.web.recorded_script",
     "connectors.web.browsergym",
+    "connectors.desktop.osworld",
+    "connectors.desktop.agentnet",
+    "connectors.desktop.workflow",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 
