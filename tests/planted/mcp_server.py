@@ -1,6 +1,6 @@
 """A server of the Model Context Protocol with the tools of `mcp_truth`, over stdio or streamable HTTP.
 
-    python -m tests.planted.mcp_server            serves standard input and output
+python -m tests.planted.mcp_server            serves standard input and output
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ async def _answer(server: Server[Any, Any], name: str, given: dict[str, Any]) ->
     if name == "tidy":
         return wire.CallToolResult(content=[])
     if name == "photograph":
-        return wire.CallToolResult(
-            content=[wire.ImageContent(type="image", data=PICTURE_BASE64, mimeType="image/png")]
-        )
+        return wire.CallToolResult(content=[wire.ImageContent(type="image", data=PICTURE_BASE64, mimeType="image/png")])
     return await _slowly(server, name, given)
 
 
@@ -120,7 +118,7 @@ def planted_app() -> Starlette:
 async def serve_stdio() -> None:
     """Serves standard input and output until they are closed."""
     server = planted_server()
-    print("planted shelf ready {not a message}", file=sys.stderr)
+    sys.stderr.write("planted shelf ready {not a message}\n")
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options(NotificationOptions()))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import socket
 import sys
@@ -99,7 +100,7 @@ class RecordingStream(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-async def _reply(_: Any, params: wire.CreateMessageRequestParams) -> wire.CreateMessageResult:
+async def _reply(context: Any, params: wire.CreateMessageRequestParams) -> wire.CreateMessageResult:
     """What the client's model says to a server that asks it."""
     content = wire.TextContent(type="text", text=REPLY)
     return wire.CreateMessageResult(role="assistant", content=content, model="scripted")
@@ -135,7 +136,7 @@ async def _call(session: ClientSession, call: McpCall) -> None:
             raise
 
 
-async def _progress(done: float, total: float | None, message: str | None) -> None:
+async def _progress(progress: float, total: float | None, message: str | None) -> None:
     """Takes progress in; that there is a callback makes the client ask for it."""
 
 
@@ -269,7 +270,7 @@ def _write_exchanges(folder: Path, exchanges: list[Exchange]) -> None:
     ]
     text = yaml.safe_dump({"interactions": vcr, "version": 1}, allow_unicode=True)
     (folder / "exchanges.yaml").write_text(text, "utf-8")
-    pairs = [_pair(one) for one in exchanges if one.method == "POST"]
+    pairs = [pair for one in exchanges if one.method == "POST" and (pair := _pair(one)) is not None]
     cassette = {"version": "1.0", "metadata": {"protocol_version": "2025-11-25"}, "interactions": pairs}
     (folder / "cassette.json").write_text(json.dumps(cassette, indent=1, ensure_ascii=False), "utf-8")
 
@@ -278,20 +279,24 @@ def _listed(headers: list[tuple[str, str]]) -> dict[str, list[str]]:
     return {name: [value] for name, value in headers}
 
 
-def _pair(exchange: Exchange) -> dict[str, Any]:
-    """An exchange as mcp-recorder keeps it: a request and its response, without what the server said between."""
+def _pair(exchange: Exchange) -> dict[str, Any] | None:
+    """An exchange as mcp-recorder keeps it: a request and its response, without what the server asked between."""
     asked = json.loads(exchange.asked)
+    if "method" not in asked:
+        return None
     answers = [(at, one) for at, one in _events(exchange) if "method" not in one]
     known = {"request": asked, "response_status": exchange.status, "response_is_sse": True}
-    if "id" not in asked or "method" not in asked:
+    if "id" not in asked:
         return {"type": "notification", **known, "response": None, "response_is_sse": False}
-    (at, answer), = answers
+    ((at, answer),) = answers
     latency = (at - exchange.at) / timedelta(milliseconds=1)
     return {"type": "jsonrpc_request", **known, "response": answer, "latency_ms": round(latency, 3)}
 
 
 def main() -> None:
     """Records into the folder that the command line names."""
+    # The SDK logs it as an error that a client hangs up while its stream is open.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description="Records known calls of an MCP server in every form.")
     parser.add_argument("folder", type=Path)
     record(parser.parse_args().folder)

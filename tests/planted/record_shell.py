@@ -40,7 +40,7 @@ def asciinema() -> str:
     """
     beside = Path(sys.executable).with_name("asciinema")
     found = str(beside) if beside.exists() else shutil.which("asciinema")
-    if found is None or b"asciinema 2." not in subprocess.run([found, "--version"], capture_output=True).stdout:
+    if found is None or "asciinema 2." not in _told(found, "--version"):
         raise MissingToolError("asciinema 2 is not installed: it is in the dependency group dev (requirements/dev.txt)")
     return found
 
@@ -52,10 +52,13 @@ def script() -> str:
         MissingToolError: there is none, or it is another or an older one.
     """
     found = shutil.which("script")
-    told = subprocess.run([found, "--help"], capture_output=True, text=True).stdout if found else ""
-    if found is None or "--logging-format" not in told:
+    if found is None or "--logging-format" not in _told(found, "--help"):
         raise MissingToolError("script(1) of util-linux 2.35 or later is not on this machine (Debian: bsdutils)")
     return found
+
+
+def _told(*command: str) -> str:
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
 
 def command(folder: Path, reporting: bool) -> list[str]:
