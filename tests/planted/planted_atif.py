@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from tests.planted import mcp_truth, shell_truth
 
-
 MCP_PREFIX: Final = "mcp__shelf__"
 """What agents put before the name of a tool of an MCP server."""
 
