@@ -8,7 +8,8 @@ the messages mean, other than to pair a request with the response of the same ex
 
 - `stdio.jsonl`, `http.jsonl`: messages in envelopes with time and direction, in the order in which they passed;
 - `stdio.log`: lines as they were, behind arrows, with the server's standard error between;
-- `mcp-server-planted.log`: in the form of Claude Desktop;
+- `mcp-server-planted.log`, `editor.log`: in the forms of Claude Desktop and of VS Code's output channel;
+- `inspector-history.json`, `inspector-network.json`: in the forms in which the MCP Inspector exports them;
 - `exchanges.jsonl`, `exchanges.yaml` (VCR), `cassette.json` (mcp-recorder): HTTP exchanges by their beginning.
 """
 
@@ -223,6 +224,55 @@ def _write_stdio(folder: Path, passed: list[dict[str, str]]) -> None:
         else:
             desktop += f"{when} [planted] [info] Message from {one['way']}: {line} {{ metadata: undefined }}\n"
     (folder / "mcp-server-planted.log").write_text(desktop, "utf-8")
+    words = {"client": "[debug] [editor -> server]", "server": "[debug] [server -> editor]"}
+    words["stderr"] = "[warning] [server stderr]"
+    editor = ""
+    for one in passed:
+        when = datetime.fromisoformat(one["at"]).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        editor += f"{when} {words[one['way']]} {one['line']}"
+    (folder / "editor.log").write_text(editor, "utf-8")
+    _write_history(folder / "inspector-history.json", messages)
+
+
+def _write_history(path: Path, messages: list[dict[str, str]]) -> None:
+    """Writes the messages as the Inspector keeps them: all requests, notifications of the server, and what it answered.
+
+    A response stands in the entry of its request; what the client answers and notifies is not kept.
+    """
+    entries: list[dict[str, Any]] = []
+    waiting: dict[Any, tuple[datetime, dict[str, Any]]] = {}
+    for number, one in enumerate(messages):
+        at, message = datetime.fromisoformat(one["at"]), json.loads(one["line"])
+        asks = "method" in message and "id" in message
+        entry = {"id": f"entry-{number}", "timestamp": _milliseconds(at), "direction": "request", "origin": one["way"]}
+        entry["message"] = message
+        if one["way"] == "server" and not asks and "id" in message:
+            began, request = waiting.pop(message["id"])
+            # Times are those of a clock of milliseconds, as the Inspector's are.
+            passed = datetime.fromisoformat(_milliseconds(at)) - datetime.fromisoformat(_milliseconds(began))
+            request |= {"response": message, "duration": round(passed / timedelta(milliseconds=1))}
+        elif asks or one["way"] == "server":
+            entry["direction"] = "request" if asks else "notification"
+            entries.append(entry)
+            if asks and one["way"] == "client":
+                waiting[message["id"]] = (at, entry)
+    path.write_text(json.dumps(entries, indent=2, ensure_ascii=False), "utf-8")
+
+
+def _milliseconds(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _network(exchange: Exchange) -> dict[str, Any]:
+    """An exchange as the Inspector keeps it: without the bodies of streams that stay open."""
+    entry: dict[str, Any] = {"id": f"{exchange.at.timestamp():.6f}", "timestamp": _milliseconds(exchange.at)}
+    entry |= {"method": exchange.method, "url": exchange.url, "requestHeaders": dict(exchange.sent)}
+    if exchange.asked:
+        entry["requestBody"] = exchange.asked.decode()
+    entry |= {"responseStatus": exchange.status, "responseHeaders": dict(exchange.received), "duration": 1}
+    if exchange.method != "GET":
+        entry["responseBody"] = exchange.body
+    return {**entry, "category": "transport"}
 
 
 def _events(exchange: Exchange) -> Iterator[tuple[datetime, Any]]:
@@ -257,6 +307,8 @@ def _write_exchanges(folder: Path, exchanges: list[Exchange]) -> None:
         for one in exchanges
     ]
     _lines(folder / "exchanges.jsonl", rows)
+    network = [_network(one) for one in exchanges]
+    (folder / "inspector-network.json").write_text(json.dumps(network, indent=2, ensure_ascii=False), "utf-8")
     vcr = [
         {
             "request": {"method": one.method, "uri": one.url, "headers": _listed(one.sent), "body": one.asked.decode()},

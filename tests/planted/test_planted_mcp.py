@@ -29,24 +29,29 @@ class Form:
         connector: that reads it.
         order: whether messages stand in the order in which they passed; if not, each request stands with its answer,
             and calls that were sent together look as if one had waited for the other.
-        asked: whether it holds what the server asked of the client.
-        times: whether it tells when a call was made and when it was answered.
+        heard: of what the server asked and was told, how many messages it holds: both, the question alone, or none.
+        began: whether it tells when a call was made.
+        lasted: whether it tells how long it took to be answered.
     """
 
     connector: str
     order: bool = True
-    asked: bool = True
-    times: bool = False
+    heard: int = 2
+    began: bool = False
+    lasted: bool = False
 
 
 FORMS: Final = {
-    "stdio.jsonl": Form("mcp_jsonrpc", times=True),
+    "stdio.jsonl": Form("mcp_jsonrpc", began=True, lasted=True),
     "stdio.log": Form("mcp_jsonrpc"),
-    "mcp-server-planted.log": Form("mcp_desktop_log", times=True),
-    "http.jsonl": Form("mcp_jsonrpc", times=True),
-    "exchanges.jsonl": Form("mcp_jsonrpc", order=False),
+    "mcp-server-planted.log": Form("mcp_desktop_log", began=True, lasted=True),
+    "editor.log": Form("mcp_jsonrpc"),
+    "inspector-history.json": Form("mcp_inspector", heard=1, began=True, lasted=True),
+    "http.jsonl": Form("mcp_jsonrpc", began=True, lasted=True),
+    "inspector-network.json": Form("mcp_inspector", order=False, began=True),
+    "exchanges.jsonl": Form("mcp_jsonrpc", order=False, began=True),
     "exchanges.yaml": Form("vcr_cassette", order=False),
-    "cassette.json": Form("mcp_recorder", order=False, asked=False),
+    "cassette.json": Form("mcp_recorder", order=False, heard=0, lasted=True),
 }
 
 
@@ -112,7 +117,7 @@ def test_before_a_call_stands_what_was_answered_last(rows_of, form):
 def test_what_the_server_asked_and_was_told_stands_before_the_next_call(rows_of, form):
     for row, call in zip(rows_of(form), CALLS, strict=True):
         told = [(one["role"], one["content"]) for one in json.loads(row["interleaved"] or "[]")]
-        wanted = call.heard if FORMS[form].asked else ()
+        wanted = call.heard[: FORMS[form].heard]
         assert [role for role, _ in told] == [role for role, _ in wanted]
         assert all(word in text for (_, text), (_, word) in zip(told, wanted, strict=True))
 
@@ -131,13 +136,9 @@ def test_who_talked_to_whom_and_what_could_be_called_is_told_by_the_handshake(ro
 def test_times_are_told_where_the_form_holds_them(rows_of, form):
     rows = rows_of(form)
     dawdled = next(row for row in rows if row["action"]["name"] == "dawdle")
-    if FORMS[form].times:
-        assert all(row["started_at"] is not None for row in rows)
-        assert 0.3 < dawdled["duration_s"] < 20
-    elif form == "cassette.json":
-        assert 0.3 < dawdled["duration_s"] < 20
-    else:
-        assert dawdled["duration_s"] is None
+    assert {row["started_at"] is not None for row in rows} == {FORMS[form].began}
+    assert {row["duration_s"] is not None for row in rows} == {FORMS[form].lasted}
+    assert dawdled["duration_s"] is None or 0.3 < dawdled["duration_s"] < 20
 
 
 @pytest.mark.parametrize("form", FORMS)
