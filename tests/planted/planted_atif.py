@@ -14,6 +14,10 @@ from tests.planted import mcp_truth, shell_truth
 MCP_PREFIX: Final = "mcp__shelf__"
 """What agents put before the name of a tool of an MCP server."""
 
+TASK: Final = "Do as planned."
+PROMPT: Final = "You are an agent at a terminal. Answer with keystrokes.\n\nTask Description:\n"
+"""How the first prompt of Terminus-2 begins, in short."""
+
 
 def _document(agent: str, steps: list[dict[str, Any]]) -> bytes:
     told = {
@@ -32,7 +36,12 @@ def _agent(calls: list[dict[str, Any]], results: list[dict[str, Any]]) -> dict[s
 def shell_by_terminal() -> bytes:
     """The shell's steps by an agent that types and looks at the screen."""
     screens = shell_truth.screens()
-    steps = [{"source": "user", "message": f"Do as planned.\n\nCurrent terminal state:\n{screens[0]}"}]
+    steps = [
+        {
+            "source": "user",
+            "message": f"{PROMPT}{TASK}\n\nCurrent terminal state:\nCurrent Terminal Screen:\n{screens[0]}",
+        }
+    ]
     for number, (step, screen) in enumerate(zip(shell_truth.STEPS, screens[1:], strict=True)):
         given = {"keystrokes": step.typed.replace("\r", "\n"), "duration": max(0.1, step.seconds)}
         call = {"tool_call_id": f"call_{number}_1", "function_name": "bash_command", "arguments": given}
@@ -42,7 +51,7 @@ def shell_by_terminal() -> bytes:
 
 def shell_by_tool() -> bytes:
     """The shell's steps by an agent whose tool runs a line and returns its output; leaving the shell is none."""
-    steps: list[dict[str, Any]] = [{"source": "user", "message": "Do as planned."}]
+    steps: list[dict[str, Any]] = [{"source": "user", "message": TASK}]
     for number, step in enumerate(shell_truth.STEPS[:-1]):
         key = f"t{number}"
         call = {"tool_call_id": key, "function_name": "bash", "arguments": {"command": step.line}}

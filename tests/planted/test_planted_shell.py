@@ -157,7 +157,9 @@ def test_an_agent_that_looks_at_the_screen_tells_the_same_steps_as_the_recording
     assert [[one["keystrokes"] for one in given] for given in strokes] == [
         [step.typed.replace("\r", "\n")] for step in STEPS
     ]
+    assert [row["observation"]["content"] for row in rows] == screens()[:-1]
     assert [row["next_observation"]["content"] for row in rows] == screens()[1:]
+    assert {row["task"]["instruction"] for row in rows} == {planted_atif.TASK}
     assert {row["next_observation"]["form"] for row in rows} == {"screen"}
     assert {row["exit_code"] for row in rows} == {None}
 
