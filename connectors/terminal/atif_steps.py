@@ -3,9 +3,9 @@
 Rules, after RFC 0001 of Harbor, versions 1.0 to 1.7, read leniently: results go with calls by `source_call_id`, also
 those on a later step; without it by position, and one result for several calls with the last, which it followed. A
 call that a later step repeats under its id is the same call. Copied context makes no steps, but tells what was shown
-last. A step of `context_management` is a harness text. The first prompt of Terminus-2 is taken apart as that of an
-episode is: system prompt, task, and what the terminal showed. An agent step without calls that was answered is an action
-whose text is its message. The commands of a step of Terminus-2 are one action, since it looks at the terminal once.
+last. A step of `context_management` is a harness text. An agent step without calls that was answered is an action
+whose text is its message. The commands of a step of Terminus-2 are one action, since it looks at the terminal once; its
+first prompt is system prompt, task, and what the terminal showed.
 """
 
 from __future__ import annotations
@@ -120,11 +120,19 @@ class Reader:
         elif source == "system" and role is None and not self._acted and "observation" not in step:
             self.system += [said] if said else []
         elif (said or images) and not self._prompted(source, said):
-            if not copied or (source == "user" and self._unasked_yet()):
-                role = role or ("user" if source == "user" else "harness")
-                self.items.append(Said(role, said or "", images or values.attachments(told), values.text(told, "uri")))
-                self._turn = None
+            self._say(step, source, said, images, copied)
         self._unasked(step, copied)
+
+    def _say(
+        self, step: dict[str, Any], source: str, said: str | None, images: tuple[Attachment, ...], copied: bool
+    ) -> None:
+        """Takes in words that are no prompt; copied ones only where they say what the agent is to do."""
+        if copied and not (source == "user" and self._unasked_yet()):
+            return
+        told = values.own(step)
+        role = values.text(told, "role") or ("user" if source == "user" else "harness")
+        self.items.append(Said(role, said or "", images or values.attachments(told), values.text(told, "uri")))
+        self._turn = None
 
     def _unasked_yet(self) -> bool:
         """Whether nobody has asked for anything yet."""

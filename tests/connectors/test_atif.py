@@ -213,7 +213,8 @@ def test_values_of_wrong_types_are_no_reason_to_stop():
 
 
 def test_the_first_prompt_of_terminus_is_taken_apart_as_that_of_an_episode_is():
-    said = "Be brief.\n\nTask Description:\nMake a file.\n\nCurrent terminal state:\nCurrent Terminal Screen:\n$ ls\n$\n\n\n"
+    shown = "Current terminal state:\nCurrent Terminal Screen:\n$ ls\n$\n\n\n"
+    said = f"Be brief.\n\nTask Description:\nMake a file.\n\n{shown}"
     typed = {"keystrokes": "touch a\n", "duration": 0.1}
     step = {
         "step_id": 2,
