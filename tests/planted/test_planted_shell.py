@@ -14,7 +14,7 @@ import pytest
 
 from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.registry import connector, sniff
-from tests.planted import planted_atif
+from tests.planted import planted_atif, record_shell
 from tests.planted.shell_truth import PROMPT, STEPS, screens
 from tests.rows import blob_at, parsed
 
@@ -182,3 +182,12 @@ def test_what_a_tool_returns_is_what_the_screen_shows_below_the_line():
         text = row["next_observation"]["content"]
         if step.put_out is None and max(map(len, step.shown), default=0) <= 80 and len(step.shown) < 20:
             assert screen.endswith(f"{PROMPT}{step.line}\n{text}{PROMPT.rstrip()}")
+
+
+def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
+    monkeypatch.setattr(record_shell.shutil, "which", lambda name: None)
+    monkeypatch.setattr(record_shell.sys, "executable", "/nowhere/python")
+    with pytest.raises(record_shell.MissingToolError, match="util-linux"):
+        record_shell.script()
+    with pytest.raises(record_shell.MissingToolError, match="asciinema 2"):
+        record_shell.asciinema()
