@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -185,8 +186,8 @@ def test_what_a_tool_returns_is_what_the_screen_shows_below_the_line():
 
 
 def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
-    monkeypatch.setattr(record_shell.shutil, "which", lambda name: None)
-    monkeypatch.setattr(record_shell.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(record_shell.MissingToolError, match="util-linux"):
         record_shell.script()
     with pytest.raises(record_shell.MissingToolError, match="asciinema 2"):
