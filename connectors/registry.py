@@ -43,6 +43,7 @@ MODULES: Final = (
     "connectors.mcp.agent_vcr",
     "connectors.mcp.mcp_interceptor",
     "connectors.mcp.mcp_desktop_log",
+    "connectors.mcp.mcp_inspector",
     "connectors.mcp.vcr_cassette",
     "connectors.mcp.otel_genai",
     "connectors.search.webdancer",
