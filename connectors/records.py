@@ -18,6 +18,9 @@ from schemas.record import record
 LINE_BYTES: Final = 128 << 20
 """A longer line is not held in memory; it becomes a reject."""
 
+WHOLE_BYTES: Final = 256 << 20
+"""A longer file is refused by formats that cannot be read piece by piece."""
+
 _SKIPPED_BYTES: Final = 1 << 20
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import tempfile
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -230,6 +231,54 @@ class Shelf(Sequence[T]):
         if not 0 <= place < len(self):
             raise IndexError(f"there are {len(self)} items, wanted the one at {place}")
         return place
+
+
+class Pile(Sequence[T]):
+    """Items that do not change and are asked for in any order; the first of them stand in a file, each by itself.
+
+    Args:
+        pack: makes plain values of an item, as `Spool.put` takes them.
+        unpack: the inverse.
+    """
+
+    def __init__(self, pack: Callable[[T], Any], unpack: Callable[[Any], T]) -> None:
+        self._pack, self._unpack = pack, unpack
+        self._places = array("q")
+        self._held: list[T] = []
+        self._size = 0
+        self._spool: Spool | None = None
+
+    @property
+    def held(self) -> int:
+        """How many of the items stand in memory."""
+        return len(self._held)
+
+    def append(self, item: T, size: int) -> None:
+        """Adds an item that takes roughly `size` bytes in memory."""
+        self._held.append(item)
+        self._size += size
+        if self._size > HELD_BYTES:
+            spool = self._spool = self._spool or Spool()
+            self._places.extend(spool.put(self._pack(one)) for one in self._held)
+            self._held.clear()
+            self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._held)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} items, wanted the one at {place}")
+        if place >= len(self._places):
+            return self._held[place - len(self._places)]
+        assert self._spool is not None
+        return self._unpack(self._spool.get(self._places[place]))
 
 
 class Steps(Shelf[Step]):

@@ -103,11 +103,16 @@ class _Call:
 
 @dataclass(slots=True)
 class _Request:
-    """A request of either side that waits for its response; `call` is the place of its call."""
+    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one."""
 
     method: str
     mark: int
     call: int | None = None
+    reply: int | None = None
+
+
+def _waits(one: _Request | int) -> bool:
+    return isinstance(one, _Request) and one.reply is None
 
 
 class SessionError(Exception):
@@ -130,8 +135,8 @@ def sender_of(method: str) -> str | None:
 class Session:
     """What one session holds so far.
 
-    `asked` maps the id of a request to the request, or to the mark of its response once there is one, which is all that
-    is remembered of it; calls stand in memory only as long as they are among the last.
+    `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
+    since no more need be remembered of so many. Calls stand in memory only as long as they are among the last.
     """
 
     offset: int
@@ -158,7 +163,9 @@ class Session:
         asked = self.asked[sender]
         before = asked.get(key)
         mark = _mark(body)
-        if isinstance(before, _Request) and before.mark == mark:
+        if isinstance(before, _Request) and before.mark == mark and (before.reply is None or sender == SERVER):
+            # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
+            # gives every call one id means another call.
             return
         asked[key] = one = _Request(body["method"], mark)
         params = body.get("params")
@@ -176,7 +183,7 @@ class Session:
 
     def doubles(self, body: dict[str, Any]) -> bool:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
-        return body == self.initialize and all(isinstance(one, _Request) for one in self.asked[CLIENT].values())
+        return body == self.initialize and all(map(_waits, self.asked[CLIENT].values()))
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: str | int | float) -> int:
         name: Any = method
@@ -212,11 +219,13 @@ class Session:
             raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
         one = self.asked[side][key]
         mark = _mark(body)
-        if isinstance(one, int):
-            if one != mark:
+        if isinstance(one, int) or one.reply is not None:
+            if mark != (one if isinstance(one, int) else one.reply):
                 raise SessionError("result_repeated", f"request {key[1]!r:.80} was answered otherwise before")
             return
-        self.asked[side][key] = mark
+        one.reply = mark
+        if side == CLIENT:
+            self.asked[side][key] = mark
         result = body.get("result")
         result = result if isinstance(result, dict) else {}
         if side == SERVER:
@@ -235,7 +244,7 @@ class Session:
             side = CLIENT if sender == SERVER else SERVER
             return side if key in self.asked[side] else None
         sides = [side for side in (CLIENT, SERVER) if key in self.asked[side]]
-        waiting = [side for side in sides if isinstance(self.asked[side][key], _Request)]
+        waiting = [side for side in sides if _waits(self.asked[side][key])]
         if len(waiting) == 2:
             result = body.get("result")
             return SERVER if isinstance(result, dict) and not _SERVER_ASKED.isdisjoint(result) else CLIENT

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import Action, Attachment, Observation, Step, Trajectory
-from schemas.spool import Shelf, Spool, Steps
+from schemas import spool as spool_module
+from schemas.spool import Pile, Shelf, Spool, Steps
 from schemas.trajectory import blocks, long_trajectory_id, trajectory_id
 from tests.make import batch_of, steps_of, trajectory
 
@@ -89,6 +90,18 @@ def test_items_that_grow_are_let_go_of():
         shelf[place] = "x" * 60
     assert shelf.held <= 2
     assert list(shelf) == ["x" * 60] * 50
+
+
+def test_a_pile_gives_back_every_item_in_any_order(monkeypatch):
+    monkeypatch.setattr(spool_module, "HELD_BYTES", 100)
+    pile = Pile[str](str, str)
+    for number in range(50):
+        pile.append(f"item {number}", 30)
+    assert pile.held <= 3
+    assert [pile[place] for place in reversed(range(50))] == [f"item {number}" for number in reversed(range(50))]
+    assert list(pile) == pile[:]
+    with pytest.raises(IndexError):
+        pile[50]
 
 
 def test_a_place_beyond_the_end_is_an_error():
