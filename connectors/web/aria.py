@@ -277,6 +277,8 @@ def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
         found.append("current")
     if "open" in attributes and tag == "dialog":
         found.append("open")
+    if "playing" in attributes and tag in ("audio", "video"):
+        found.append("playing")
     return found
 
 
