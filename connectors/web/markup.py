@@ -130,10 +130,8 @@ def html_text(document: DomNode | None) -> str:
             attributes = dict(node.attributes)
             if node.frame is not None:
                 attributes["srcdoc"] = html_text(node.frame)
-            told = "".join(
-                [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]
-            )
-            parts.append(f"<{node.tag}{told}>")
+            told = [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]
+            parts.append(f"<{node.tag}{''.join(told)}>")
             if node.tag not in _VOID:
                 stack.append(f"</{node.tag}>")
                 stack.extend(reversed(node.children))

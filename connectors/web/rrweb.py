@@ -1,8 +1,8 @@
 """rrweb recordings (github.com/rrweb-io/rrweb): what a person did in a page, and the page as it then was.
 
-The DOM is rebuilt from full snapshots and mutations (`rrweb_dom`), what the raw events of a mouse and keyboard amount to
-is told by `rrweb_acts`. An observation is the page's compact tree when the act began, so the next observation is the page
-just before the next act: it has had all that time to settle. The last one is the page at the end of the recording.
+The DOM is rebuilt from full snapshots and mutations (`rrweb_dom`); what the raw events of a mouse and keyboard amount
+to is told by `rrweb_acts`. An observation is the page's compact tree when the act began, so the next observation is the
+page just before the next act: it has had all that time to settle. The last one is the page at the recording's end.
 
 An event that names nodes the DOM does not have is rejected, and the DOM goes on. A window is a trajectory of its own
 where the log tells windows apart. Masked texts (`***`) stay as the recorder wrote them.

@@ -195,7 +195,12 @@ class Acts:
         return since is None or self._time is None or self._time - since <= limit
 
     def _begin(
-        self, kind: str, node: DomNode | None, data: Mapping[str, Any], press: _Press | None = None, **told: Any
+        self,
+        kind: str,
+        node: DomNode | None,
+        data: Mapping[str, Any],
+        press: _Press | None = None,
+        told: dict[str, Any] | None = None,
     ) -> _Act:
         """A new act, seen from when it began: now, or with the press."""
         if press is None:
@@ -208,7 +213,7 @@ class Acts:
             press.offset if press else self._offset,
             press.started if press else self._time,
             self._time,
-            told,
+            told or {},
             original,
         )
         self._acts.append(one)
@@ -251,7 +256,7 @@ class Acts:
                 if href == self.mirror.url:
                     self._begin(act.RELOAD, None, {"href": href})
                 else:
-                    self._begin(act.GOTO, None, {"href": href}, url=href)
+                    self._begin(act.GOTO, None, {"href": href}, told={"url": href})
             self._page_time = time
         if address is not None:
             self.mirror.visit(address[0])
@@ -376,7 +381,7 @@ class Acts:
             return
         if self._press is not None and self._press.is_touch:
             self._press = None
-        self._begin(act.SCROLL, node, data, **told)
+        self._begin(act.SCROLL, node, data, told=told)
 
     def _resize(self, data: dict[str, Any]) -> None:
         width, height = data.get("width"), data.get("height")
@@ -388,7 +393,7 @@ class Acts:
             last.told, last.time = {"width": width, "height": height}, self._time
             last.original.update(width=width, height=height)
         elif self._time is None or not self._follows(EFFECT_MS):
-            self._begin(act.RESIZE, None, data, width=width, height=height)
+            self._begin(act.RESIZE, None, data, told={"width": width, "height": height})
 
     # Fields
 
@@ -425,7 +430,7 @@ class Acts:
         press = self._press if self._press is not None and self._press.node is node and not self._press.used else None
         if press is not None:
             press.used = True
-        self._begin(act.SELECT_OPTION, node, data, press, **told)
+        self._begin(act.SELECT_OPTION, node, data, press, told)
 
     def _fill(self, node: DomNode, data: dict[str, Any], text: str, kind: str) -> None:
         told = {"files": [text.rpartition("\\")[2]]} if kind == "file" else {"text": text}

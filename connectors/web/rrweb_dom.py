@@ -102,10 +102,8 @@ class Mirror:
             MissingNodeError: some of it names nodes that are not there; the rest is applied.
         """
         self.changes += 1
-        missing: list[str] = []
-        for one in _objects(data.get("removes")):
-            if not self._remove(one.get("id")):
-                missing.append(f"removal of node {one.get('id')}")
+        gone = [one.get("id") for one in _objects(data.get("removes"))]
+        missing = [f"removal of node {ident}" for ident in gone if not self._remove(ident)]
         missing.extend(self._add_all(_objects(data.get("adds"))))
         for one in _objects(data.get("texts")):
             node = self.node(one.get("id"))
@@ -298,10 +296,8 @@ def _change_attributes(node: DomNode, changes: dict[str, Any]) -> None:
         key = name.lower()
         if key.startswith(("rr_", "_")):
             if key == "rr_mediastate":
-                key, value = "playing", "" if value == "played" else None
-            else:
-                continue
-        if value is None or value is False:
+                _change_attributes(node, {"playing": value == "played"})
+        elif value is None or value is False:
             attributes.pop(key, None)
         elif isinstance(value, str):
             attributes[key] = value

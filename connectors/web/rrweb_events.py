@@ -35,7 +35,7 @@ _COMPRESSED: Final = ("texts", "attributes", "removes", "adds")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event as logged: the window it belongs to, "" where the log tells none apart; a `ParseError` if it is none."""
+    """One event as logged, or a `ParseError` if it is none; `window` is "" where the log tells none apart."""
 
     offset: int
     window: str
