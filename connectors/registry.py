@@ -63,6 +63,7 @@ MODULES: Final = (
     "connectors.web.browser_use_messages",
     "connectors.web.webvoyager",
     "connectors.web.browsergym",
+    "connectors.web.rrweb",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

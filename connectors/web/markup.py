@@ -114,7 +114,7 @@ def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc
 def html_text(document: DomNode | None) -> str:
     """The HTML of a DOM, shadow roots as templates and frames as `srcdoc`; "" if there is none.
 
-    Scripts and style sheets are left out.
+    Scripts and style sheets are left out, and what stands in a password field is masked, as it is on the screen.
     """
     parts: list[str] = []
     stack: list[DomNode | str] = [document] if document is not None else []
@@ -128,6 +128,8 @@ def html_text(document: DomNode | None) -> str:
             stack.extend(reversed(node.children))
         elif not node.tag.startswith("#") and node.tag not in ("script", "style", "noscript"):
             attributes = dict(node.attributes)
+            if attributes.get("type", "").lower() == "password" and attributes.get("value"):
+                attributes["value"] = "•" * min(len(attributes["value"]), 32)
             if node.frame is not None:
                 attributes["srcdoc"] = html_text(node.frame)
             told = [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]

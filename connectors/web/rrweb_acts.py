@@ -4,7 +4,8 @@ A recording tells mousedown, focus, mouseup, click and each change of a field ap
 
 - a press and the click that follows are one click, seen from when the press began; so are the clicks that a browser
   makes of it (of a label on its field), two clicks and a dblclick, touches and the mouse events they stand for;
-- changes of a field by keystrokes are one `fill` with its last text; a choice in a list is one `select_option`, with
+- changes of a field by keystrokes are one `fill` with its last text, and so are changes of the text of an editable
+  element that has the focus; a choice in a list is one `select_option`, with
   the click that opened it; a checkbox changed without a click is a `check`;
 - a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect;
 - a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
@@ -273,7 +274,14 @@ class Acts:
         source = data.get("source")
         if source == _MUTATION:
             self._mutations += 1
+            editor = self._edited(data)
+            if editor is not None and (self._filling is not editor or self._acts[-1].node is not editor):
+                self._begin(act.FILL, editor, {"id": self.mirror.number(editor)})
+                self._filling = editor
             self.mirror.mutate(data)
+            if editor is not None:
+                self._acts[-1].told = {"text": collapsed(text_of(editor))}
+                self._acts[-1].time = self._time
         elif source == _RESIZE:
             self._resize(data)
         elif source == _DRAG:
@@ -289,6 +297,25 @@ class Acts:
                 _MEDIA: self._media,
             }
             handlers[source](node, data)
+
+    def _edited(self, data: Mapping[str, Any]) -> DomNode | None:
+        """The `contenteditable` element that has the focus, if the mutation changes its text.
+
+        What a button outside of it does to its text is the click's effect.
+        """
+        editor = self.mirror.focus
+        if editor is None or editor.attributes.get("contenteditable", "false").lower() == "false":
+            return None
+        texts, adds = data.get("texts"), data.get("adds")
+        idents = [one.get("id") for one in texts if isinstance(one, dict)] if isinstance(texts, list) else []
+        idents += [one.get("parentId") for one in adds if isinstance(one, dict)] if isinstance(adds, list) else []
+        if not any(self.mirror.is_within(ident, editor) for ident in idents):
+            return None
+        last = self._acts[-1] if self._acts else None
+        is_effect = last is not None and last.kind in _CLICKS and self._follows(EFFECT_MS)
+        if is_effect and last is not None and not self.mirror.is_within(self.mirror.number(last.node), editor):
+            return None
+        return editor
 
     def _media(self, node: DomNode, data: dict[str, Any]) -> None:
         if data.get("type") in (0, 1):
@@ -474,7 +501,7 @@ def _action(one: _Act) -> Action:
     if element is None and node is not None and node.tag not in ("#document", "#text"):
         target = _described(node)
     if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
-        return act.fill(str(told.get("text", "")), one.original, element, target, secret=True)
+        return act.fill("", {**one.original, "text": act.MASK}, element, target, secret=True)
     return act.call(one.kind, told, one.original, element, target)
 
 

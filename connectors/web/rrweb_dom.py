@@ -57,6 +57,17 @@ class Mirror:
         """The node of that number; None if the DOM has none."""
         return self._nodes.get(ident) if isinstance(ident, int) else None
 
+    def number(self, node: DomNode | None) -> int | None:
+        """The number of the node; None if the DOM does not have it."""
+        return self._numbers.get(node) if node is not None else None
+
+    def is_within(self, ident: Any, around: DomNode) -> bool:
+        """Whether the node of that number is the other one or under it."""
+        node = self.node(ident)
+        while node is not None and node is not around:
+            node = self._around[node][0] if node in self._around else None
+        return node is around
+
     def page(self) -> Page | None:
         """What is shown now; None before a full snapshot.
 
