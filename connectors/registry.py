@@ -64,6 +64,7 @@ MODULES: Final = (
     "connectors.web.webvoyager",
     "connectors.web.browsergym",
     "connectors.web.rrweb",
+    "connectors.web.mind2web",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 
