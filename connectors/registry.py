@@ -65,6 +65,7 @@ MODULES: Final = (
     "connectors.web.browsergym",
     "connectors.web.rrweb",
     "connectors.web.mind2web",
+    "connectors.web.mhtml",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

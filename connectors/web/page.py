@@ -105,7 +105,7 @@ class _Line:
 
 
 _ORIGIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]+")
-_NOWHERE: Final = re.compile(r"(?:javascript|data|blob|about):", re.IGNORECASE)
+_NOWHERE: Final = re.compile(r"(?:javascript|data|blob|about|cid):", re.IGNORECASE)
 _WRAPPERS: Final = frozenset({aria.INLINE, aria.BLOCK})
 _CONDITIONAL: Final = frozenset({"group", "region", "figure", "application", "tabpanel", "radiogroup", "toolbar"})
 """Roles with a line only where they have a name, a state or a lasting id."""
