@@ -44,7 +44,7 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.
-    root = LexborHTMLParser(text.encode("utf-8", "replace")).root
+    root = LexborHTMLParser(text.encode("utf-8", "replace"), scripting=True).root
     document = DomNode("#document")
     if root is not None:
         # What stands beside the root is a doctype or a comment.

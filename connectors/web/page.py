@@ -332,7 +332,7 @@ class _Shower:
             line.states = aria.states_of(tag, attributes, role, disabled, focused)
         if tag == "summary":
             line.states += self._summaries.get(node, ())
-        if not attributes and tag not in _CAPTIONS and not fillable:
+        if not attributes and tag not in _CAPTIONS and tag != "svg" and not fillable:
             return
         line.ident = aria.ident_of(attributes)
         line.name = self._told_name(node, role)
