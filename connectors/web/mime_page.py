@@ -59,7 +59,7 @@ def saved_page(data: bytes) -> SavedPage:
     pages = [part for part in parts if _content_type(part.fields)[0] in ("text/html", "application/xhtml+xml")]
     if not pages:
         raise ValueError("none of its whole parts is a page")
-    named = {part.fields.get("content-id", "").strip(" <>"): part for part in pages}
+    named = {part.fields["content-id"].strip(" <>"): part for part in pages if "content-id" in part.fields}
     named.update({part.fields["content-location"]: part for part in pages if "content-location" in part.fields})
     main = named.get(parameters.get("start", "").strip(" <>"), pages[0])
     url = fields.get("snapshot-content-location") or main.fields.get("content-location", "")
