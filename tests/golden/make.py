@@ -47,6 +47,9 @@ FOLDERS = {
     "browser_use_messages": ["web/browser_use_messages"],
     "browsergym": ["web/browsergym_result", "web/browsergym_axtree"],
     "webvoyager": ["web/webvoyager_messages"],
+    "rrweb": ["web/rrweb_events"],
+    "mind2web": ["web/mind2web_json"],
+    "mhtml": ["web/mhtml"],
 }
 """Where the corpora hold each connector's real files."""
 
