@@ -14,8 +14,9 @@ Computation 1.2 in a simpler form: an element's own text counts only as far as i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
@@ -72,8 +73,30 @@ def page_of(document: DomNode, url: str = "", title: str | None = None, focus: D
         depths.append(depth)
         places[line] = len(nodes)
         stack.extend([(child, depth + 1) for child in reversed(line.lines)])
-    ids = {source: places[line.standing()] for source, line in shower.shown.items()}
-    return Page(Tree(nodes, depths), ids, told)
+    return Page(Tree(nodes, depths), _Ids(shower.shown, places), told)
+
+
+class _Ids(Mapping[DomNode, int]):
+    """The ids of lines by DOM node, looked up where one is asked for: few of thousands ever are."""
+
+    __slots__ = ("_places", "_shown")
+
+    def __init__(self, shown: dict[DomNode, _Line], places: dict[_Line, int]) -> None:
+        self._shown = shown
+        self._places = places
+
+    def __getitem__(self, node: DomNode) -> int:
+        return self._places[self._shown[node].standing()]
+
+    def __iter__(self) -> Iterator[DomNode]:
+        return iter(self._shown)
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+
+_node: Final = lru_cache(maxsize=1 << 15)(Node)
+"""Nodes by what they are made of: most lines of a page were on the page before."""
 
 
 class _Line:
@@ -94,7 +117,7 @@ class _Line:
 
     def node(self) -> Node:
         """The line as a node."""
-        return Node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
+        return _node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
 
     def standing(self) -> _Line:
         """The line that stands in the tree for this one: itself, or the one that took its place."""
@@ -121,6 +144,7 @@ _LONE: Final = aria.ACTABLE | frozenset(
     {"audio", "canvas", "embed", "object", "video", "cell", "columnheader", "progressbar", "meter"}
 )
 """Roles that are worth a line with nothing in it and without a name."""
+_SETTING: Final = frozenset({"label", "pre", "table", "slot"})
 _PARTS: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr"})
 _CAPTIONS: Final = {"fieldset": "legend", "table": "caption", "figure": "figcaption"}
 _TEXT_VALUE: Final = frozenset(
@@ -185,15 +209,16 @@ class _Shower:
             self._run_nodes.append(node)
             return
         attributes = node.attributes
-        role = aria.role_of(tag, attributes)
-        if role == aria.GONE or tag == "#comment" or (attributes and aria.is_hidden(attributes)):
+        is_plain = aria.TELLING.isdisjoint(attributes)
+        role = aria.plain_role(tag) if is_plain else aria.role_of(tag, attributes)
+        if role == aria.GONE or tag == "#comment" or (not is_plain and aria.is_hidden(attributes)):
             return
         if level > MAX_LEVELS:
             raise ValueError(f"the DOM has more than {MAX_LEVELS} levels")
         if role in _WRAPPERS:
             if tag == "br":
                 self._run.append(" ")
-            elif attributes and self._is_acted_on(node):
+            elif (not is_plain or node is self._focus) and self._is_acted_on(node):
                 self._element(node, "group", out, owner, level)
             else:
                 self._wrapper(node, role, out, owner, level)
@@ -220,30 +245,39 @@ class _Shower:
         if node in self._captions:
             self.shown[node] = owner
             return
-        label, pre, data_table = self._label, self._pre, self._data_table
-        if role == aria.BLOCK:
+        is_block = role == aria.BLOCK
+        if is_block and self._run:
             self._end_run(out)
+        start = len(out)
+        if node.tag in _SETTING or node.shadow is not None:
+            self._setting_wrapper(node, out, owner, level)
+        else:
+            for child in node.children:
+                self._visit(child, out, owner, level + 1)
+        if is_block and self._run:
+            self._end_run(out)
+        inside = len(out) - start
+        if inside == 1 or (inside and owner.role == "document"):
+            self.shown[node] = out[start]
+        elif inside or owner.role != "document":
+            self.shown[node] = owner
+        if not inside and not is_block and self._run:
+            self._run_nodes.append(node)
+
+    def _setting_wrapper(self, node: DomNode, out: list[_Line], owner: _Line, level: int) -> None:
+        """What is in a wrapper that sets how it is read: a label, `pre`, a table for layout, a slot, a shadow root."""
+        kept = self._label, self._pre, self._data_table, self._slots, self._scope
         if node.tag == "label":
             self._label = node
         elif node.tag == "pre":
             self._pre = True
         elif node.tag == "table":
             self._data_table = False
-        start = len(out)
-        outside = self._slots, self._scope
         for child in self._enter(node):
             self._visit(child, out, owner, level + 1)
-        self._slots, self._scope = outside
-        if role == aria.BLOCK:
+        if node.tag == "pre":
             self._end_run(out)
-        self._label, self._pre, self._data_table = label, pre, data_table
-        inside = out[start:]
-        if len(inside) == 1 or (inside and owner.role == "document"):
-            self.shown[node] = inside[0]
-        elif inside or owner.role != "document":
-            self.shown[node] = owner
-        if not inside and role == aria.INLINE and self._run:
-            self._run_nodes.append(node)
+        self._label, self._pre, self._data_table, self._slots, self._scope = kept
 
     def _enter(self, node: DomNode) -> Sequence[DomNode]:
         """What stands in the node where it is drawn; names are then looked up where that belongs."""
@@ -265,13 +299,14 @@ class _Shower:
         run, nodes = self._run, self._run_nodes
         if not run:
             return
-        text = "".join(run)
+        text = run[0] if len(run) == 1 else "".join(run)
         text = text.strip("\r\n").rstrip() if self._pre and not text.isspace() else collapsed(text)
         run.clear()
         if text:
             line = _Line("text", text)
             out.append(line)
-            self.shown.update(dict.fromkeys(nodes, line))
+            for node in nodes:
+                self.shown[node] = line
         nodes.clear()
 
     def _element(self, node: DomNode, role: str, out: list[_Line], owner: _Line, level: int) -> None:

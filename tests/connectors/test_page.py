@@ -294,7 +294,7 @@ def elements(children: st.SearchStrategy[DomNode]) -> st.SearchStrategy[DomNode]
     inside = st.lists(children, max_size=4)
     return st.builds(
         lambda tag, attributes, nodes, shadow, frame: DomNode(
-            tag, attributes, "", nodes, shadow, frame and DomNode("#document", children=frame)
+            tag, attributes, "", nodes, shadow, None if frame is None else DomNode("#document", children=frame)
         ),
         TAGS,
         ATTRIBUTES,
