@@ -274,7 +274,8 @@ class _Shower:
         elif node.tag == "table":
             self._data_table = False
         for child in self._enter(node):
-            self._visit(child, out, owner, level + 1)
+            # Two levels, so that calls within calls stay under two a level whatever nests in what.
+            self._visit(child, out, owner, level + 2)
         if node.tag == "pre":
             self._end_run(out)
         self._label, self._pre, self._data_table, self._slots, self._scope = kept

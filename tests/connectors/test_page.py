@@ -269,6 +269,28 @@ def test_a_page_that_nests_too_deeply_is_refused_at_once(html: str) -> None:
         page_of(html_document(html))
 
 
+@pytest.mark.parametrize("tag", ["div", "table", "label", "slot", "section", "details", "button", "iframe", "x-a"])
+@pytest.mark.parametrize("levels", [MAX_LEVELS // 2 - 2, MAX_LEVELS * 2])
+def test_no_nesting_exhausts_the_stack_of_a_worker(tag: str, levels: int) -> None:
+    node = DomNode("#text", text="x")
+    for _ in range(levels):
+        node = DomNode(tag, {"open": "", "aria-label": "a"}, children=[node])
+        if tag == "iframe":
+            node.frame = DomNode("#document", children=node.children)
+        elif tag == "x-a":
+            node.shadow = node.children
+    document = DomNode("#document", children=[node])
+
+    def called(depth: int) -> int:
+        return called(depth - 1) if depth else len(page_of(document).tree.nodes)
+
+    if levels < MAX_LEVELS:
+        assert called(250) > 1
+    else:
+        with pytest.raises(ValueError, match="more than"):
+            called(250)
+
+
 def test_many_items_without_end_tags_are_no_deep_nesting() -> None:
     assert len(shown("<ul>" + "<li>a" * 5000)) == 5001
 
