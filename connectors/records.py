@@ -48,7 +48,7 @@ def _line(start: int, data: bytes | None, ended: bool) -> Line:
 
 
 def json_value(data: bytes | str) -> Any:
-    r"""The JSON value of `data`, lone `\u` surrogates and large integers included.
+    r"""The JSON value of `data`, lone `\u` surrogates and large integers included; a leading BOM is passed over.
 
     Raises:
         ValueError: it is not JSON, not UTF-8, or nested too deeply.
@@ -56,6 +56,8 @@ def json_value(data: bytes | str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        if isinstance(data, bytes) and data.startswith(_BOM):
+            return json_value(data[len(_BOM) :])
         try:
             text = data if isinstance(data, str) else data.decode()
             return json.loads(text, parse_constant=_refuse_constant)

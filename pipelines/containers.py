@@ -22,8 +22,8 @@ MARK: Final = "!/"
 """Stands between an archive's path and a member's name."""
 
 MAX_MEMBERS: Final = 200_000
-MAX_RATIO: Final = 1_000
-"""Decompressed over compressed bytes of a zip member of more than `RATIO_FROM` bytes, above which it is a bomb."""
+MAX_RATIO: Final = 400
+"""Decompressed over compressed bytes above which what has more than `RATIO_FROM` bytes is a bomb."""
 
 RATIO_FROM: Final = 64 << 20
 NESTING: Final = 1
@@ -73,6 +73,7 @@ class Archive:
             size += len(data)
             if size > limit:
                 raise self._fault("too_large", f"the archive has more than {limit} bytes")
+        self._size = size
         spool.seek(0)
         self._zip: zipfile.ZipFile | None = None
         self._tar: tarfile.TarFile | None = None
@@ -96,6 +97,9 @@ class Archive:
             sizes = {name: info.size for name, info in self._files.items()}
         if len(sizes) > MAX_MEMBERS:
             raise self._fault("too_many_members", f"{len(sizes)} members, {MAX_MEMBERS} are read at most")
+        total = sum(sizes.values())
+        if total > RATIO_FROM and total > MAX_RATIO * self._size:
+            raise self._fault("bomb", f"{total} bytes from {self._size}: more than {MAX_RATIO} to one")
         for name, size in sorted(sizes.items()):
             fault = self._unsafe(name, size)
             if fault:
@@ -109,6 +113,8 @@ class Archive:
             return "unsafe_name", f"the name {name!r} does not lie within the archive"
         if size > self._limit:
             return "too_large", f"{size} bytes, {self._limit} are read at most"
+        if self._tar and self._files[name].issparse():
+            return "sparse", "the member has holes, which may be of any size"
         if self._zip:
             info = self._infos[name]
             if info.flag_bits & 1:
@@ -130,13 +136,13 @@ class Archive:
             assert self._tar is not None
             found = self._tar.extractfile(self._files[name])
             assert found is not None
+            return cast("BinaryIO", _Faults(cast("BinaryIO", found), self._uri, name))
         except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
             raise self._fault("bad_archive", f"the member cannot be opened: {error}", name) from error
-        return cast("BinaryIO", found)
 
 
 class _Faults(io.BufferedIOBase):
-    """A zip member whose faults are parse errors."""
+    """A member whose faults are parse errors."""
 
     def __init__(self, inner: BinaryIO, uri: str, member: str) -> None:
         self._inner, self._uri, self._member = inner, uri, member
@@ -144,7 +150,7 @@ class _Faults(io.BufferedIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         try:
             return self._inner.read(-1 if size is None else size)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
             detail = f"the member cannot be decompressed: {error}"
             raise ParseError(self._uri, self._inner.tell(), "bad_compression", detail, self._member) from error
 

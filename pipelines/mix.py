@@ -21,10 +21,10 @@ import pyarrow as pa
 import xxhash
 
 from pipelines.exchange import BLOCK_BYTES, Exchange
-from pipelines.judge import Unit
 from pipelines.parquet import read_batches, read_transitions, write_parquet
 from pipelines.recipe import POOLS, Mix, Recipe
 from pipelines.render import document, ground_truth, messages, render, targets, trajectories
+from pipelines.sidecar import Unit
 from pipelines.storage import Folder, sha256_of
 from pipelines.units import finish_unit
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -187,10 +187,10 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _sample(pool: str, rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any] | None:
+def _sample(pool: str, rows: Sequence[Mapping[str, Any]], mix: Mix) -> dict[str, Any] | None:
     """The sample that a trajectory becomes in a pool, or None if it holds nothing to learn there."""
-    first = rows[0]
-    rendered = render(rows)
+    first, seed = rows[0], mix.seed
+    rendered = render(rows, mix.harness)
     loss = targets(rendered)
     if not loss:
         return None
@@ -245,12 +245,12 @@ def _sample(pool: str, rows: Sequence[Mapping[str, Any]], seed: int) -> dict[str
     }
 
 
-_COLUMNS: Final = ("trajectory_id", "step", "turn", "segment", "num_segments", "domain", "source")
+_COLUMNS: Final = ("trajectory_id", "step", "turn", "segment", "num_segments", "domain", "source", "interleaved")
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
     "observation": ("content",),
     "action": ("text",),
-    "next_observation": ("content",),
+    "next_observation": ("content", "origin"),
 }
 
 
@@ -292,7 +292,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
             pool = pool_of(first["group"], mix)
             if first["segment"] and pool in ("rl", "eval"):
                 continue  # one turn of a trajectory, and its first segment has given it
-            sample = _sample(pool, rows, mix.seed)
+            sample = _sample(pool, rows, mix)
             if sample is None:
                 detail = f"no turn of it can stand alone as a target in pool {pool}"
                 where = (first["trajectory_id"], -1, len(rows))

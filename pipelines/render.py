@@ -2,7 +2,8 @@
 
 The world-model view of Qwen-AgentWorld (arXiv 2606.24597, §2): a system prompt of what is known beforehand, then turns,
 where the user turn is the action and the assistant turn is the observation. What the agent thought, said or was asked
-to do is not shown: a world does not know it.
+to do is not shown: a world does not know it. What the harness and the user said between turns is shown where the recipe
+keeps it.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import jinja2
 
 from pipelines.templates import template
 
 MARKER: Final = "**Environment Observation:**\n"
+Harness: TypeAlias = Literal["strip", "keep"]
+_HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
 _FENCES: Final = re.compile(r"`{3,}")
 
 TITLES: Final[Mapping[str, str]] = {
@@ -67,10 +70,11 @@ def _system() -> jinja2.Template:
     return template("world_model.md.j2")
 
 
-def system_prompt(row: Mapping[str, Any]) -> str:
-    """The system prompt of a trajectory, from its first row's domain and context."""
+def system_prompt(row: Mapping[str, Any], harness: Harness = "strip") -> str:
+    """The system prompt of a trajectory, from its first row's domain and context, and whether messages are kept."""
     text = _system().render(
         world=TITLES[row["domain"]],
+        keeps_messages=harness == "keep",
         **{name: row["context"][name] for name in _CONTEXT},
     )
     return text.rstrip("\n")
@@ -85,7 +89,20 @@ def _numbered(parts: Sequence[str], word: str) -> str:
     return "\n\n".join(f"**{word} {number}:**\n{part}" for number, part in enumerate(parts, 1))
 
 
-def _turn(number: int, rows: Sequence[Mapping[str, Any]], shown: str | None) -> Turn:
+def _said(interleaved: str | None) -> str:
+    """What the harness and the user said, each under its heading; empty if neither said anything."""
+    told = json.loads(interleaved) if interleaved else ()
+    return "".join(f"{_HEADINGS[one['role']]}\n{one['content']}\n" for one in told if one["role"] in _HEADINGS)
+
+
+def _bears_loss(row: Mapping[str, Any], harness: Harness) -> bool:
+    made = harness == "keep" and row["next_observation"]["origin"] == "harness"
+    return row["use"] == "target" and not made
+
+
+def _turn(
+    number: int, rows: Sequence[Mapping[str, Any]], shown: str | None, said: str = "", harness: Harness = "strip"
+) -> Turn:
     before = rows[0]["observation"]
     state = before["content"] if before else None
     head = f"### Turn {number}\n"
@@ -96,15 +113,15 @@ def _turn(number: int, rows: Sequence[Mapping[str, Any]], shown: str | None) -> 
     observation = _numbered(observations, "Result")
     return Turn(
         step=rows[0]["step"],
-        user=f"{head}**Action:**\n{actions}",
+        user=f"{head}{said}**Action:**\n{actions}",
         assistant=MARKER + observation,
-        loss=all(row["use"] == "target" for row in rows),
+        loss=all(_bears_loss(row, harness) for row in rows),
         observation=observation,
         exit_code=rows[0]["exit_code"] if len(rows) == 1 else None,
     )
 
 
-def render(rows: Sequence[Mapping[str, Any]]) -> Rendered:
+def render(rows: Sequence[Mapping[str, Any]], harness: Harness = "strip") -> Rendered:
     """The world-model view of one trajectory.
 
     The state before an action is shown where it is not what the turn before ended with. Rows that are omitted, or whose
@@ -112,15 +129,20 @@ def render(rows: Sequence[Mapping[str, Any]]) -> Rendered:
 
     Args:
         rows: all rows of a trajectory (or of one segment) in order, as Python values, each with its `use`.
+        harness: `strip` leaves out what was said between turns; `keep` shows what the harness and the user said in the
+            user turn, between the state and the action, and takes the loss off observations that the harness made.
+            What was said before a turn that is not shown is not shown either.
     """
     turns: list[Turn] = []
     shown: str | None = None
     for _, group in groupby(rows, key=lambda row: row["turn"]):
-        visible = [row for row in group if row["use"] != "omit"]
+        calls = list(group)
+        visible = [row for row in calls if row["use"] != "omit"]
         if visible:
-            turns.append(_turn(len(turns) + 1, visible, shown))
+            said = "".join(_said(row["interleaved"]) for row in calls) if harness == "keep" else ""
+            turns.append(_turn(len(turns) + 1, visible, shown, said, harness))
             shown = visible[-1]["next_observation"]["content"]
-    return Rendered(system_prompt(rows[0]), tuple(turns))
+    return Rendered(system_prompt(rows[0], harness), tuple(turns))
 
 
 def messages(rendered: Rendered, until: int | None = None) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ import zstandard
 from fsspec.implementations.local import LocalFileSystem
 
 from connectors.connector import DEFAULT_CHOICES, Choices
-from pipelines.containers import MARK, TAR_HEAD, Archive, kind_of
+from pipelines.containers import MARK, MAX_RATIO, RATIO_FROM, TAR_HEAD, Archive, kind_of
 from schemas import ParseError, ShardError
 
 COMPRESSIONS: Final = (".gz", ".zst", ".bz2", ".xz")
@@ -34,6 +34,9 @@ COMPRESSIONS: Final = (".gz", ".zst", ".bz2", ".xz")
 
 IN_MEMORY: Final = 64 << 20
 """Members up to this many decompressed bytes are held in memory while their log is read."""
+
+WHOLE_BYTES: Final = 1 << 30
+"""Decompressed bytes of a member above which it is not read whole; formats of larger logs are streamed."""
 
 _CHUNK: Final = 1 << 20
 _TEMPORARY: Final = ".unfinished-"
@@ -186,10 +189,18 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 class _Guarded(io.RawIOBase):
-    """A stream whose decompression faults are parse errors at their decompressed offset, and whose length is capped."""
+    """A stream whose decompression faults are parse errors at their decompressed offset, and whose length is capped.
 
-    def __init__(self, inner: BinaryIO, uri: str, member: str, limit: int) -> None:
-        self._inner, self._uri, self._member, self._limit = inner, uri, member, limit
+    Args:
+        inner: the decompressed bytes.
+        uri: of the input, for faults.
+        member: of the input, for faults.
+        limit: decompressed bytes above which reading is a parse error.
+        raw: the compressed bytes that `inner` is made of, whose place tells the ratio; None if nothing is compressed.
+    """
+
+    def __init__(self, inner: BinaryIO, uri: str, member: str, limit: int, raw: BinaryIO | None = None) -> None:
+        self._inner, self._uri, self._member, self._limit, self._raw = inner, uri, member, limit, raw
         self._pull = getattr(inner, "read1", inner.read)
         self._waiting: ParseError | None = None
         self._offset = 0
@@ -215,6 +226,10 @@ class _Guarded(io.RawIOBase):
             self._offset += len(data)
             if self._offset > self._limit:
                 raise self._fault("too_large", f"it has more than {self._limit} bytes")
+            if self._raw is not None and self._offset > RATIO_FROM:
+                packed = self._raw.tell()
+                if self._offset > MAX_RATIO * max(1, packed):
+                    raise self._fault("bomb", f"{packed} bytes became {self._offset}: more than {MAX_RATIO} to one")
         return b"".join(chunks)
 
     def _next(self, size: int, *, held: bool) -> bytes:
@@ -257,7 +272,30 @@ def open_raw(path: str, uri: str, member: str, limit: int) -> io.BufferedReader:
             inner = filesystem.open(place, "rb")
         except OSError as error:
             raise ShardError(f"{path} cannot be opened: {error}") from error
-    return io.BufferedReader(_Guarded(_decompressed(inner), uri, member, limit), _CHUNK)
+    decompressed = _decompressed(inner)
+    raw = inner if decompressed is not inner else None
+    return io.BufferedReader(_Guarded(decompressed, uri, member, limit, raw), _CHUNK)
+
+
+def _uncompressed(path: str) -> BinaryIO | None:
+    """The file at a path, open at its beginning; None if it is compressed or a member of an archive.
+
+    Raises:
+        ShardError: it cannot be opened.
+    """
+    if MARK in path:
+        return None
+    try:
+        filesystem, place = fsspec.core.url_to_fs(path)
+        stream: BinaryIO = filesystem.open(place, "rb")
+    except OSError as error:
+        raise ShardError(f"{path} cannot be opened: {error}") from error
+    head = stream.read(6)
+    stream.seek(0)
+    if not any(head.startswith(magic) for magic, _ in _MAGIC):
+        return stream
+    stream.close()
+    return None
 
 
 @lru_cache(maxsize=4)
@@ -307,6 +345,31 @@ class StoredBlob:
         self._held[member] = data
         return io.BytesIO(data)
 
+    def seekable(self, member: str = "") -> BinaryIO:
+        """A new stream over the decompressed member that can be read at any place.
+
+        A file that is neither compressed nor in an archive is read where it lies; any other is unpacked into memory, or
+        into a temporary file if it is large.
+
+        Raises:
+            ParseError: it is larger than allowed, or cannot be decompressed.
+        """
+        if member in self._held:
+            return io.BytesIO(self._held[member])
+        stored = _uncompressed(self._paths[member])
+        if stored is not None:
+            if stored.seek(0, io.SEEK_END) > self._limit:
+                stored.close()
+                raise ParseError(self.uri, -1, "too_large", f"it has more than {self._limit} bytes", member)
+            stored.seek(0)
+            return stored
+        spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - closed by the reader
+        with self._stream(member) as stream:
+            while data := stream.read(_CHUNK):
+                spool.write(data)
+        spool.seek(0)
+        return spool
+
     def _small(self, member: str) -> bytes | None:
         """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""
         chunks, size = [], 0
@@ -320,9 +383,17 @@ class StoredBlob:
         return b"".join(chunks) if size <= IN_MEMORY else None
 
     def read(self, member: str = "") -> bytes:
-        """The whole decompressed member."""
+        """The whole decompressed member.
+
+        Raises:
+            ParseError: `too_large`, if it has more than `WHOLE_BYTES`, or it cannot be decompressed.
+        """
         with self.open(member) as stream:
-            return stream.read()
+            data = stream.read(WHOLE_BYTES + 1)
+        if len(data) > WHOLE_BYTES:
+            detail = f"a document of more than {WHOLE_BYTES} bytes would have to be held in memory at once"
+            raise ParseError(self.uri, WHOLE_BYTES, "too_large", detail, member)
+        return data
 
     def digest(self, member: str = "") -> str:
         """sha256 of the decompressed member; of what can be decompressed, if the file is damaged."""
@@ -338,14 +409,19 @@ class StoredBlob:
         return self._digests[member]
 
     def head(self, member: str, size: int) -> bytes:
-        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged."""
+        """At most `size` decompressed bytes from the member's beginning; what can be read, if it is damaged.
+
+        Raises:
+            ParseError: not a byte of it can be read.
+        """
         data = b""
         with self._stream(member) as stream:
             try:
                 while len(data) < size and (more := stream.read1(size - len(data))):
                     data += more
             except ParseError:
-                pass  # what was read before the fault is enough to tell the format
+                if not data:
+                    raise  # what was read before a fault is enough to tell the format
         return data
 
     def __enter__(self) -> Self:

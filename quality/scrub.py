@@ -143,7 +143,7 @@ class _Marked:
         breaks = [0, *(np.flatnonzero(np.diff(used) != 1) + 1).tolist(), len(used)]
         for low, high in pairwise(breaks) if len(used) else ():
             begin, end = int(used[low]), int(used[high - 1]) + 1
-            for span in session.occurrences(self.texts.data, offsets[begin : end + 1]):
+            for span in session.occurrences(self.texts.whole, offsets[begin : end + 1]):
                 number = bisect_right(offsets, span.start) - 1
                 at = offsets[number]
                 found.setdefault(number, []).append(Span(span.start - at, span.end - at, span.kind))

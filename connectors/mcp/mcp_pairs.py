@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from connectors.connector import Blob
+from connectors.mcp.documents import document as json_document
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.mcp.wire_values import element_offsets, microseconds
-from connectors.records import json_value
 from schemas import ParseError
 
 
@@ -21,14 +21,7 @@ def document(blob: Blob) -> tuple[bytes, dict[str, Any]]:
     Raises:
         ParseError: it is something else.
     """
-    data = blob.read()
-    try:
-        value = json_value(data)
-    except ValueError as error:
-        place = getattr(error, "pos", 0)
-        reason = "truncated" if place >= len(data.decode("utf-8", "replace").rstrip()) - 1 else "bad_json"
-        at = min(len(data), place)
-        raise ParseError(blob.uri, at, reason, f"wanted a JSON object: {error}", excerpt=data[:1024]) from None
+    value, data = json_document(blob)
     if not isinstance(value, dict):
         raise ParseError(blob.uri, 0, "bad_record", f"wanted a JSON object, met {type(value).__name__}")
     return data, value

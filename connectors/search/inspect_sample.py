@@ -258,7 +258,7 @@ def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Obs
         media_type=media_type(text),
         form="screen" if tree else "response",
         dialect="inspect-axtree" if tree else None,
-        origin="harness" if kind in _BY_HARNESS else "environment",
+        origin="harness" if isinstance(kind, str) and kind in _BY_HARNESS else "environment",
         is_error=isinstance(error, dict),
         truncation=truncation,
         attachments=tuple(made.images),

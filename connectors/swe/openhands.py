@@ -2,8 +2,9 @@
 
 An observation answers the action that it names as its cause, wherever it stands. In logs whose events carry no ids (the
 oldest, and pairs `[action, observation]`), it answers the action before it. Actions of one reply of the model are the
-calls of one turn. What the user answers to a message of the agent is its next observation; other words of the user and
-of the harness stand between turns. `finish` and a message to the user are steps like others, often without an answer.
+calls of one turn. What the user answers to a message of the agent is its next observation, as is the answer that an
+evaluation gives in the user's place, which is the harness's; other words of both stand between turns. `finish` and a
+message to the user are steps like others, often without an answer.
 
 Timestamps without a zone give durations, but no time of their own. The patch that the evaluation took from the
 repository is no action of the agent and is left out. Of an evaluated line, the report's verdict is the outcome.
@@ -38,7 +39,7 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "OpenHands events and output.jsonl"
 
@@ -227,7 +228,7 @@ class _Telling:
             self._given.tools = self._given.tools or said.text
         elif said.role == "user" and not self._course.steps and not self._open and self._first(said):
             self._given.instruction = said.text
-        elif said.role == "user" and self._open and self._open[-1][1] is None and _speaks(self._open[-1][0]):
+        elif said.seen is not None and self._open and self._open[-1][1] is None and _speaks(self._open[-1][0]):
             self._open[-1] = self._open[-1][0], Shown(said.seen, 0, None, at=said.at)
             self._close()
         else:

@@ -44,6 +44,9 @@ _OWN_KEYS: Final = frozenset(
 )
 """Arguments that OpenHands adds to an action, or that stand in other columns."""
 
+_EVALUATION: Final = "Please continue working on the task on whatever approach you think is suitable."
+"""How OpenHands's evaluations answer an agent that asks a user who is not there."""
+
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
 _NO_ACTIONS: Final = frozenset({"change_agent_state", "null", "recall", "condensation_request", "send_pr", "push"})
 
@@ -128,7 +131,8 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
         return [Said("harness", summary)] if (summary := text_in(args, "summary")) else []
     if name == "message" and by == "user":
         text = text_in(args, "content") or text_in(value, "message") or ""
-        return [Said("user", text, observed(_with_images(text, args.get("image_urls")), "user"), at)]
+        role = _speaker(text)
+        return [Said(role, text, observed(_with_images(text, args.get("image_urls")), role), at)]
     if by == "user" and name not in ("run", "run_ipython", "read", "write", "edit"):
         return []
     reply, own = _called(value)
@@ -221,8 +225,8 @@ def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
         if value.get("source") == "agent":
             action = spoken(text, text_in(held, "reasoning_content"))
             return [Did(action, offset, _ident(value.get("id")), None, at, is_utc)]
-        role = "user" if value.get("source") == "user" else "harness"
-        return [Said(role, text, observed(content, "user"), at)]
+        role = _speaker(text) if value.get("source") == "user" else "harness"
+        return [Said(role, text, observed(content, role), at)]
     if kind == "ActionEvent":
         return [_sdk_action(value, offset, at, is_utc)]
     if kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
@@ -295,6 +299,11 @@ def moment(value: Any) -> tuple[int | None, bool]:
 def _ident(value: Any) -> str | None:
     valid = isinstance(value, int | str) and not isinstance(value, bool)
     return str(value) if valid and value != "" else None
+
+
+def _speaker(text: str) -> str:
+    """Who says a user's words: the harness, where an evaluation answers by itself in the place of a user."""
+    return "harness" if text.lstrip().startswith(_EVALUATION) else "user"
 
 
 def _with_images(text: str, urls: Any) -> Any:

@@ -7,8 +7,9 @@ SWE-agent-trajectories (`trajectory` of `{role, text}`, `target`, `exit_status`)
 
 Actions are the calls of tools where a row has any; else `<function=…>` in the agent's text, or its last fenced block.
 The answer is the tool's message with the call's id, or the next message of the user; it is kept as the agent saw it,
-templates included. Nobody sat before these runs: what answers a message without an action is the harness's. The final
-patch and the log of its tests are columns of their own, no step of the agent, and are left out.
+but for the harness's templates at its ends (`templates`), which stand in `interleaved` of the next step. Nobody sat
+before these runs: what answers a message without an action is the harness's. The final patch and the log of its tests
+are columns of their own, no step of the agent, and are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.messages import Message, Turn, answer_of, called, message_of, turns
+from connectors.swe.templates import undressed
 from connectors.swe.text_action import function, last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -47,7 +49,7 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 
@@ -65,7 +67,7 @@ class SweRows(Connector):
         empty = True
         for offset, row in _rows(blob):
             bad = isinstance(row, ParseError)
-            found = Reject.of(row, "record", self.name) if bad else _read(blob, offset, row)
+            found = Reject.of(row, "record", self.name) if bad else read_row(blob, offset, row)
             empty = empty and isinstance(found, Reject)
             yield found
         if empty:
@@ -94,7 +96,9 @@ def _by_line(blob: Blob) -> bool:
         return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
-def _read(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
+def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
+    """The trajectory that a row is, or why it is none; `offset` is where the row stands in the blob."""
+
     def refused(reason: str, detail: str) -> Reject:
         return Reject("record", reason, detail[:200], blob.uri, offset=offset, connector=SweRows.name)
 
@@ -174,6 +178,7 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
     actions, acted = _actions(turn.message, reading)
     acts: list[Act] = []
     used: set[int] = set()
+    notes: list[str] = []
     for index, action in enumerate(actions):
         if action is None:
             return False
@@ -182,8 +187,15 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
         if place is not None and place not in used:
             used.add(place)
             seen = _seen(turn.after[place][0], action, acted)
-        acts.append(Act(action, seen, turn.offset))
+        told = undressed(seen.content) if seen is not None and seen.content is not None else None
+        if seen is not None and told is not None and told.notes and seen.origin == "environment":
+            notes += told.notes
+            acts.append(Act(action, replace(seen, content=told.text), turn.offset, told.exit_code))
+        else:
+            acts.append(Act(action, seen, turn.offset))
     course.turn(acts)
+    for note in notes:
+        course.say("harness", note)
     for place, (message, _) in enumerate(turn.after):
         if place not in used:
             course.say("harness", message.text)

@@ -7,8 +7,9 @@ the chosen one, which the file holds twice, counts once. Demonstrations are cont
 SWE-bench's reports beside the trajectories is one log, and its trajectories have an outcome.
 
 Whole observations are kept as `trajectory` has them, with their line ends: cut and dressed in a template they stand
-only in `history`. The working folder of `state` is the observation's `uri`; in 0.x the state was asked for before the
-action, from 1.0 on (which has `execution_time`) after it. What `submit` shows, the patch, is the environment's answer.
+only in `history`, of which the template is taken off as the harness's words (`interleaved`). The working folder of
+`state` is the observation's `uri`; in 0.x the state was asked for before the action, from 1.0 on (which has
+`execution_time`) after it. What `submit` shows, the patch, is the environment's answer.
 
 Not actions, and left out: the closing entries that the harness writes when it gives up (`exit_cost` and its like).
 Attempts that the harness turned away stand in `trajectory` from 1.0 on; where the next step's `query` holds the
@@ -21,7 +22,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
@@ -31,6 +32,7 @@ from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import judged, runs
 from connectors.swe.instance import environment, is_instance, stem
+from connectors.swe.templates import undressed
 from connectors.swe.text_action import last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -50,7 +52,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
 
@@ -225,14 +227,19 @@ class _Attempt:
                 continue
             begun = True
             follows = own[number + 1] if number + 1 < len(own) else {}
-            seen = None
+            seen, notes = None, tuple[str, ...]()
             if follows.get("role") in ("user", "tool"):
                 shown = content_of(follows.get("content")).text
                 seen = observed(follows.get("content"), uri=_tail_folder(shown or ""))
+                if seen is not None and seen.content is not None:
+                    told = undressed(seen.content)
+                    seen, notes = replace(seen, content=told.text), told.notes
             offset = places_of[id(entry)]
             action = self._said(entry, offset)
             if action is not None:
                 course.turn([Act(action, seen, offset, member=self._member)])
+                for note in notes:
+                    course.say("harness", note)
         self._end(course, False)
 
     def _said(self, entry: Mapping[str, Any], offset: int) -> Action | None:

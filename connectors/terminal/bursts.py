@@ -41,6 +41,7 @@ _NOT_KEYS: Final = re.compile(
     r"|\x1b\[[IO]"  # focus
     r"|\x1b[]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, clipboard, version, capabilities
 )
+_EDITS: Final = re.compile(r"[\x00-\x1f\x7f]")
 _ECHO_CHARS: Final = 4096
 
 
@@ -56,8 +57,11 @@ def edited_line(keys: str) -> str | None:
     """
     if not keys.endswith(("\r", "\n")):
         return None
+    plain = _PASTE.sub("", keys[:-1])
+    if _EDITS.search(plain) is None:
+        return plain
     line: list[str] = []
-    for char in _PASTE.sub("", keys[:-1]):
+    for char in plain:
         if char in "\x7f\x08":
             del line[-1:]
         elif char == "\x15":

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, repeat
+from operator import sub
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -169,8 +170,18 @@ def _events(blocks: Iterable[tuple[int, bytes]], blob: Blob, version: int) -> It
         lines = data.split(b"\n")
         if not lines[-1]:
             lines.pop()
+        values = _decoded(start, data, lines, blob, version)
+        plain = _columns(values)
+        if plain is not None:
+            times, codes, texts = plain
+            pauses = times if states_delta else map(sub, times, (before, *times))
+            elapsed = list(accumulate(map(max, pauses, repeat(0.0)), initial=now))
+            now, before = elapsed[-1], times[-1]
+            offsets = accumulate(map(len, lines), _next_offset, initial=start)
+            yield from zip(offsets, elapsed[1:], codes, texts, strict=False)
+            continue
         end = start
-        for line, event in zip(lines, _decoded(start, data, lines, blob, version), strict=True):
+        for line, event in zip(lines, values, strict=True):
             offset, end = end, end + len(line) + 1
             if event is None:
                 continue
@@ -188,6 +199,23 @@ def _events(blocks: Iterable[tuple[int, bytes]], blob: Blob, version: int) -> It
                 before = time
             if (code == "o" and type(text) is str) or _is_known(code, text, offset, blob, line):
                 yield offset, now, code, text
+
+
+def _next_offset(offset: int, size: int) -> int:
+    return offset + size + 1
+
+
+def _columns(values: Iterable[Any]) -> tuple[Sequence[float], Sequence[str], Sequence[str]] | None:
+    """Times, codes and texts of the events if all are plain input and output, as nearly all are; else None."""
+    if not isinstance(values, list) or not values:
+        return None
+    if set(map(type, values)) != {list} or set(map(len, values)) != {3}:
+        return None
+    times, codes, texts = zip(*values, strict=True)
+    timed = set(map(type, times)) <= {int, float} and min(times) >= 0 and max(times) <= MAX_SECONDS
+    if not timed or set(map(type, texts)) != {str} or set(map(type, codes)) != {str} or not set(codes) <= {"o", "i"}:
+        return None
+    return times, codes, texts
 
 
 def _decoded(start: int, data: bytes, lines: list[bytes], blob: Blob, version: int) -> Iterable[Any]:

@@ -342,7 +342,7 @@ class _Reader:
                         pieces[-1][1].append(piece)
                     else:
                         pieces.append((role, [piece]))
-            elif kind in {"image", "document"}:
+            elif kind in ("image", "document"):
                 attachments += self._attached(block)
             else:
                 self._report_type("unknown_block_type", kind, "a block of a user message")
@@ -378,7 +378,7 @@ class _Reader:
                 texts.append(item)
             elif kind == "text" and isinstance(item.get("text"), str):
                 texts.append(item["text"])
-            elif kind in {"image", "document"}:
+            elif kind in ("image", "document"):
                 attachments += self._attached(item)
             else:
                 text = shallow_json(item)

@@ -69,7 +69,7 @@ _FREEFORM: Final = re.compile(
 )
 _UNIFIED: Final = re.compile(
     r"(?:Chunk ID: [^\n]{0,80}\n)?Wall time: ([\d.]{1,20}) seconds\n"
-    r"(?:Process exited with code (-?\d{1,10})\n)?(Process running with session ID [^\n]{1,80}\n)?"
+    r"(?:Process exited with code (-?\d{1,10})\n)?(?:Process running with session ID [^\n]{1,80}\n)?"
     r"(?:Original token count: \d+\n)?(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
 )
 _DENIED: Final = re.compile(
@@ -107,7 +107,7 @@ class Output(NamedTuple):
         text: what the tool put out, without the header that the harness gave it.
         exit_code: of the command, None if it is not told.
         seconds: that it took, None if that is not told.
-        note: the line by which the harness says that the command still runs, empty if it does not.
+        note: the header that the harness gave it, empty if it has none.
     """
 
     text: str
@@ -121,9 +121,9 @@ def output(text: str) -> Output:
     if text.startswith('{"output":'):
         return _structured(text)
     if text.startswith("Exit code: ") and (match := _FREEFORM.match(text)):
-        return Output(text[match.end() :], _int32(match[1]), _seconds(match[2]))
+        return Output(text[match.end() :], _int32(match[1]), _seconds(match[2]), match[0].rstrip("\n"))
     if text.startswith(("Chunk ID: ", "Wall time: ")) and (match := _UNIFIED.match(text)):
-        return Output(text[match.end() :], _int32(match[2]), _seconds(match[1]), (match[3] or "").rstrip("\n"))
+        return Output(text[match.end() :], _int32(match[2]), _seconds(match[1]), match[0].rstrip("\n"))
     if text.startswith("failed in sandbox ") and (match := _DENIED.match(text)):
         return Output(text, _int32(match[1]))
     return Output(text)

@@ -33,6 +33,7 @@ _GRID_REF: Final = union_fn(
     "ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
 )
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def checked_size(columns: object, rows: object) -> tuple[int, int] | None:
@@ -53,7 +54,7 @@ def encoded(text: str) -> bytes:
 
 def visible(output: str) -> str:
     """The characters of some output that take up a cell, without escape sequences and control characters."""
-    return "".join(char for char in _ESCAPE.sub("", output) if char >= " " and not "\x7f" <= char <= "\x9f")
+    return _CONTROL.sub("", _ESCAPE.sub("", output))
 
 
 def screen_observation(content: str, truncation: str = "none") -> Observation:
@@ -76,6 +77,7 @@ class Screen:
         self._options: Any = init_sized("GhosttyTerminalSelectionFormatOptions")
         self._options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
         self._selection: Any = init_sized("GhosttySelection")
+        self._first, self._last = (ffi.addressof(self._selection, name) for name in ("start", "end"))
         self._point: Any = ffi.new("GhosttyPointS*")
         self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
         self._options.selection = self._selection
@@ -170,8 +172,8 @@ class Screen:
         """The text from the upper left corner to the cell given, which is included."""
         options, length, handle = self._options, self._length, self._terminal._t[0]
         options.unwrap, options.trim = unwrap, trim
-        self._place(ffi.addressof(self._selection, "start"), 0, 0)
-        self._place(ffi.addressof(self._selection, "end"), column, row)
+        self._place(self._first, 0, 0)
+        self._place(self._last, column, row)
         format_buffer = lib.ghostty_terminal_selection_format_buf
         result = format_buffer(handle, options[0], self._buffer, len(self._buffer), length)
         if result == _OUT_OF_SPACE:

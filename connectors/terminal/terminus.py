@@ -2,12 +2,14 @@ r"""Episodes of Terminus, the agent of Terminal-Bench: a folder `episode-N` each
 
 An episode's response is an action: keystrokes with the seconds to wait after each. What the terminal then showed stands
 in the prompt of the next episode, below `New Terminal Output:` or `Current Terminal Screen:`; what else the harness
-wrote there goes to `interleaved`. So the last episode has no next observation. A prompt that holds only the harness's
-own words (a summary was handed over) leaves the observation before it unknown.
+wrote there, its headings included, goes to `interleaved`. So the last episode has no next observation. A prompt that
+holds only the harness's own words (a summary was handed over) leaves the observation before it unknown.
 
 A response that the harness refused (`Previous response had parsing errors`) changed nothing: it is kept with the
-harness's words as next observation if it can be read, else it is a reject. A response that cannot be read, though the
-harness made something of it, ends the trajectory, and another continues it.
+harness's words as next observation if it can be read, else it is a reject. One that stands within prose, or lacks its
+last braces, is read as the harness read it where the next prompt says that it did (`Extra text detected`,
+`AUTO-CORRECTED`, or the question whether the task is complete); the prose is the agent's message. A response that
+cannot be read, though the harness made something of it, ends the trajectory, and another continues it.
 
 Where the folder is that of a trial of Terminal-Bench, the task and the outcome come from its results.json, and its
 recordings and panes, which show the same, are joined and left. debug.json is asked for nothing but the model.
@@ -24,7 +26,7 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
 from connectors.terminal.recording import UNDATED
 from connectors.terminal.terminal_bench import RESULTS, Trial, trial_of
-from connectors.terminal.terminus_texts import Prompt, Response, UnclearResponseError, prompt_of, response_of
+from connectors.terminal.terminus_texts import Prompt, Response, UnclearResponseError, prompt_of, recovered, response_of
 from schemas import Agent, Context, Observation, ParseError, Reject, Step, Task, Trajectory, json_text
 
 MAX_BYTES: Final = 64 << 20
@@ -32,6 +34,8 @@ MAX_BYTES: Final = 64 << 20
 _EPISODE: Final = re.compile(r"((?:.*/)?)episode-(\d{1,6})/(prompt\.txt|response\.txt|debug\.json)", re.DOTALL)
 _OF_TRIAL: Final = re.compile(r"((?:.*/)?)(?:results\.json|commands\.txt|(?:panes|sessions)/[^/]+)", re.DOTALL)
 _LOGS: Final = "agent-logs/"
+_CORRECTED: Final = re.compile(r"^[^\n]*(?:Extra text detected|AUTO-CORRECTED: )", re.MULTILINE)
+_QUESTION: Final = "Are you sure you want to mark the task as complete"
 _SHOWN: Final = re.compile(rb"(?m)^(?:New Terminal Output|Current Terminal Screen|Current terminal state):\r?$")
 
 
@@ -39,7 +43,7 @@ class Terminus(Connector):
     """Episode folders of Terminus 1 and 2."""
 
     name: ClassVar[str] = "terminus"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminus episodes (prompt.txt and response.txt)"
 
@@ -132,8 +136,8 @@ class _Episodes:
             before = number
             if prompt is not None:
                 self.task, self.system = self.task or prompt.task, self.system or prompt.system
-                notes += [prompt.note] if prompt.note and prompt.task is None else []
-            response = self._response(files)
+                notes += [prompt.note] if prompt.note else []
+            response = self._response(files, after)
             if response is None:
                 completed = False
                 if after is not None and after.refused and after.seen is not None:
@@ -158,7 +162,7 @@ class _Episodes:
             )
             shown, notes, completed = (after.seen if after is not None else None), [], response.complete
 
-    def _response(self, files: _Files) -> Response | None:
+    def _response(self, files: _Files, after: Prompt | None) -> Response | None:
         """What the episode's response does; None, and a reject, if that cannot be told."""
         if not files.response:
             self._reject("no_response", "the episode has no response", files.prompt)
@@ -167,6 +171,9 @@ class _Episodes:
         try:
             return response_of(text) if text is not None else None
         except UnclearResponseError as error:
+            made = recovered(text or "") if after is not None and not after.refused else None
+            if made is not None and after is not None and (_CORRECTED.search(after.note) or _asks(made, after)):
+                return made
             self._reject(error.reason, error.detail, files.response, text or "")
             return None
 
@@ -202,6 +209,11 @@ class _Episodes:
     def _reject(self, reason: str, detail: str, member: str, excerpt: str = "") -> None:
         fault = ParseError(self._blob.uri, 0, reason, detail, member, excerpt[:4096].encode())
         self.rejects.append(Reject.of(fault, connector=self._connector))
+
+
+def _asks(response: Response, after: Prompt) -> bool:
+    """Whether the prompt after a response shows that the harness read it as one that declares the task done."""
+    return response.complete and _QUESTION in after.note
 
 
 def _said(notes: Sequence[str]) -> str | None:

@@ -1,14 +1,16 @@
 """What the prompts and responses of Terminus say: the terminal's part of a prompt, the commands of a response.
 
 Forms: the prompt templates and parsers of Terminus 2 (JSON and XML) and Terminus 1 (JSON). A prompt is what the agent
-was shown; what the harness wrote around the terminal's text is told apart from it. A response is read only if it is the
-form and nothing else: what the harness makes of prose around it, or of a response that was cut, is not guessed.
+was shown; what the harness wrote around the terminal's text, its headings included, is told apart from it. A response
+is read if it is the form and nothing else. What Terminus 2 makes of prose around it, or of closing braces that are
+missing, is read as it reads it (`recovered`), for its callers to use where the log says that it did.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from connectors.records import json_value
@@ -23,6 +25,7 @@ _HANDOVER: Final = ("Here are the answers the other agent provided", "Here is a 
 _HARNESS: Final = (*_HANDOVER, "ERROR!! NONE of the actions", "Technical difficulties", "Previous response had")
 _LIMITED: Final = re.compile(r"\[\.\.\. output limited to \d+ bytes; \d+ interior bytes omitted \.\.\.\]")
 _XML: Final = re.compile(r"\s*<response>(.*)</response>\s*", re.DOTALL)
+_MARKS: Final = re.compile(r"\\.|[\"{}]", re.DOTALL)
 _XML_OPEN: Final = re.compile(r"<keystrokes((?:\s+\w+=\"[^\"]*\")*)\s*>")
 _XML_DURATION: Final = re.compile(r"duration=\"(\d{1,9}(?:\.\d{1,9})?)\"")
 
@@ -33,7 +36,7 @@ class Prompt:
 
     Attributes:
         seen: what the terminal showed; None if the prompt does not say.
-        note: what the harness said beside it; empty if nothing.
+        note: what the harness said beside it, headings included; empty if nothing.
         refused: whether the harness refused the response before, so that nothing of it was done.
         task: the task's instruction, of a first prompt.
         system: what stands before the task, of a first prompt.
@@ -89,11 +92,12 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
     markers = list(_MARKER.finditer(body))
     if not markers:
         if bare or body.startswith(_STATE):
-            return _seen(body.removeprefix(_STATE), "stream"), question
+            heading = _STATE.strip() if body.startswith(_STATE) else ""
+            return _seen(body.removeprefix(_STATE), "stream"), "\n\n".join(filter(None, (heading, question)))
         return None, text.strip()
     # What another agent wrote may quote a heading; what the terminal shows may too, after the real one.
     marker = markers[-1] if body.startswith(_HANDOVER) else markers[0]
-    before = body[: marker.start()].strip().removesuffix(_STATE.strip()).strip()
+    before = body[: marker.end()].strip()
     form = "stream" if marker[1].startswith("New") else "screen"
     return _seen(body[marker.end() :], form), "\n\n".join(part for part in (before, question) if part)
 
@@ -101,6 +105,61 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
 def _seen(content: str, form: str) -> Observation:
     truncation = "harness" if _LIMITED.search(content) else "none"
     return Observation(content.strip("\n").rstrip(" \n"), form=form, truncation=truncation)
+
+
+def recovered(text: str) -> Response | None:
+    """What Terminus 2 does with a response that is not the form and nothing else; None if it could make nothing of it.
+
+    It takes the first balanced JSON object, or the first `<response>`, and leaves what stands around; if no object is
+    closed, it closes all that are open at the end. The text around is what the agent said aloud.
+    """
+    found = sorted(_spans(text), key=lambda span: span[0])
+    for start, inner in found:
+        try:
+            made = response_of(inner)
+        except UnclearResponseError:
+            continue
+        if made.agent == "terminus-2":
+            around = (text[:start].strip(), text[start + len(inner) :].strip())
+            said = "\n".join(part for part in around if part)
+            return replace(made, action=replace(made.action, message=said or None))
+    return None
+
+
+def _spans(text: str) -> Iterator[tuple[int, str]]:
+    """What of a text may be the response, each with the place where it begins."""
+    start = text.find("<response>")
+    end = text.find("</response>", start)
+    if 0 <= start < end:
+        yield start, text[start : end + len("</response>")]
+    inner, start = _first_object(text)
+    missing = text.count("{") - text.count("}")
+    if not inner and missing > 0:
+        inner, start = _first_object(text + "}" * missing)
+    if inner:
+        yield start, inner
+
+
+def _first_object(text: str) -> tuple[str, int]:
+    """The first text from `{` to the `}` that closes it, and where it begins; empty if none is closed.
+
+    As the harness does, quotes are told from the beginning of the text on, those of prose before it included.
+    """
+    quoted, depth, start = False, 0, -1
+    for mark in _MARKS.finditer(text):
+        sign = mark[0]
+        if sign == '"':
+            quoted = not quoted
+        elif quoted or len(sign) > 1:
+            continue
+        elif sign == "{":
+            start = mark.start() if depth == 0 else start
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 0 and start >= 0:
+                return text[start : mark.end()], start
+    return "", 0
 
 
 def response_of(text: str) -> Response:

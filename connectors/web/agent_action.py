@@ -1,22 +1,9 @@
-"""Actions of agents that drive a browser, each agent's own words in the one vocabulary of the web.
+"""Actions of agents that drive a browser, each agent's own words in the vocabulary of `connectors.web.action`.
 
-| name | what it does | arguments of its text |
-|---|---|---|
-| click, hover | points at an element | element |
-| fill | sets what a field holds | element, text |
-| type | types into an element | element, text |
-| select_option | chooses in a list | element, options |
-| press | one key or chord | key |
-| scroll | moves the view | direction, element, amount or pages; or text, up to which |
-| goto, go_back, go_forward, reload, search | navigates, or asks a search engine | url, query |
-| tab_new, tab_select, tab_close | tabs | url, tab |
-| upload | gives files to a field | element, files |
-| extract | only reads | what the agent gave |
-| wait | lets time pass | seconds |
-| task_complete | the agent says it is done | text |
-
-`element` is the number or id under which the element stands in the observation's text. An agent's word for what is none
-of these is kept, with its arguments. The original arguments always stay in `arguments`.
+`element` is the number or id under which the element stands in the observation's text, as the agent was shown it and in
+the form it used: these observations are kept as the agent saw them, so their ids are its own. Beside the vocabulary
+there is `search`, which asks a search engine. An agent's word for what is none of these is kept, with its arguments.
+The original arguments always stay in `arguments`.
 """
 
 from __future__ import annotations
@@ -24,23 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connectors.web.action import (
+    CLICK,
+    EXTRACT,
+    FILL,
+    GO_BACK,
+    GOTO,
+    PRESS,
+    SCROLL,
+    SELECT_OPTION,
+    TAB_CLOSE,
+    TAB_NEW,
+    TAB_SELECT,
+    TYPE,
+    UPLOAD,
+)
 from connectors.web.document import bounded
 from schemas import COMPLETE, WAIT, Action, call_text, json_text
 
-CLICK: Final = "click"
-FILL: Final = "fill"
-TYPE: Final = "type"
-SELECT_OPTION: Final = "select_option"
-PRESS: Final = "press"
-SCROLL: Final = "scroll"
-GOTO: Final = "goto"
-GO_BACK: Final = "go_back"
 SEARCH: Final = "search"
-TAB_NEW: Final = "tab_new"
-TAB_SELECT: Final = "tab_select"
-TAB_CLOSE: Final = "tab_close"
-UPLOAD: Final = "upload"
-EXTRACT: Final = "extract"
 
 _BROWSER_USE: Final = {
     "click": CLICK,

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.web import action as words
 from connectors.web import agent_action as act
 from connectors.web.document import json_document, object_of, text_of
 from schemas import (
@@ -51,31 +52,31 @@ _MAX_WAIT: Final = 86_400_000
 _MAX_NUMBER: Final = 1 << 53
 
 _SIGNATURES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "click": (act.CLICK, ("element", "button", "modifiers")),
-    "dblclick": ("dblclick", ("element", "button", "modifiers")),
-    "hover": ("hover", ("element",)),
-    "focus": ("focus", ("element",)),
-    "fill": (act.FILL, ("element", "text")),
+    "click": (words.CLICK, ("element", "button", "modifiers")),
+    "dblclick": (words.DBLCLICK, ("element", "button", "modifiers")),
+    "hover": (words.HOVER, ("element",)),
+    "focus": (words.FOCUS, ("element",)),
+    "fill": (words.FILL, ("element", "text")),
     "clear": ("clear", ("element",)),
-    "press": (act.PRESS, ("element", "key")),
-    "keyboard_press": (act.PRESS, ("key",)),
-    "keyboard_type": (act.TYPE, ("text",)),
-    "keyboard_insert_text": (act.TYPE, ("text",)),
-    "select_option": (act.SELECT_OPTION, ("element", "options")),
-    "check": ("check", ("element",)),
-    "uncheck": ("uncheck", ("element",)),
-    "drag_and_drop": ("drag", ("element", "onto")),
-    "upload_file": (act.UPLOAD, ("element", "files")),
-    "scroll": (act.SCROLL, ("dx", "dy")),
-    "mouse_click": (act.CLICK, ("x", "y", "button")),
-    "mouse_dblclick": ("dblclick", ("x", "y", "button")),
-    "mouse_move": ("hover", ("x", "y")),
-    "goto": (act.GOTO, ("url",)),
-    "go_back": (act.GO_BACK, ()),
-    "go_forward": ("go_forward", ()),
-    "new_tab": (act.TAB_NEW, ()),
-    "tab_focus": (act.TAB_SELECT, ("tab",)),
-    "tab_close": (act.TAB_CLOSE, ()),
+    "press": (words.PRESS, ("element", "key")),
+    "keyboard_press": (words.PRESS, ("key",)),
+    "keyboard_type": (words.TYPE, ("text",)),
+    "keyboard_insert_text": (words.TYPE, ("text",)),
+    "select_option": (words.SELECT_OPTION, ("element", "options")),
+    "check": (words.CHECK, ("element",)),
+    "uncheck": (words.UNCHECK, ("element",)),
+    "drag_and_drop": (words.DRAG, ("element", "onto")),
+    "upload_file": (words.UPLOAD, ("element", "files")),
+    "scroll": (words.SCROLL, ("dx", "dy")),
+    "mouse_click": (words.CLICK, ("x", "y", "button")),
+    "mouse_dblclick": (words.DBLCLICK, ("x", "y", "button")),
+    "mouse_move": (words.HOVER, ("x", "y")),
+    "goto": (words.GOTO, ("url",)),
+    "go_back": (words.GO_BACK, ()),
+    "go_forward": (words.GO_FORWARD, ()),
+    "new_tab": (words.TAB_NEW, ()),
+    "tab_focus": (words.TAB_SELECT, ("tab",)),
+    "tab_close": (words.TAB_CLOSE, ()),
     "noop": (WAIT, ("ms",)),
     "send_msg_to_user": (MESSAGE, ("text",)),
     "report_infeasible": (COMPLETE, ("infeasible",)),
@@ -252,7 +253,7 @@ def _named(word: str, places: list[Any], keywords: dict[str, Any]) -> tuple[str,
         milliseconds = told.pop("ms", 1000)
         known = isinstance(milliseconds, int | float) and 0 <= milliseconds <= _MAX_WAIT
         told = {"seconds": milliseconds / 1000 if known else None}
-    if name == act.SELECT_OPTION and not isinstance(told.get("options", []), list):
+    if name == words.SELECT_OPTION and not isinstance(told.get("options", []), list):
         told["options"] = [told["options"]]
     return name, told, {"call": word, "arguments": places, **keywords}
 

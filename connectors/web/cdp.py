@@ -65,7 +65,7 @@ class Cdp(Connector):
                     reader.take(offset, value)
         except ParseError as error:
             failure = error
-        for one in trajectories(reader.exchanges(), blob.choices.static_assets):
+        for one in trajectories(reader.exchanges(), blob.choices):
             found = True
             if any(step.next_observation is not None for step in one.steps):
                 yield one

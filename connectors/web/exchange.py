@@ -16,12 +16,15 @@ see to (HAR 1.2, `entries`), since recorders list requests as they end; else tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+from connectors.connector import Choices
 from connectors.web.bodies import Body
+from connectors.web.markup import html_document
+from connectors.web.page import page_of
 from schemas import Action, Attachment, Environment, Observation, Step, Trajectory, json_text
 from schemas.record import record
 
@@ -82,8 +85,8 @@ _ENDINGS: Final = frozenset(
     | {"ttf", "otf", "eot", "mp3", "mp4", "webm", "ogg", "wav", "m4a", "m4s", "ts"}
 )
 
-HtmlText: TypeAlias = Callable[[str], tuple[str, str | None]]
-"""HTML → its text and the dialect of that text."""
+TREE_DIALECT: Final = "http+uitree/1"
+"""The dialect of a response whose body is the compact tree of the page that it is."""
 
 
 @record
@@ -174,17 +177,14 @@ def urlsplit_safe(url: str) -> tuple[str, str]:
     return parts.netloc.rpartition("@")[2], parts.path
 
 
-def trajectories(
-    exchanges: Sequence[Exchange], static_assets: bool, html_text: HtmlText | None = None, native: str = ""
-) -> Iterator[Trajectory]:
+def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = "") -> Iterator[Trajectory]:
     """The trajectories of a recording: one a page, in the order in which pages begin, then one a web socket of it.
 
     Trajectories without any answer are yielded too: whether they are carried on is for the caller to say.
 
     Args:
         exchanges: in the order of the log.
-        static_assets: whether requests for images, fonts, style sheets and scripts are carried on.
-        html_text: what bodies of HTML become; None keeps them.
+        choices: whether static assets are carried on, and whether bodies of HTML become the compact tree.
         native: stands before each page's id in the native ids.
     """
     pages: dict[str, list[Exchange]] = {}
@@ -194,10 +194,12 @@ def trajectories(
         ordered = _ordered(found)
         sockets = [one for one in ordered if one.messages]
         chains = list(_chains([one for one in ordered if not one.messages]))
-        carried = [chain for chain in chains if _is_carried(chain, static_assets)]
+        carried = [chain for chain in chains if _is_carried(chain, choices.static_assets)]
         name = f"{native}{page}"
         if carried:
-            yield Trajectory(name, "web", _steps(carried, html_text), Environment(id=_host(carried[0][0].url)))
+            yield Trajectory(
+                name, "web", _steps(carried, choices.screen == "tree"), Environment(id=_host(carried[0][0].url))
+            )
         for number, one in enumerate(sockets):
             steps = list(_socket_steps(one))
             if not steps:
@@ -287,7 +289,7 @@ def _end(one: Exchange) -> int | None:
     return one.started + round(one.duration * 1_000_000)
 
 
-def _steps(chains: Sequence[list[Exchange]], html_text: HtmlText | None) -> list[Step]:
+def _steps(chains: Sequence[list[Exchange]], tree: bool) -> list[Step]:
     steps: list[Step] = []
     before: Observation | None = None
     for turn, group in enumerate(_turns(chains)):
@@ -297,7 +299,7 @@ def _steps(chains: Sequence[list[Exchange]], html_text: HtmlText | None) -> list
             step = Step(
                 action=_action(first),
                 observation=before,
-                next_observation=_answer(chain, html_text),
+                next_observation=_answer(chain, tree),
                 turn=turn,
                 offset=first.offset,
                 member=first.member,
@@ -344,7 +346,7 @@ def _body_text(body: Body) -> str:
     return f"({body.media_type or 'body'}, {size})"
 
 
-def _answer(chain: Sequence[Exchange], html_text: HtmlText | None) -> Observation | None:
+def _answer(chain: Sequence[Exchange], tree: bool) -> Observation | None:
     """What came back: status line, headers and body of each hop of a chain; None if nothing did.
 
     An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response.
@@ -363,8 +365,8 @@ def _answer(chain: Sequence[Exchange], html_text: HtmlText | None) -> Observatio
         if body is not None and (found := body.attachment()):
             attachments.append(found)
         text = body.text if body is not None else None
-        if text and html_text is not None and body is not None and "html" in body.media_type:
-            text, dialect = html_text(text)
+        if text and tree and body is not None and "html" in body.media_type and (shown := _page(text, one.url)):
+            text, dialect = shown, TREE_DIALECT
         parts.append("\n".join([*head, "", text] if text else head))
     last = chain[-1]
     if last.status is None and last.error:
@@ -386,6 +388,14 @@ def _answer(chain: Sequence[Exchange], html_text: HtmlText | None) -> Observatio
     )
 
 
+def _page(text: str, url: str) -> str:
+    """The compact tree of a page of HTML; empty where it shows nothing, or nests too deeply to be a page."""
+    try:
+        return page_of(html_document(text), url).tree.text
+    except ValueError:
+        return ""
+
+
 def _socket_steps(one: Exchange) -> Iterator[Step]:
     """The steps of a web socket: its opening, then each run of messages sent with the run received after it.
 
@@ -396,7 +406,7 @@ def _socket_steps(one: Exchange) -> Iterator[Step]:
         if message.sent and (runs[-1][1] or len(runs) == 1):
             runs.append(([], []))
         runs[-1][0 if message.sent else 1].append(message)
-    before = _answer([one], None)
+    before = _answer([one], tree=False)
     greeting = runs[0][1]
     if greeting:
         told = _received(one, greeting)

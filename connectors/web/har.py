@@ -94,7 +94,7 @@ class Har(Connector):
                     yield reject
             except ParseError as error:
                 failures.append(error)
-            for one in trajectories(reader.exchanges, blob.choices.static_assets, None, log.native):
+            for one in trajectories(reader.exchanges, blob.choices, log.native):
                 found = True
                 answered = any(step.next_observation is not None for step in one.steps)
                 yield one if answered else _unanswered(one, blob.uri)
@@ -168,7 +168,12 @@ def _packed(blob: Blob) -> Iterator[_Log]:
 
     def member(log: str, name: str) -> bytes | None:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(log), name))
-        return archive.read(path) if path in archive.members else None
+        if path not in archive.members:
+            return None
+        try:
+            return archive.read(path)
+        except ParseError:
+            return None  # a damaged body is lost, and no reason to leave its request out
 
     for name in names:
         data = archive.read(name)
@@ -194,7 +199,7 @@ class _Reader:
         log = self._log
         seen: set[tuple[object, ...]] = set()
         with log.open() as stream:
-            for place, data in elements(stream, log.uri, ("log", "entries"), log.member):
+            for place, data in self._entries(stream):
                 offset = place if log.base is None else log.base
                 try:
                     one = self._exchange(offset, data)
@@ -206,6 +211,16 @@ class _Reader:
                 if one.started is None or same not in seen:
                     seen.add(same)
                     self.exchanges.append(one)
+
+    def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        log = self._log
+        try:
+            yield from elements(stream, log.uri, ("log", "entries"), log.member)
+        except ParseError as error:
+            if log.base is None:
+                raise
+            detail = f"{error.detail} (byte {error.offset} of the decompressed log)"
+            raise ParseError(log.uri, log.base, error.reason, detail, log.member, error.excerpt) from None
 
     def _exchange(self, offset: int, data: bytes) -> Exchange:
         log = self._log

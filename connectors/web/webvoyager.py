@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.web import action as words
 from connectors.web import agent_action as act
 from connectors.web.document import json_document, object_of, text_of
 from schemas import (
@@ -228,20 +229,20 @@ def read_action(text: str) -> Action | None:
     reasoning = text[: found.start(1)].rpartition("Action:")[0].strip().removeprefix("Thought:").strip() or None
     if hit := _TYPE.match(command):
         told: dict[str, Any] = {"element": int(hit[1]), "text": hit[2].rstrip()}
-        return act.call(act.FILL, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
+        return act.call(words.FILL, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
     if hit := _CLICK.match(command):
-        return act.call(act.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
+        return act.call(words.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
     if hit := _SCROLL.match(command):
         window = hit[1].upper() == "WINDOW"
         told = {"direction": hit[2].lower(), "element": None if window else int(hit[1])}
-        return act.call(act.SCROLL, told, {"label": hit[1], "direction": hit[2].lower()}, reasoning)
+        return act.call(words.SCROLL, told, {"label": hit[1], "direction": hit[2].lower()}, reasoning)
     if hit := _ANSWER.match(command):
         return act.call(COMPLETE, {"text": hit[1]}, {"content": hit[1]}, reasoning)
     word = command[:6].lower()
     if word.startswith("wait"):
         return act.call(WAIT, {"seconds": WAIT_SECONDS}, {}, reasoning)
     if word.startswith("goback"):
-        return act.call(act.GO_BACK, {}, {}, reasoning)
+        return act.call(words.GO_BACK, {}, {}, reasoning)
     if word.startswith("google"):
-        return act.call(act.GOTO, {"url": "https://www.google.com/"}, {}, reasoning)
+        return act.call(words.GOTO, {"url": "https://www.google.com/"}, {}, reasoning)
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -66,6 +67,11 @@ class Texts:
         self._rows: list[Ints] = []
         self._texts: list[Ints] = []
 
+    @cached_property
+    def whole(self) -> bytes:
+        """`data` as bytes of Python."""
+        return bytes(memoryview(self.data))
+
     def add_uses(self, rows: Ints, texts: Ints) -> None:
         """Takes in that row `rows[i]` uses text `texts[i]`; rows in ascending order."""
         self._rows.append(rows)
@@ -91,11 +97,14 @@ class Texts:
 
     def pairs(self, numbers: Sequence[int], trajectory_of: Ints) -> Ints:
         """(trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in order."""
+        count = len(self.array)
+        chosen = np.zeros(count, np.bool_)
+        chosen[numbers] = True
         found = []
         for rows, texts in zip(self._rows, self._texts, strict=True):
-            among = np.isin(texts, numbers)
-            found.append(np.stack([trajectory_of[rows[among]], texts[among]], axis=1))
-        return np.unique(np.concatenate(found), axis=0)
+            among = chosen[texts]
+            found.append(trajectory_of[rows[among]] * count + texts[among])
+        return np.stack(np.divmod(np.unique(np.concatenate(found)), max(count, 1)), axis=1)
 
     def count(self, first: int, last: int, patches: Mapping[int, Sequence[Patch]], counts: Ints) -> None:
         """Adds to each row from `first` to `last` the number of patches of the texts that it uses."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
 from schemas.errors import ConfigError
+from schemas.record import record
 
 Kind = Literal[
     "private_key",
@@ -35,7 +35,7 @@ headers and cookies. assignment: values that a name such as `password` or `api_k
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """Bytes of a text that a kind claims.
 
@@ -59,7 +59,7 @@ class Span:
         return self.start + self.kept
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loose:
     """Bytes that their context makes suspect: what other finds leave of them is a secret where `accepts` says so."""
 
@@ -69,7 +69,7 @@ class Loose:
     accepts: Callable[[bytes], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Encoded:
     """A base64 body that holds text.
 
@@ -100,7 +100,7 @@ class Encoded:
         return self.pieces[-1][1]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finds:
     """What a text holds: disjoint spans in order, suspects, and base64 bodies (with or without finds inside)."""
 

@@ -34,6 +34,9 @@ _LEARNED: Final[frozenset[Kind]] = frozenset({"private_key", "jwt", "token", "cl
 _GROUP: Final = 400
 """Secrets in one automaton."""
 
+_FEW: Final = 16
+"""Up to so many forms are each looked for on their own, which is faster than an automaton called from Python."""
+
 _SPLITTERS: Final = 1000
 """Shortest secrets that a suspect is searched for: bounds the work that a hostile log can cause."""
 
@@ -63,6 +66,7 @@ class Session:
         self._key = key
         self._suspects: dict[bytes, tuple[Kind, Loose]] = {}
         self._known: dict[bytes, Kind] = {}
+        self._kinds: dict[bytes, Kind] | None = None
         self._searches: list[Any] | None = None
         self._fresh: dict[tuple[Kind, bytes], bytes] = {}
         self.crowded = False
@@ -81,7 +85,7 @@ class Session:
                     self._suspects.setdefault(raw, (loose.kind, loose))
         for body in finds.encoded:
             self.learn(body.data[: body.text], body.finds)
-        self._searches = None
+        self._kinds = self._searches = None
 
     @property
     def knows(self) -> bool:
@@ -95,6 +99,10 @@ class Session:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
         """
+        forms = self._forms_known()
+        if len(forms) <= _FEW:
+            yield from _literal(forms, data, offsets)
+            return
         view = memoryview(data)
         for search, kinds in self._compiled():
             at, limit = offsets[0], offsets[-1]
@@ -107,14 +115,21 @@ class Session:
                 if start < at:
                     yield Span(start, at, kinds[bytes(view[start:at])])
 
-    def _compiled(self) -> list[Any]:
-        if self._searches is None:
-            self._searches = []
+    def _forms_known(self) -> dict[bytes, Kind]:
+        """Every form of every learned secret, with its kind."""
+        if self._kinds is None:
             kinds: dict[bytes, Kind] = {}
             for raw, kind in self._atoms().items():
                 for form, fresh in _forms(raw, partial(self._placed, kind)).items():
                     if kinds.setdefault(form, kind) == kind:
                         self._fresh[kind, form] = fresh
+            self._kinds = kinds
+        return self._kinds
+
+    def _compiled(self) -> list[Any]:
+        if self._searches is None:
+            self._searches = []
+            kinds = self._forms_known()
             ordered = sorted(kinds, key=lambda form: (-len(form), form))
             for first in range(0, len(ordered), _GROUP):
                 group = ordered[first : first + _GROUP]
@@ -138,8 +153,8 @@ class Session:
         # What is settled stays whole, whatever it seems to hold.
         certified = _claims(text, finds.loose, finds.spans, lambda _, raw: is_certified(core_of(raw)))
         claimed = _with(finds.spans, [replace(span, stays=True) for span in certified])
-        guesses = [one for one in occurrences if _stands_for_itself(text, one)]
-        claimed = _with(claimed, [one for one in guesses if _is_free(one, claimed)])
+        free = [one for one in occurrences if _is_free(one, claimed) and _stands_for_itself(text, one)]
+        claimed = _with(claimed, free)
         accepted = _claims(text, finds.loose, claimed, lambda loose, raw: loose.accepts(raw))
         claimed = _with(claimed, accepted)
         patches = [self._patch(text, span) for span in claimed if not span.stays]
@@ -147,7 +162,7 @@ class Session:
             if not _is_taken(body, claimed):
                 patches += self._body_patches(text, body)
         changed = sorted(patch for patch in patches if patch[2] != text[patch[0] : patch[1]])
-        self.crowded = self.crowded or (bool(changed) and _is_crowded(finds, guesses))
+        self.crowded = self.crowded or (bool(changed) and _is_crowded(finds, occurrences))
         return changed
 
     def _patch(self, text: bytes, span: Span) -> Patch:
@@ -164,6 +179,29 @@ class Session:
         inner = body.data[: body.text]
         patches = self.patches(inner, body.finds, list(self.occurrences(inner, (0, len(inner)))))
         return base64_bodies.patched(text, body, patches) if patches else ()
+
+
+def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> Iterator[Span]:
+    """What `Session.occurrences` gives: from the left, the longest of those that begin at one place, disjoint."""
+    whole = data if isinstance(data, bytes) else bytes(data)
+    first, limit = offsets[0], offsets[-1]
+    found = []
+    for form, kind in forms.items():
+        size = len(form)
+        at = whole.find(form, first, limit)
+        while at >= 0:
+            found.append((at, -size, kind))
+            at = whole.find(form, at + 1, limit)
+    found.sort()
+    end = text_end = first
+    for start, size, kind in found:
+        if start < end:
+            continue
+        if start >= text_end:
+            text_end = offsets[bisect_right(offsets, start)]
+        if start - size <= text_end:
+            end = start - size
+            yield Span(start, end, kind)
 
 
 def patched(text: bytes, patches: Iterable[Patch]) -> bytes:
@@ -208,6 +246,8 @@ def _is_crowded(finds: Finds, guesses: Iterable[Span]) -> bool:
     """Whether a suspect, or a body that is put anew, is so close to another find that one could be its context."""
     suspects = {(loose.start, loose.end) for loose in finds.loose} | {(body.start, body.end) for body in finds.encoded}
     suspects |= {(one.start, one.end) for one in guesses if one.kind not in _NAMES}
+    if not suspects:
+        return False
     places = sorted({(span.start, span.end) for span in finds.spans} | suspects)
     return any(
         after[0] - before[1] < _CLOSE and (before in suspects or after in suspects)
@@ -221,6 +261,8 @@ def _start(span: Span) -> int:
 
 def _with(claimed: Sequence[Span], more: Sequence[Span]) -> list[Span]:
     """Both in order of place; of those in `more` that overlap, what comes first, then the longest."""
+    if not more:
+        return list(claimed)
     kept: list[Span] = []
     for one in sorted(more, key=lambda span: (span.start, -span.end)):
         if not kept or kept[-1].end <= one.start:

@@ -114,15 +114,26 @@ def test_an_unanswered_call_has_no_next_observation_and_the_next_step_keeps_the_
         ('{"output":"a","metadata":{}}', "a", None, None, ""),
         ('{"output":"a"}', '{"output":"a"}', None, None, ""),
         ('{"output":', '{"output":', None, None, ""),
-        ("Exit code: -1\nWall time: 2 seconds\nOutput:\nx", "x", -1, 2.0, ""),
-        ("Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:\nx\n", "x\n", 1, 2.0, ""),
+        ("Exit code: -1\nWall time: 2 seconds\nOutput:\nx", "x",
+         -1, 2.0, "Exit code: -1\nWall time: 2 seconds\nOutput:"),
+        (
+            "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:\nx\n",
+            "x\n", 1, 2.0, "Exit code: 1\nWall time: 2 seconds\nTotal output lines: 9\nOutput:",
+        ),
         ("Exit code: 1\nand so on", "Exit code: 1\nand so on", None, None, ""),
-        ("Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n", "", 0, 0.1, ""),
+        (
+            "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n",
+            "", 0, 0.1, "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:",
+        ),
         (
             "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:\ny",  # noqa: E501
-            "y", None, 1.0, "Process running with session ID 7",
+            "y", None, 1.0,
+            "Chunk ID: a\nWall time: 1.0 seconds\nProcess running with session ID 7\nOriginal token count: 1\nOutput:",
         ),
-        ("Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:\n", "", None, None, ""),
+        (
+            "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:\n",
+            "", None, None, "Exit code: 9999999999\nWall time: 1.2.3 seconds\nOutput:",
+        ),
     ],
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):

@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,6 +109,23 @@ def test_what_a_request_is_for_is_told_by_the_recorder_then_the_browser_then_the
     assert kind_of(word, "GET", url, headers, media_type) == wanted
 
 
+def test_a_page_is_its_compact_tree_unless_the_recipe_wants_it_raw():
+    page = entry("http://a/", mime="text/html; charset=utf-8", text="<title>T</title><h1>Low</h1>")
+    head = "HTTP 200\ncontent-type: text/html; charset=utf-8\n\n"
+    (step,) = steps(page)
+    assert step.next_observation.content == f'{head}#1 document "T" value="http://a/"\n  #2 h1 "Low"'
+    assert step.next_observation.dialect == "http+uitree/1"
+    (step,) = steps(page, choices=Choices(screen="raw"))
+    assert step.next_observation.content == f"{head}<title>T</title><h1>Low</h1>"
+    assert step.next_observation.dialect is None
+
+
+def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
+    text = "<div>" * 3000
+    (step,) = steps(entry("http://a/", mime="text/html", text=text))
+    assert step.next_observation.content.endswith(text)
+
+
 def test_a_response_without_its_body_is_marked_as_cut_by_the_recorder():
     (step,) = steps(entry("http://a/", text=None))
     assert step.next_observation.content == "HTTP 200\ncontent-type: application/json"
@@ -172,6 +190,17 @@ def test_several_logs_beside_their_bodies_are_one_input_with_pages_of_their_own(
     data = json.dumps({"log": {"entries": [entry("http://a/", pageref="p")]}}).encode()
     found = read(MemoryBlob("t", {"a.har": data, "b.har": data}))
     assert [one.native_id for one in found] == ["a.har#p", "b.har#p"]
+
+
+def test_faults_within_an_archive_are_placed_where_its_member_begins():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("0" * 40 + ".html", "<p>")
+        archive.writestr("har.har", json.dumps({"log": {"entries": [entry("http://a/")] * 99}})[:-5])
+    place = zipfile.ZipFile(packed).getinfo("har.har").header_offset
+    with pytest.raises(ParseError) as caught:
+        read(MemoryBlob("x.har.zip", packed.getvalue()))
+    assert (caught.value.reason, caught.value.offset) == ("truncated", place)
 
 
 def test_bodies_are_unpacked_only_where_they_are_packed():

@@ -10,6 +10,7 @@ from tests.conftest import corpora_folder
 
 TABLE: dict[str, set[str | None]] = {
     "aider_chat_history": {"aider"},
+    "android_control_jsonl": {"android_control_jsonl"},
     "appagent_task": {"appagent"},
     "asciicast_v2": {"asciicast"},
     "asciicast_v3": {"asciicast"},
@@ -23,11 +24,13 @@ TABLE: dict[str, set[str | None]] = {
     "droidbot_output": {"droidbot"},
     "gemini_cli_session": {"gemini_cli"},
     "har": {"har"},
+    "getevent": {"getevent"},
     "inspect_eval_log": {"inspect"},
     "jsonrpc_spec_examples": {"mcp_jsonrpc", None},
     "jsonrpc_wire": {"agent_vcr", "mcp_recorder", "vcr_cassette"},
     "mhtml": {"mhtml"},
     "mind2web_json": {"mind2web"},
+    "logcat": {"logcat"},
     "mini_swe_agent_traj": {"mini_swe_agent"},
     "openhands_events": {"openhands"},
     "patch": {"patch"},
@@ -35,21 +38,25 @@ TABLE: dict[str, set[str | None]] = {
     "rrweb_events": {"rrweb"},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
+    "selenium_side": {"recorded_script"},
     "sweagent_traj": {"sweagent"},
     "swebench_eval_logs": {"swebench_eval"},
     "swebench_predictions": {"swebench_predictions", None},
     "tau2_results": {"tau2"},
     "tau_bench_results": {"tau_bench"},
     "toolbench_answer": {"toolbench"},
+    "terminator_mcp_log": {None},
+    "terminator_recording": {"terminator"},
     "ttyrec": {"ttyrec", None},
+    "utf16_log": {None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
     "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
-protocol's specification are no log, a summary of results is no prediction, and an empty file is
-nothing. Formats that are not named here are read
-by nothing yet, or hold no trajectory (question seeds, logcat, tool logs)."""
+protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no
+prediction, and an empty file is nothing. Formats that are not named here are read by nothing yet, or hold no trajectory
+(question seeds, tool logs)."""
 
 
 @pytest.mark.corpus

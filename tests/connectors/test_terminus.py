@@ -6,7 +6,7 @@ import pytest
 
 from connectors.connector import MemoryBlob
 from connectors.terminal.terminus import Terminus
-from connectors.terminal.terminus_texts import UnclearResponseError, prompt_of, response_of
+from connectors.terminal.terminus_texts import UnclearResponseError, prompt_of, recovered, response_of
 from schemas import Reject, Trajectory
 
 CONNECTOR = Terminus()
@@ -110,7 +110,7 @@ def test_what_the_harness_asks_is_no_part_of_the_screen():
     )
     assert prompt.seen is not None
     assert prompt.seen.content == "ok"
-    assert prompt.note.startswith("Are you sure")
+    assert prompt.note.startswith("Current terminal state:\nNew Terminal Output:\n\nAre you sure")
 
 
 def test_what_another_agent_answered_is_never_an_observation():
@@ -140,6 +140,57 @@ def test_after_an_unreadable_response_another_trajectory_continues():
     before = found[1].steps[0].observation
     assert before is not None
     assert before.content == "$ b"
+
+
+WARNED = "Previous response had warnings:\nWARNINGS: - {}\n\nNew Terminal Output:\n$ b"
+
+
+@pytest.mark.parametrize(
+    ("answer", "warning", "message"),
+    [
+        ("Look:\n" + response({"keystrokes": "b\n"}), "Extra text detected before JSON object", "Look:"),
+        (
+            "```json\n" + response({"keystrokes": "b\n"}) + "\n```",
+            "Extra text detected before JSON object",
+            "```json\n```",
+        ),
+        (response({"keystrokes": "b\n"}) + " Or {this}.", "Extra text detected after JSON object", "Or {this}."),
+        (response({"keystrokes": "b\n"})[:-1], "AUTO-CORRECTED: Fixed incomplete JSON", None),
+        (
+            "So <response><commands><keystrokes>b\n</keystrokes></commands></response>",
+            "Extra text detected before <response> tag",
+            "So",
+        ),
+    ],
+)
+def test_a_response_within_prose_is_read_where_the_harness_says_that_it_read_it(answer, warning, message):
+    (one,), rejects = parsed((FIRST, answer), (WARNED.format(warning), response({"keystrokes": "c\n"})))
+    assert rejects == []
+    step = one.steps[0]
+    assert json.loads(step.action.text) == [{"keystrokes": "b\n"}]
+    assert step.action.message == message
+    assert step.next_observation is not None
+    assert step.next_observation.content == "$ b"
+    assert warning in (one.steps[1].interleaved or "")
+
+
+def test_a_completion_within_prose_is_read_where_the_harness_asks_for_its_confirmation():
+    asked = "Current terminal state:\nNew Terminal Output:\n$\n\nAre you sure you want to mark the task as complete? y"
+    (one,), rejects = parsed((FIRST, "Done! " + response(complete=True)), (asked, response(complete=True)))
+    assert rejects == []
+    assert [step.action.name for step in one.steps] == ["task_complete", "task_complete"]
+    (_, unread) = parsed((FIRST, "Look: " + response({"keystrokes": "b\n"})), (asked, response(complete=True)))
+    assert [reject.reason for reject in unread] == ["wrapped_response"]
+
+
+def test_the_last_response_within_prose_is_not_guessed():
+    _, rejects = parsed((FIRST, response({"keystrokes": "b\n"})), ("New Terminal Output:\n$", "So: " + response()))
+    assert [reject.reason for reject in rejects] == ["wrapped_response"]
+
+
+@pytest.mark.parametrize("answer", ["{" * 20000, '"{' * 20000, "\\" * 20001, "<response>" * 20000, "}" * 20000 + "{"])
+def test_a_hostile_response_is_told_to_be_none_in_linear_time(answer):
+    assert recovered(answer) is None
 
 
 def test_only_a_confirmed_completion_ends_the_episode():

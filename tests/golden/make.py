@@ -25,6 +25,9 @@ FOLDERS = {
     "inspect": ["search/inspect_eval_log"],
     "appagent": ["android/appagent_task"],
     "droidbot": ["android/droidbot_output"],
+    "android_control_jsonl": ["android/android_control_jsonl"],
+    "getevent": ["android/getevent"],
+    "logcat": ["android/logcat"],
     "tau_bench": ["mcp/tau_bench_results"],
     "tau2": ["mcp/tau2_results"],
     "toolbench": ["mcp/toolbench_answer"],
@@ -45,11 +48,13 @@ FOLDERS = {
     "cdp": ["web/cdp_perflog"],
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
-    "browsergym": ["web/browsergym_result", "web/browsergym_axtree"],
+    "browsergym": ["web/browsergym_result"],
+    "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
     "rrweb": ["web/rrweb_events"],
     "mind2web": ["web/mind2web_json"],
     "mhtml": ["web/mhtml"],
+    "terminator": ["os/terminator_recording"],
 }
 """Where the corpora hold each connector's real files."""
 

@@ -37,6 +37,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
         ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
         ("mix: {pools: {ctp: 1}}", ["mix.pools.ctp", "'cpt'"]),
+        ("mix: {harness: kept}", ["mix.harness", "'keep'"]),
         ("mix: {pools: {cpt: 0}}", ["mix.pools", "above 0"]),
         ("mix: {seed: x}", ["mix.seed", "integer"]),
     ],

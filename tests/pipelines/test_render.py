@@ -3,6 +3,9 @@ import json
 import pytest
 
 from pipelines.render import document, ground_truth, messages, render, system_prompt, targets, trajectories
+from tests.conftest import ROOT
+
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def row(turn, action, after, before=None, use="target", step=None, **more):
@@ -15,7 +18,8 @@ def row(turn, action, after, before=None, use="target", step=None, **more):
         "domain": "terminal",
         "observation": None if before is None else {"content": before},
         "action": {"text": action},
-        "next_observation": {"content": after},
+        "next_observation": {"content": after, "origin": "environment"},
+        "interleaved": None,
         "context": dict.fromkeys(("action_space", "initial_state", "demonstrations", "simulation_instruction")),
         "exit_code": None,
         "use": use,
@@ -94,3 +98,46 @@ def test_ground_truth_is_one_json_text_with_what_can_be_checked():
 def test_rows_of_two_trajectories_or_segments_are_kept_apart(key):
     rows = [row(0, "a", "1"), row(1, "b", "2", **{key: 5 if key != "trajectory_id" else "u"})]
     assert [len(group) for group in trajectories(rows)] == [1, 1]
+
+
+def said(*voices):
+    return json.dumps([{"role": role, "content": text} for role, text in voices])
+
+
+EPISODE = [
+    row(0, "ls", "a.txt", before="$", interleaved=said(("harness", "You have 3 steps left."))),
+    row(
+        1, "{ls", "Format error: wanted one command.", next_observation={"content": "Format error", "origin": "harness"}
+    ),
+    row(
+        2, "cat a.txt", "hello", before="a.txt", interleaved=said(("user", "What is in it?"), ("agent", "Let me see."))
+    ),
+    row(3, "pwd", "/", step=3),
+    row(3, "date", "Monday", step=4, interleaved=said(("harness", "1 step left."))),
+    row(4, "rm a.txt", "", use="omit", step=5, interleaved=said(("harness", "Of a turn that is not shown."))),
+]
+
+
+@pytest.mark.parametrize("harness", ["strip", "keep"])
+def test_what_the_harness_said_is_stripped_or_kept_as_the_recipe_says(harness):
+    expected = (GOLDEN / f"harness-{harness}.md").read_text("utf-8")
+    assert document(render(EPISODE, harness)) == expected
+
+
+def test_stripping_is_the_default_and_leaves_loss_to_the_rules():
+    assert render(EPISODE) == render(EPISODE, "strip")
+    assert [turn.loss for turn in render(EPISODE).turns] == [True, True, True, True]
+
+
+def test_where_harness_text_is_kept_its_own_observations_are_shown_and_bear_no_loss():
+    kept = render(EPISODE, "keep")
+    assert kept.turns[1].assistant.endswith("Format error")
+    assert [turn.loss for turn in kept.turns] == [True, False, True, True]
+    assert targets(kept) == [0, 2, 3]
+
+
+def test_a_kept_message_stands_between_the_state_and_the_action():
+    user = render(EPISODE, "keep").turns[0].user
+    assert user.index("**Current State:**") < user.index("**Harness Message:**\nYou have 3 steps left.\n")
+    assert user.index("You have 3 steps left.") < user.index("**Action:**")
+    assert not any("Let me see." in turn.user for turn in render(EPISODE, "keep").turns)

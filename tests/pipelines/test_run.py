@@ -75,6 +75,23 @@ def test_many_small_shards_hold_the_same_samples(raw, finished, tmp_path):
     assert one.equals(many)
 
 
+def test_a_recipe_that_keeps_harness_text_shows_it_in_every_pool(raw, finished, tmp_path):
+    values = RECIPE.model_dump(mode="json")
+    values["mix"]["harness"] = "keep"
+    Run(type(RECIPE).model_validate(values), [str(raw)], str(tmp_path)).run()
+    said = scan_transitions(tmp_path).filter(pl.col("interleaved").is_not_null()).collect()
+    assert said.height > 0
+    shown: list[str] = []
+    for pool in ("cpt", "sft", "rl"):
+        stripped = [str(row) for row in pl.read_parquet(f"{finished}/shards/{pool}/*/*.parquet").rows()]
+        kept = [str(row) for row in pl.read_parquet(f"{tmp_path}/shards/{pool}/*/*.parquet").rows()]
+        assert len(stripped) == len(kept)
+        assert not any("Messages of the harness" in row or "Message:**" in row for row in stripped)
+        assert all("Messages of the harness" in row for row in kept)
+        shown += [row for row in kept if "Message:**" in row]
+    assert shown
+
+
 def test_a_second_run_does_nothing_again(raw, finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("part-*.parquet") if "plan" not in path.parts}
     assert len(before) == 3

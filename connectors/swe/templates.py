@@ -1,0 +1,63 @@
+"""The harness's words around what the agent was shown: headings, the state of its shell, how a command ended.
+
+Templates of SWE-agent (`OBSERVATION:`, the lines before `bash-$`) and of OpenHands (`EXECUTION RESULT of […]:`, the
+lines in brackets after an output, the count of turns left). Only whole templates at a text's very ends are told; the
+same words anywhere else are the environment's. What a message as a whole means is not judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_HEAD: Final = re.compile(r"OBSERVATION:(?:\n|\Z)|EXECUTION RESULT of \[[\w.-]{1,100}\]:(?:\n|\Z)")
+_STATE: Final = re.compile(r"(?:\A|\n)(\(Open file: [^\n]*\)\n(?:\([^\n]*\)\n){1,8}bash-\$\s*)\Z")
+_REMINDER: Final = re.compile(r"(?:\A|\n)(ENVIRONMENT REMINDER: You have [^\n]*)\Z")
+_ENDED: Final = re.compile(
+    r"(?:\A|\n)(\[(?:The command completed with exit code|Command finished with exit code|Current working directory:|"
+    r"Python [Ii]nterpreter:|Jupyter current working directory:|Jupyter Python interpreter:)[^\n]*\])\Z"
+)
+_CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
+
+_TAIL: Final = 8192
+"""Characters of an end that a template is looked for in."""
+
+_LINES: Final = 8
+
+
+class Dressed(NamedTuple):
+    """A text without its templates, these in the order of the text, and the exit code that they tell."""
+
+    text: str
+    notes: tuple[str, ...]
+    exit_code: int | None = None
+
+
+def undressed(text: str) -> Dressed:
+    """What was shown, and the harness's words around it; one line end goes with each of them."""
+    head = _HEAD.match(text)
+    begin, end = head.end() if head else 0, len(text)
+    tail: list[str] = []
+    for _ in range(_LINES):
+        found = _last(text[max(begin, end - _TAIL) : end].rstrip("\n"))
+        if found is None:
+            break
+        tail.append(found[1].rstrip())
+        end = max(begin, end - _TAIL) + found.start()
+    tail.reverse()
+    codes = [int(told[1]) for note in tail if (told := _CODE.match(note))]
+    body = text[begin:end].rstrip("\n") if tail else text[begin:]
+    notes = [head[0].rstrip(), *tail] if head else tail
+    return Dressed(body, tuple(notes), codes[-1] if codes and abs(codes[-1]) < 2**31 and codes[-1] != -1 else None)
+
+
+def _last(text: str) -> re.Match[str] | None:
+    """The template that the text ends in."""
+    if text.endswith("]"):
+        line = text.rfind("\n")
+        return _ENDED.search(text, max(line, 0))
+    if text.rstrip().endswith("bash-$"):
+        place = text.rfind("(Open file: ")
+        return _STATE.search(text, max(place - 1, 0)) if place >= 0 else None
+    place = text.rfind("ENVIRONMENT REMINDER: You have ")
+    return _REMINDER.search(text, max(place - 1, 0)) if place >= 0 else None

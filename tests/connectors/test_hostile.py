@@ -1,0 +1,172 @@
+"""What every connector makes of hostile values: rejects and parse errors, never another exception."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.connector import HEAD_BYTES, MemoryBlob
+from connectors.registry import connectors, sniff
+from tests.conftest import FUZZ, ROOT
+from tests.connectors.mutations import STRANGERS, documents, nested, places, replaced, written
+from tests.connectors.test_contract import NAMES, cases, entries, only_parse_errors
+from tests.rows import blob_at, parsed
+
+JSON = [
+    name
+    for name in NAMES
+    if any(documents(blob_at(path).read(m)) for path in entries(name, "input") for m in blob_at(path).members)
+]
+FORBIDDEN = {
+    "dill", "ftplib", "http", "importlib", "joblib", "marshal", "multiprocessing", "os", "pathlib", "pickle",
+    "requests", "runpy", "shelve", "shutil", "socket", "ssl", "subprocess", "tempfile", "urllib.request",
+}  # fmt: skip
+CALLS = {"__import__", "compile", "eval", "exec", "open"}
+
+
+def json_members(name: str) -> Iterator[tuple[Path, str, list[object]]]:
+    for path in entries(name, "input"):
+        blob = blob_at(path)
+        for member in blob.members:
+            if (values := documents(blob.read(member))) is not None:
+                yield path, member, values
+
+
+def with_member(path: Path, member: str, data: bytes) -> MemoryBlob:
+    blob = blob_at(path)
+    return MemoryBlob(blob.uri, {one: blob.read(one) for one in blob.members} | {member: data})
+
+
+@pytest.mark.parametrize("name", JSON)
+@settings(max_examples=60 * FUZZ)
+@given(data=st.data())
+def test_a_value_of_another_type_raises_nothing_but_a_parse_error(name, data):
+    path, member, values = data.draw(st.sampled_from(list(json_members(name))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        number = data.draw(st.integers(0, len(values) - 1))
+        at = data.draw(st.sampled_from(list(places(values[number]))))
+        values[number] = replaced(values[number], at, data.draw(st.sampled_from(STRANGERS)))
+    only_parse_errors(name, with_member(path, member, written(values)))
+
+
+@pytest.mark.parametrize("name", JSON)
+@settings(max_examples=10 * FUZZ)
+@given(data=st.data())
+def test_a_document_nested_deeper_than_any_reader_raises_nothing_but_a_parse_error(name, data):
+    path, member, values = data.draw(st.sampled_from(list(json_members(name))))
+    number = data.draw(st.integers(0, len(values) - 1))
+    at = data.draw(st.sampled_from(list(places(values[number]))))
+    values[number] = replaced(values[number], at, "DEEP")
+    for opened, closed in ((b"[", b"]"), (b'{"a":', b"}")):
+        deep = opened * 100_000 + (b"1" + closed * 100_000)
+        only_parse_errors(name, with_member(path, member, written(values).replace(b'"DEEP"', deep)))
+
+
+@pytest.mark.parametrize(("name", "path"), cases("input"))
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "cp1252", "utf-7"])
+def test_another_encoding_raises_nothing_but_a_parse_error(name, path, encoding):
+    for member in blob_at(path).members:
+        data = blob_at(path).read(member).decode("utf-8", "replace").encode(encoding, "replace")
+        only_parse_errors(name, with_member(path, member, data))
+
+
+@pytest.mark.parametrize(("name", "path"), cases("input"))
+def test_nul_bytes_and_bare_carriage_returns_raise_nothing_but_a_parse_error(name, path):
+    for member in blob_at(path).members:
+        data = blob_at(path).read(member)
+        for place in (0, len(data) // 3, len(data) // 2, len(data)):
+            only_parse_errors(name, with_member(path, member, data[:place] + b"\0" * 64 + data[place:]))
+        only_parse_errors(name, with_member(path, member, data.replace(b"\n", b"\r")))
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+@pytest.mark.parametrize(("name", "path"), cases("input"))
+def test_a_byte_order_mark_changes_no_transition_of_a_log_that_is_still_read(name, path):
+    if path.is_file() and is_text(path.read_bytes()) and documents(path.read_bytes()) is not None:
+        blob = blob_at(path)
+        plain, _ = parsed(connectors()[name], blob)
+        marked, _ = parsed(connectors()[name], MemoryBlob(blob.uri, b"\xef\xbb\xbf" + blob.read()))
+        assert [row["trajectory_id"] for row in marked] == [row["trajectory_id"] for row in plain]
+
+
+@pytest.mark.parametrize(
+    "head", [b"[" * HEAD_BYTES, b'{"a":' * (HEAD_BYTES // 5), b"\0" * HEAD_BYTES, b"\xff" * 999, b""]
+)
+def test_no_hostile_head_is_more_than_refused(head):
+    for one in connectors().values():
+        assert one.sniff(head, "a/b.jsonl") is None
+    assert sniff(head, "../../etc/passwd") == []
+
+
+def test_strangers_hold_every_type_and_are_deep():
+    assert {type(one) for one in STRANGERS} == {type(None), bool, int, float, str, list, dict}
+    assert str(nested(900)).count("[") == 901
+
+
+MODULES = sorted(path for path in (ROOT / "connectors").rglob("*.py") if path.name != "registry.py")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_connector_opens_no_file_reaches_no_network_and_runs_nothing(module):
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            assert not FORBIDDEN & {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module not in FORBIDDEN
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in CALLS
+
+
+WATCHED = ("open", "socket.", "subprocess.", "os.", "exec", "import", "pickle.", "shutil.", "urllib.")
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """The audited events of the block; a hook cannot be taken off, so it is switched."""
+    if _HOOK not in _HOOKED:
+        _HOOKED.add(_HOOK)
+        sys.addaudithook(_HOOK)
+    _EVENTS.clear()
+    _ON.append(True)
+    try:
+        yield _EVENTS
+    finally:
+        _ON.clear()
+
+
+_EVENTS: list[str] = []
+_ON: list[bool] = []
+_HOOKED: set[object] = set()
+
+
+def _HOOK(event: str, args: tuple[object, ...]) -> None:  # noqa: N802
+    if _ON and event.startswith(WATCHED):
+        _EVENTS.append(f"{event} {args[:1]!r:.200}")
+
+
+@pytest.mark.parametrize(("name", "path"), cases("input"))
+def test_reading_a_log_touches_nothing_outside_of_it(name, path):
+    blob = blob_at(path)
+    list(connectors()[name].parse(blob))  # what is imported late has been imported
+    with watched() as events:
+        list(connectors()[name].parse(blob))
+    assert events == []
+
+
+def test_the_watch_sees_what_is_opened():
+    with watched() as events:
+        Path(__file__).read_bytes()
+    assert any("open" in event for event in events)
