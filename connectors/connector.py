@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, ClassVar, Final, Literal, Protocol
 
+from connectors.published.mapping import UNMAPPED, Rows
 from schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
@@ -27,10 +28,12 @@ class Choices:
         screen: `tree` makes the compact text of `connectors.tree` of a raw DOM, UI or accessibility tree; `raw` keeps
             the log's own text of it. A format's own text form of a screen is kept either way.
         static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
+        rows: which column of a table holds what.
     """
 
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
+    rows: Rows = UNMAPPED
 
 
 DEFAULT_CHOICES: Final = Choices()
@@ -45,6 +48,9 @@ class Blob(Protocol):
 
     def open(self, member: str = "") -> BinaryIO:
         """A new stream over the decompressed member, from its beginning."""
+
+    def seekable(self, member: str = "") -> BinaryIO:
+        """As `open`, but a stream that can be read at any place: for formats whose directory stands at their end."""
 
     def read(self, member: str = "") -> bytes:
         """The whole decompressed member. For formats whose files are small; streams are opened."""
@@ -69,6 +75,9 @@ class MemoryBlob:
         self.members = tuple(self._members)
 
     def open(self, member: str = "") -> BinaryIO:
+        return BytesIO(self._members[member])
+
+    def seekable(self, member: str = "") -> BinaryIO:
         return BytesIO(self._members[member])
 
     def read(self, member: str = "") -> bytes:

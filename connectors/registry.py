@@ -19,6 +19,8 @@ from schemas import ConfigError, ContractError
 GROUP: Final = "trajmill.connectors"
 
 MODULES: Final = (
+    "connectors.published.agentworldbench",
+    "connectors.published.adp",
     "connectors.terminal.asciicast",
     "connectors.terminal.claude_code",
     "connectors.terminal.codex",
@@ -28,6 +30,14 @@ MODULES: Final = (
     "connectors.android.droidbot",
     "connectors.android.appagent",
     "connectors.android.uiautomator",
+    "connectors.android.android_control",
+    "connectors.android.android_control_jsonl",
+    "connectors.android.aitw",
+    "connectors.android.aitz",
+    "connectors.android.android_world",
+    "connectors.android.rico",
+    "connectors.android.getevent",
+    "connectors.android.logcat",
     "connectors.mcp.mcp_jsonrpc",
     "connectors.mcp.mcp_recorder",
     "connectors.mcp.agent_vcr",
@@ -57,6 +67,15 @@ MODULES: Final = (
     "connectors.terminal.ttyrec",
     "connectors.terminal.terminal_bench",
     "connectors.terminal.terminus",
+    "connectors.published.table",
+    "connectors.web.har",
+    "connectors.web.cdp",
+    "connectors.web.browser_use_history",
+    "connectors.web.browser_use_messages",
+    "connectors.web.webvoyager",
+    "connectors.web.miniwob",
+    "connectors.web.recorded_script",
+    "connectors.web.browsergym",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

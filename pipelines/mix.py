@@ -21,10 +21,10 @@ import pyarrow as pa
 import xxhash
 
 from pipelines.exchange import BLOCK_BYTES, Exchange
-from pipelines.judge import Unit
 from pipelines.parquet import read_batches, read_transitions, write_parquet
 from pipelines.recipe import POOLS, Mix, Recipe
 from pipelines.render import document, ground_truth, messages, render, targets, trajectories
+from pipelines.sidecar import Unit
 from pipelines.storage import Folder, sha256_of
 from pipelines.units import finish_unit
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table

@@ -23,7 +23,10 @@ from fsspec.implementations.local import LocalFileSystem
 
 from connectors.connector import HEAD_BYTES, Connector
 from connectors.registry import connectors, sniff
+from pipelines import hub
+from pipelines.columns import WHOLE, Dataset
 from pipelines.containers import MARK, NESTING, kind_of
+from pipelines.mapped import TABLE, Mapped
 from pipelines.recipe import Recipe
 from pipelines.storage import COMPRESSIONS, Folder, StoredBlob, opened_archive
 from schemas import SCHEMA_VERSION, ConfigError, ParseError, Reject
@@ -56,7 +59,7 @@ _EXPANSION: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A raw file: name relative to its root, full path, bytes, and its time of change (0 where not told).
+    """A raw file: name relative to its root, full path, bytes, time of change (0 where not told), and its licence.
 
     `fault` is why it is not to be opened, empty if it is: `outside_root` or `not_a_file`.
     """
@@ -65,6 +68,7 @@ class RawFile:
     path: str
     bytes: int
     changed: str
+    licence: str | None = None
     fault: str = ""
 
 
@@ -80,6 +84,7 @@ class Input:
         members: member name → full path.
         bytes: size of all members as stored.
         stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
+        licence: that the card of its data set states, if it is of one.
     """
 
     uri: str
@@ -89,6 +94,7 @@ class Input:
     members: dict[str, str]
     bytes: int
     stamp: str
+    licence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,7 @@ def _info(filesystem: Any, path: str, info: Mapping[str, Any], root: str, *, nam
     changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
     plain = info["type"] == "file" and not info.get("islink")
     fault = _fault(path, root, named=named, plain=plain) if local else ""
-    return RawFile(path[len(root) :].lstrip("/"), full, int(info["size"] or 0), str(changed), fault)
+    return RawFile(path[len(root) :].lstrip("/"), full, int(info["size"] or 0), str(changed), fault=fault)
 
 
 def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
@@ -172,18 +178,22 @@ def _real(folder: str) -> str:
     return os.path.realpath(folder or "/")
 
 
-def list_raw(raw: str) -> list[RawFile]:
+def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
     """The files that one raw argument names: a file, a folder (everything below it) or a glob, on any file system.
 
-    Names are relative to the folder named, to the folder of the file, or to the folder above the first wildcard.
-    What systems and tools leave beside logs (`JUNK`) is left out; other hidden folders are read, since agents keep
-    their logs in them.
+    Names are relative to the folder named, to the folder of the file, or to the folder above the first wildcard; those
+    of the Hub begin with owner and name of the data set. What systems and tools leave beside logs (`JUNK`) is left out;
+    other hidden folders are read, since agents keep their logs in them. Of a folder that is a data set (see `hub`), the
+    files of one configuration are taken, and the card's licence is theirs.
+
+    Args:
+        raw: path, URL, or `hf://owner/name`.
+        dataset: which configuration and splits of a data set are wanted.
 
     Raises:
-        ConfigError: there is nothing there.
+        ConfigError: there is nothing there, or no such configuration or split.
     """
-    filesystem, path = fsspec.core.url_to_fs(raw)
-    path = str(path).rstrip("/")
+    filesystem, path = _place(raw)
     if any(c in path for c in "*?[") and not filesystem.exists(path):
         root = _literal_root(path)
         found: dict[str, Any] = {}
@@ -207,18 +217,68 @@ def list_raw(raw: str) -> list[RawFile]:
     shown = [file for file in files if JUNK.isdisjoint(file.name.split("/"))]
     if not shown:
         raise ConfigError(f"There is no file to read at '{raw}'.")
-    return shown
+    on_hub = raw.startswith(hub.HUB)
+    shown = _of_dataset(shown, filesystem, hub.repository(path) if on_hub else root, root, dataset, raw)
+    return [replace(file, name=_hub_name(root, file.name)) for file in shown] if on_hub else shown
 
 
-def gather(raws: Sequence[str]) -> list[RawFile]:
+def _place(raw: str) -> tuple[Any, str]:
+    """The file system and the path on it that a raw argument names.
+
+    Raises:
+        ConfigError: the Hub cannot be reached, or has no such data set for whoever asks.
+    """
+    url = hub.address(raw)
+    if url.startswith(hub.HUB):
+        hub.require_reachable(url)
+    filesystem, path = fsspec.core.url_to_fs(url)
+    return filesystem, str(path).rstrip("/")
+
+
+def _hub_name(root: str, name: str) -> str:
+    """The name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
+    return f"{root}/{name}".partition("/")[2]
+
+
+def _of_dataset(
+    files: Sequence[RawFile], filesystem: Any, home: str, root: str, dataset: Dataset, raw: str
+) -> list[RawFile]:
+    """The files, or, where they lie in a data set, those of them that are wanted, under its licence.
+
+    Raises:
+        ConfigError: the data set has no such configuration or split.
+    """
+    card, licence = _card(filesystem, home)
+    lead = f"{root[len(home) :].lstrip('/')}/" if root != home else ""
+    names = [lead + file.name for file in files]
+    if not hub.is_dataset(names, card):
+        return list(files)
+    taken = set(hub.chosen(names, card, dataset.config, dataset.splits, raw))
+    kept = [replace(file, licence=licence) for file, name in zip(files, names, strict=True) if name in taken]
+    if not kept:
+        raise ConfigError(f"There is no file with rows at '{raw}'.")
+    return kept
+
+
+def _card(filesystem: Any, home: str) -> tuple[hub.Card | None, str | None]:
+    """The card of the data set in a folder, and the licence that it or what `save_to_disk` left states."""
+    card = licence = None
+    if filesystem.isfile(f"{home}/{hub.CARD}"):
+        card = hub.read_card(filesystem.cat_file(f"{home}/{hub.CARD}", start=0, end=hub.CARD_BYTES))
+    if filesystem.isfile(f"{home}/{hub.SAVED_INFO}"):
+        licence = hub.saved_licence(filesystem.cat_file(f"{home}/{hub.SAVED_INFO}", start=0, end=hub.CARD_BYTES))
+    return card, (card.licence if card is not None else None) or licence
+
+
+def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
     """The files of all raw arguments, each path once, sorted by name.
 
     Where files of different roots would share a name, each is given as much of its full path as tells them apart.
 
     Raises:
-        ConfigError: a raw argument names nothing.
+        ConfigError: a raw argument names nothing, or a data set without what `dataset` asks for.
     """
-    by_path = {file.path: file for raw in sorted(raws) for file in list_raw(raw)}
+    by_path = {file.path: file for raw in sorted(raws) for file in list_raw(raw, dataset)}
     files = list(by_path.values())
     while True:
         by_name: dict[str, list[RawFile]] = {}
@@ -269,11 +329,16 @@ def _input(uri: str, connector: Connector, why: str, members: Mapping[str, RawFi
     stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
     paths = {member: file.path for member, file in sorted(members.items())}
     size = sum(file.bytes for file in members.values())
-    return Input(uri, connector.name, connector.version, why, paths, size, stamp.hexdigest())
+    licence = next((file.licence for file in members.values()), None)
+    return Input(uri, connector.name, connector.version, why, paths, size, stamp.hexdigest(), licence)
 
 
 def recognize(
-    files: Sequence[RawFile], among: Sequence[Connector], limit: int, depth: int = 0
+    files: Sequence[RawFile],
+    among: Sequence[Connector],
+    limit: int,
+    depth: int = 0,
+    mapped: Callable[[str, str, bytes], str | None] | None = None,
 ) -> tuple[list[Input], list[Reject]]:
     """The inputs among the files, sorted by uri, and a reject for each file that nothing recognizes.
 
@@ -285,6 +350,7 @@ def recognize(
         among: the connectors asked.
         limit: bytes that an archive or a member of it may have.
         depth: how many archives deep the files lie.
+        mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
     """
     by_name = {file.name: file for file in files if not file.fault}
     inputs, taken = _joined(by_name, among, _head)
@@ -298,13 +364,17 @@ def recognize(
             rejects.append(replace(Reject.of(error, "input"), uri=name, member=""))
             continue
         packed = kind_of(head)
+        why = mapped(name, file.path, head) if mapped is not None and head and not packed else None
+        if why is not None:
+            inputs.append(_input(name, connectors()[TABLE], why, {"": file}))
+            continue
         found = sniff(head, _plain_name(name), among) if head and packed != "tar" else []
         if found:
             connector, told = found[0]
             inputs.append(_input(name, connector, told.why, {"": file}))
         elif depth <= NESTING and packed:
             within, faults = _members(file, limit)
-            more, unrecognized = recognize(within, among, limit, depth + 1)
+            more, unrecognized = recognize(within, among, limit, depth + 1, mapped)
             inputs += more
             rejects += [*faults, *unrecognized]
         else:
@@ -324,7 +394,13 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
                 rejects.append(replace(one, uri=f"{file.name}/{one.member}", member=""))
             elif JUNK.isdisjoint(one.name.split("/")):
                 found.append(
-                    RawFile(f"{file.name}/{one.name}", f"{file.path}{MARK}{one.name}", one.bytes, file.changed)
+                    RawFile(
+                        f"{file.name}/{one.name}",
+                        f"{file.path}{MARK}{one.name}",
+                        one.bytes,
+                        file.changed,
+                        file.licence,
+                    )
                 )
     except ParseError as error:
         rejects.append(replace(Reject.of(error, "input"), uri=file.name))
@@ -363,8 +439,13 @@ def binned(inputs: Iterable[Input], recipe: Recipe, part_bytes: int = PART_BYTES
 def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
     """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
     settings = recipe.digest("name", "source", "licence", "domains", "normalize")
-    content = [SCHEMA_VERSION, settings, [[one.uri, one.connector, one.version, one.bytes] for one in inputs]]
+    content = [SCHEMA_VERSION, settings, [_identity(one) for one in inputs]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _identity(one: Input) -> list[str | int]:
+    licence = [] if one.licence is None else [one.licence]
+    return [one.uri, one.connector, one.version, one.bytes, *licence]
 
 
 def make_plan(
@@ -384,13 +465,14 @@ def make_plan(
         out: the run's folder; what lies in it is no input, even where it lies within a raw folder.
 
     Raises:
-        ConfigError: a raw argument names nothing.
+        ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
     """
     known = connectors()
     among = [known[name] for name in recipe.normalize.connectors or known]
     inside = f"{out.path()}/" if out is not None else None
-    files = [file for file in gather(raws) if inside is None or not file.path.startswith(inside)]
-    inputs, unrecognized = recognize(files, among, recipe.normalize.max_member_bytes)
+    dataset, limit_bytes = recipe.normalize.dataset, recipe.normalize.max_member_bytes
+    files = [file for file in gather(raws, dataset) if inside is None or not file.path.startswith(inside)]
+    inputs, unrecognized = recognize(files, among, limit_bytes, mapped=Mapped(recipe) if dataset.layout else None)
     chosen = inputs[:limit]
     parts = binned(chosen, recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]

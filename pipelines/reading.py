@@ -13,7 +13,7 @@ from schemas import Origin, ParseError, Reject, Trajectory
 
 def origin_of(one: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
     """Where an input's trajectories come from."""
-    return Origin(one.uri, recipe.source, one.connector, one.version, blob.digest, recipe.licence)
+    return Origin(one.uri, recipe.source, one.connector, one.version, blob.digest, recipe.licence or one.licence)
 
 
 def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject, Origin]]:
@@ -21,7 +21,9 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
 
     An exception that is no `ParseError` is a bug of the connector: it is raised with the input's name.
     """
-    with StoredBlob(one.uri, one.members, recipe.normalize.max_member_bytes, recipe.normalize.choices()) as blob:
+    with StoredBlob(
+        one.uri, one.members, recipe.normalize.max_member_bytes, recipe.normalize.choices(recipe.domains)
+    ) as blob:
         origin = origin_of(one, blob, recipe)
         try:
             for found in connector(one.connector).parse(blob):

@@ -18,7 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from connectors.connector import Choices
 from connectors.registry import connectors
+from pipelines.columns import Dataset
 from pipelines.templates import configs
+from quality.measure import PREFERENCES
+from quality.near import Bands
 from quality.registry import signals
 from quality.rule import Rule
 from quality.scrub import KINDS
@@ -45,6 +48,7 @@ class Normalize(_Part):
         scrub: kinds of secrets that are replaced before anything is stored.
         screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.
         static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
+        dataset: which files of a published data set are read, and what the columns of its tables hold.
     """
 
     connectors: tuple[str, ...] = ()
@@ -53,10 +57,11 @@ class Normalize(_Part):
     scrub: tuple[str, ...] = KINDS
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
+    dataset: Dataset = Dataset()
 
-    def choices(self) -> Choices:
-        """The part that connectors are told."""
-        return Choices(self.screen, self.static_assets)
+    def choices(self, domains: tuple[str, ...] = ()) -> Choices:
+        """The part that connectors are told, in a recipe that takes in these domains."""
+        return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
 
     @field_validator("connectors", "scrub", mode="before")
     @classmethod
@@ -94,20 +99,54 @@ class RuleValues(_Part):
         return self
 
 
+class NearDuplicates(_Part):
+    """What counts as a near duplicate; see `quality.near`.
+
+    Attributes:
+        bands: of MinHash; with `rows` hashes each.
+        rows: of a band.
+        max_absent: a trajectory goes if less than this share of its own part is absent from one that is kept.
+        similar: two trajectories belong to one group if less than this share of the one's own part is absent from
+            the other, though both are kept.
+        background_min: rollouts of a task in which a step must occur to be background.
+        background_share: share of the task's rollouts in which it must occur as well.
+    """
+
+    bands: Annotated[int, Field(ge=1, le=64)] = 24
+    rows: Annotated[int, Field(ge=1, le=32)] = 6
+    max_absent: Share = 0.2
+    similar: Share = 0.5
+    background_min: Annotated[int, Field(ge=2)] = 3
+    background_share: Share = 0.2
+
+    def made(self) -> Bands:
+        """How candidates are found."""
+        return Bands(self.bands, self.rows)
+
+
 class Judge(_Part):
     """What is kept.
 
     Attributes:
         tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
         rules: by name; the name is the reason that is written for what the rule drops.
+        prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
+        near_duplicates: what counts as one; null looks for none.
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it.
         mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
     """
 
     tokenizer: str = ESTIMATE
     rules: dict[str, RuleValues] = {}
+    prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
+    near_duplicates: NearDuplicates | None = NearDuplicates()
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
+
+    @field_validator("prefer", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("tokenizer")
     @classmethod
@@ -195,6 +234,13 @@ class Recipe(_Part):
         if not value:
             raise ValueError("at least one domain is needed")
         return value
+
+    @model_validator(mode="after")
+    def _told(self) -> Self:
+        fault = self.normalize.dataset.fault(self.domains)
+        if fault is not None:
+            raise ValueError(fault)
+        return self
 
     def digest(self, *parts: str) -> str:
         """sha256 of the recipe, or of the named parts of it, as 64 hex digits; equal values, equal digest."""

@@ -23,13 +23,14 @@ from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
 from pipelines.card import card
 from pipelines.conservation import Line, input_line, trajectory_line, transition_line
-from pipelines.judge import Judging, Unit, UnitsToVerdicts, judging_digest
+from pipelines.judge import UnitsToVerdicts
 from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
 from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.parquet import write_parquet
 from pipelines.plan import Plan, make_plan
 from pipelines.recipe import Recipe
 from pipelines.runner import Execution, run_over
+from pipelines.sidecar import Judging, Unit, judging_digest
 from pipelines.storage import Folder
 from pipelines.units import MANIFEST, finish_stage, is_done, read_manifest, unit_manifests, units_of
 from quality.scrub import scrub_text
@@ -250,7 +251,7 @@ class Run:
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
-            judging = Judging(self.recipe, self.transitions, measures, self.verdicts, rejects, digest)
+            judging = Judging(self.recipe, self.transitions, measures, self.verdicts, rejects, digest, tuple(labels))
             run_over(units, UnitsToVerdicts(judging), self.execution)
         for folder in (measures, rejects):
             finish_stage(folder, "judge", digest, labels)

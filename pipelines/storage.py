@@ -277,6 +277,27 @@ def open_raw(path: str, uri: str, member: str, limit: int) -> io.BufferedReader:
     return io.BufferedReader(_Guarded(decompressed, uri, member, limit, raw), _CHUNK)
 
 
+def _uncompressed(path: str) -> BinaryIO | None:
+    """The file at a path, open at its beginning; None if it is compressed or a member of an archive.
+
+    Raises:
+        ShardError: it cannot be opened.
+    """
+    if MARK in path:
+        return None
+    try:
+        filesystem, place = fsspec.core.url_to_fs(path)
+        stream: BinaryIO = filesystem.open(place, "rb")
+    except OSError as error:
+        raise ShardError(f"{path} cannot be opened: {error}") from error
+    head = stream.read(6)
+    stream.seek(0)
+    if not any(head.startswith(magic) for magic, _ in _MAGIC):
+        return stream
+    stream.close()
+    return None
+
+
 @lru_cache(maxsize=4)
 def opened_archive(path: str, limit: int) -> Archive:
     """The archive at a path, kept open while its members are read one after the other.
@@ -323,6 +344,31 @@ class StoredBlob:
             return self._stream(member)
         self._held[member] = data
         return io.BytesIO(data)
+
+    def seekable(self, member: str = "") -> BinaryIO:
+        """A new stream over the decompressed member that can be read at any place.
+
+        A file that is neither compressed nor in an archive is read where it lies; any other is unpacked into memory, or
+        into a temporary file if it is large.
+
+        Raises:
+            ParseError: it is larger than allowed, or cannot be decompressed.
+        """
+        if member in self._held:
+            return io.BytesIO(self._held[member])
+        stored = _uncompressed(self._paths[member])
+        if stored is not None:
+            if stored.seek(0, io.SEEK_END) > self._limit:
+                stored.close()
+                raise ParseError(self.uri, -1, "too_large", f"it has more than {self._limit} bytes", member)
+            stored.seek(0)
+            return stored
+        spool = cast("BinaryIO", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - closed by the reader
+        with self._stream(member) as stream:
+            while data := stream.read(_CHUNK):
+                spool.write(data)
+        spool.seek(0)
+        return spool
 
     def _small(self, member: str) -> bytes | None:
         """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quality import fingerprint
 from quality.fingerprint import Lanes, struct_text, text_hashes
@@ -53,9 +55,36 @@ def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDA
     return own, np.where(known, _node(batch, [parent], "trajectory"), own)
 
 
-def _ranks(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of equal trajectories one whose outcome is known is worth more."""
-    return batch["outcome"].is_null().to_numpy(zero_copy_only=False).astype(np.uint64)
+PREFERENCES: Final = ("outcome", "complete", "longer")
+"""By what one of several like trajectories is kept: its outcome is known; the log does not say that it was cut, and
+holds what its last action led to; it has more steps."""
+
+
+def ranks(view: Measured, prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """A number a row: of like trajectories the one with the smallest is kept.
+
+    Args:
+        view: the rows.
+        prefer: of `PREFERENCES`, what weighs most first.
+    """
+    batch = view.batch
+    last = view.starts + view.lengths - 1
+    cut = pc.fill_null(batch["truncated"], False).to_numpy(zero_copy_only=False)[last]
+    lost = pc.fill_null(
+        pc.equal(struct_text(batch, "next_observation", "truncation").cast(pa.string()), "recorder"), False
+    )
+    unseen = struct_text(batch, "next_observation", "content").is_null()
+    incomplete = pc.or_(unseen, lost).to_numpy(zero_copy_only=False)[last] | cut
+    bits = {
+        "outcome": (batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts], 1),
+        "complete": (incomplete, 1),
+        "longer": ((1 << 32) - 1 - view.lengths, 32),
+    }
+    rank = np.zeros(len(view.starts), np.uint64)
+    for name in prefer:
+        value, width = bits[name]
+        rank = (rank << np.uint64(width)) | value.astype(np.uint64)
+    return np.repeat(rank, view.lengths)
 
 
 def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -67,13 +96,16 @@ def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray
     return fingerprint.mixed(place + offsets[:, None])[:, 0]
 
 
-def measured(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter) -> pa.RecordBatch:
+def measured(
+    batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES
+) -> pa.RecordBatch:
     """What is measured of each row: a batch of `schemas.verdict.measure_schema(signals)`, aligned to `batch`.
 
     Args:
         batch: whole trajectories, of `schemas.encoded_schema()`.
         signals: names, in the order of the columns.
         counter: counts tokens under the recipe's tokenizer.
+        prefer: see `ranks`.
     """
     view = Measured.of(batch, counter)
     rows = fingerprint.transition_hashes(batch)
@@ -92,7 +124,7 @@ def measured(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounte
         pa.array(instance_nodes(batch, task)),
         pa.array(own),
         pa.array(parent),
-        pa.array(_ranks(batch)),
+        pa.array(ranks(view, prefer)),
         pa.array(np.repeat(_places(batch, view.starts), view.lengths)),
         content.is_valid(),
         pa.array(sizes[0] + sizes[1]),

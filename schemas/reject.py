@@ -28,7 +28,8 @@ class Reject:
         detail: one line for a person.
         uri: the input, relative to the raw root.
         member: file within the input; empty for a log of one file.
-        offset: byte offset in the decompressed member; -1 if the thing has no place in it.
+        offset: byte offset in the decompressed member, in Parquet and Arrow the 0-based row; -1 if the thing has no
+            place in it.
         connector: who read it; empty where nothing recognized it.
         trajectory_id: set for trajectories and transitions.
         step: set for transitions, else -1.

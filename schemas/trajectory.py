@@ -80,7 +80,8 @@ class Step:
     """One transition as a connector saw it.
 
     `turn` counts from 0 and does not decrease; steps of one turn are parallel calls in call order, each with its
-    `call_index` of `num_calls`. `offset` is where the action's record begins in the decompressed `member`.
+    `call_index` of `num_calls`. `offset` is where the action's record begins in the decompressed `member`, in
+    bytes; in a table, whose rows begin at no byte of their own, it is the 0-based number of the row.
     `started_at` is in microseconds since 1970 UTC, `duration_s` in seconds.
     """
 
@@ -105,7 +106,8 @@ class Step:
 class Trajectory:
     """One trajectory of one log, in the order of the log; `steps` is not empty.
 
-    `parent` names the native id of a trajectory that the same log yielded before.
+    `parent` names the native id of a trajectory that the same log yielded before. `licence` is set where the log names
+    one for this trajectory alone; it goes before that of the origin.
     """
 
     native_id: str
@@ -119,6 +121,7 @@ class Trajectory:
     parent: str | None = None
     parent_step: int | None = None
     relation: str | None = None
+    licence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +319,7 @@ class Assembler:
             ("provenance.uri", origin.uri),
             ("provenance.connector", origin.connector),
             ("provenance.connector_version", origin.connector_version),
-            ("provenance.licence", origin.licence),
+            ("provenance.licence", trajectory.licence or origin.licence),
         ):
             self._repeat(path, text, count)
         for column, names in _WHOLE:

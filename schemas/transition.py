@@ -134,11 +134,15 @@ PROVENANCE: Final = pa.struct(
     [
         _field("uri", _S, "the input, relative to the raw root it was found under, with / between folders"),
         _field("member", _S, "the file within a log of several files, or an archive's member; empty for one file"),
-        _field("offset", pa.int64(), "bytes into the decompressed member where the action's record begins"),
+        _field(
+            "offset",
+            pa.int64(),
+            "bytes into the decompressed member where the action's record begins; in Parquet and Arrow the row",
+        ),
         _field("sha256", _S, "digest of the whole decompressed member, 64 hex digits"),
         _field("connector", _S, "which parser read it"),
         _field("connector_version", _S, "its version"),
-        _field("licence", _S, "SPDX id of the source's licence", "the recipe does not say"),
+        _field("licence", _S, "SPDX id of the source's licence", "neither recipe, row nor dataset card says"),
     ]
 )
 

@@ -7,14 +7,16 @@
 | scroll | moves the view, not the finger | element, direction |
 | input_text | types, or fills a field | text, element |
 | press | a key: back, home, enter, … | key |
-| open_app, close_app | starts or stops an app | package, activity |
+| open_app, close_app | starts or stops an app | package, activity; or app, its label |
 | intent | any other intent | command |
 | shell | any other command of the device | command |
 | wait | lets time pass | seconds |
 | task_complete | the agent says it is done | |
 
 `element` is the id of a node that stands in the observation's text, never of one that does not; without it the text has
-the coordinates. A log's own word is kept for what is none of these. The original arguments stay in `arguments`.
+the coordinates. Where a recipe keeps the log's own text of screens, there are no ids in it, and `element` is an object
+of `resource_id` and `bounds` as that text has them. A log's own word is kept for what is none of these. The original
+arguments stay in `arguments`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-from connectors.android.view import Screen, short_id
+from connectors.android.view import Element, Screen, short_id
 from connectors.tree import Box
 from schemas import COMPLETE, WAIT, Action, call_text, json_text
 
@@ -101,11 +103,6 @@ def number(value: Any) -> float | None:
     return int(value) if value == int(value) else float(value)
 
 
-def element_id(node: int) -> str:
-    """A node's id as actions name it: `#12`."""
-    return f"#{node}"
-
-
 def target_at(screen: Screen | None, point: Point | None, name: str) -> int | None:
     """The node that the action of that name meets at the point; None if nothing there takes it."""
     if screen is None or point is None:
@@ -142,7 +139,7 @@ def call(
     name: str,
     told: Mapping[str, Any],
     original: Mapping[str, Any],
-    node: int | None = None,
+    element: Element | None = None,
     reasoning: str | None = None,
     message: str | None = None,
 ) -> Action:
@@ -152,16 +149,16 @@ def call(
         name: one of `VOCABULARY`, or the log's own word.
         told: arguments of its text, but for the element; those that are None are left out.
         original: the log's own arguments.
-        node: the element, if one is known: it stands in the text and, beside the original arguments, in `arguments`;
-            what the log itself called element then stands there as `target`.
+        element: what `Screen.element` gives, if a node is known: it stands in the text and, beside the original
+            arguments, in `arguments`; what the log itself called element then stands there as `target`.
         reasoning: the agent's own.
         message: what it said aloud.
     """
-    element = {"element": element_id(node)} if node is not None else {}
-    text = call_text(name, {**element, **{key: value for key, value in told.items() if value is not None}})
-    if element and "element" in original:
+    named = {"element": element} if element is not None else {}
+    text = call_text(name, {**named, **{key: value for key, value in told.items() if value is not None}})
+    if named and "element" in original:
         original = {"target": original["element"], **original}
-    return Action(name, text, original_json({**original, **element}), None, message, reasoning)
+    return Action(name, text, original_json({**original, **named}), None, message, reasoning)
 
 
 def touch(
@@ -171,11 +168,12 @@ def touch(
     original: Mapping[str, Any],
     told: Mapping[str, Any] | None = None,
     reasoning: str | None = None,
+    message: str | None = None,
 ) -> Action:
     """A click, long press, scroll or input at a point: by the node that takes it there, else by coordinates."""
-    node = target_at(screen, point, name)
-    place = {"x": whole(point[0]), "y": whole(point[1])} if node is None and point is not None else {}
-    return call(name, {**place, **(told or {})}, original, node, reasoning)
+    element = screen.element(target_at(screen, point, name)) if screen is not None else None
+    place = {"x": whole(point[0]), "y": whole(point[1])} if element is None and point is not None else {}
+    return call(name, {**place, **(told or {})}, original, element, reasoning, message)
 
 
 def path(
@@ -183,7 +181,8 @@ def path(
 ) -> Action:
     """A swipe from one point to another; the element is what scrolls under its start."""
     told = {"from": [whole(value) for value in start], "to": [whole(value) for value in end]}
-    return call(SWIPE, told, original, target_at(screen, start, SWIPE), reasoning)
+    element = screen.element(target_at(screen, start, SWIPE)) if screen is not None else None
+    return call(SWIPE, told, original, element, reasoning)
 
 
 def named(screen: Screen | None, target: Mapping[str, Any], box: Box | None, point: Point | None) -> int | None:

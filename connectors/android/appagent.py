@@ -156,7 +156,8 @@ class _Folder:
         if member is None:
             return None
         try:
-            screen = read_dump(self._blob.read(member), self._blob.uri, member)
+            is_raw = self._blob.choices.screen == "raw"
+            screen = read_dump(self._blob.read(member), self._blob.uri, member, is_raw)
         except ParseError as error:
             self.errors.append(error)
             return None
@@ -273,10 +274,10 @@ def _touched(name: str, values: list[int | str], screen: Screen | None, reasonin
     label = original.get("label")
     tagged = labels(screen.marks) if screen is not None and isinstance(label, int) else []
     node = tagged[label - 1].node if isinstance(label, int) and 0 < label <= len(tagged) else 0
-    if not node:
+    if not node or screen is None:
         return act.call(word, original, original, reasoning=reasoning)
     told = {key: value for key, value in original.items() if key != "label"}
-    return act.call(word, told, original, node, reasoning)
+    return act.call(word, told, original, screen.element(node), reasoning)
 
 
 def labels(marks: Sequence[Mark]) -> list[Mark]:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
 from connectors.android.state import State, box_of, read_state
-from connectors.android.view import environment_of, sound
+from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
@@ -196,7 +196,7 @@ class _Output:
             if value is None:
                 continue
             try:
-                state = read_state(value, tag, blob.uri, member)
+                state = read_state(value, tag, blob.uri, member, _source(blob, member))
             except ParseError as error:
                 records.errors.append(error)
                 continue
@@ -242,6 +242,13 @@ class _Output:
         return self._observations[state.member]
 
 
+def _source(blob: Blob, member: str) -> Source | None:
+    """The file of a state as what its screen is shown as, if the recipe chooses so."""
+    if blob.choices.screen != "raw":
+        return None
+    return Source(blob.read(member).decode("utf-8", "replace"), "application/json", "droidbot_state")
+
+
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -280,8 +287,8 @@ def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | N
     if isinstance(event.get("direction"), str):
         told["direction"] = event["direction"].lower()
     node = start.node(view) if start is not None and view is not None else None
-    if node:
-        return act.call(word, told, original, node)
+    if node and start is not None:
+        return act.call(word, told, original, start.screen.element(node))
     screen = start.screen if start is not None and view is None else None
     return act.touch(word, screen, _point(event), original, told)
 

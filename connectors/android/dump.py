@@ -1,4 +1,4 @@
-"""The XML that `uiautomator dump` writes, read into screens.
+"""The XML that `uiautomator dump` writes, and Appium's page sources of Android, read into screens.
 
 A dump is XML without text content, one element a view, its state in attributes. It is read tag by tag rather than
 through an XML library: most tags repeat from screen to screen letter by letter, and what the last 16384 meant is
@@ -17,12 +17,13 @@ from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from connectors.android.view import FLAGS, Mark, Screen, states_of, view_node, window_node
+from connectors.android.view import FLAGS, Mark, Screen, Source, states_of, view_node, window_node
 from connectors.tree import MAX_DEPTH, Box, Node, Tree
 from schemas import ParseError
 
 _CONTAINERS: Final = frozenset({"hierarchy", "displays", "display", "window"})
 _TEXTS: Final = ("class", "text", "content-desc", "hint", "resource-id", "package", "bounds", "title")
+_IOS: Final = re.compile(rb"<(?:XCUIElementType\w*|AppiumAUT)[\s>]")
 _DEFAULTS: Final = {"enabled": "true", "visible-to-user": "true"}
 _FIRST: Final = re.compile(r"([A-Za-z_][\w.$:-]*)\s+([\w.:-]+)\s*=\s*")
 _NEXT: Final = re.compile(r"\s+([\w.:-]+)\s*=\s*")
@@ -64,24 +65,29 @@ class _BadTagError(Exception):
     """A document that cannot be read on; never leaves this module."""
 
 
-def read_dump(data: bytes, uri: str, member: str = "") -> Screen:
+def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> Screen:
     """The screen that a dump shows.
 
     Args:
         data: the whole file.
         uri: the input, for errors.
         member: its file, likewise.
+        is_raw: whether the screen is to be shown as the dump itself.
 
     Raises:
-        ParseError: `empty`, `no_hierarchy` (the tool wrote an error, or it is something else), `doctype`, `bad_xml`,
-            `bad_encoding`, `truncated`, `too_deep`, or `no_nodes` (a document without a view).
+        ParseError: `not_android` (Appium's page source of an iOS app), `empty`, `no_hierarchy` (the tool wrote an
+            error, or it is something else), `doctype`, `bad_xml`, `bad_encoding`, `truncated`, `too_deep`, or
+            `no_nodes` (a document without a view).
     """
     text, bytes_before = _decoded(data, uri, member)
+    whole = text
     start = text.find("<")
     if start < 0:
         told = " ".join(text.split())[:200]
         detail = f"wanted XML, met: {told}" if told else "wanted XML, met nothing"
         raise ParseError(uri, 0, "no_hierarchy" if told else "empty", detail, member, data[:512])
+    if is_ios(text[:4096].encode("utf-8", "replace")):
+        raise ParseError(uri, 0, "not_android", "a page source of iOS, whose elements are not read here", member)
     if "<!" in text:
         text = _without_comments(text, uri, member)
     pieces = text[start + 1 :].split("<")
@@ -97,7 +103,12 @@ def read_dump(data: bytes, uri: str, member: str = "") -> Screen:
         raise ParseError(uri, 0, "no_nodes", "the hierarchy holds no view", member, data[:512])
     if max(walk.depths) >= MAX_DEPTH:
         raise ParseError(uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member, data[:512])
-    return walk.screen()
+    return walk.screen(Source(whole, "application/xml", "uiautomator") if is_raw else None)
+
+
+def is_ios(head: bytes) -> bool:
+    """Whether a document begins as Appium's page source of an iOS app does."""
+    return _IOS.search(head[:4096]) is not None
 
 
 def _read_tag(piece: str) -> _Tag:
@@ -200,10 +211,10 @@ class _Walk:
             self.package = told.package
         return 1
 
-    def screen(self) -> Screen:
+    def screen(self, source: Source | None) -> Screen:
         """The screen, once the document has ended."""
         tree = Tree(self.nodes, self.depths)
-        return Screen(tree, tree.text, self.package, tuple(Mark(node, *touch) for node, touch in self.marks))
+        return Screen(tree, tree.text, self.package, tuple(Mark(node, *touch) for node, touch in self.marks), source)
 
 
 def _decoded(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], int]]:
@@ -273,6 +284,9 @@ def _layout(words: tuple[str, ...]) -> _Layout | None:
         return None
     places = {name: place for place, name in enumerate([first[2], *names])}
     absent = len(places)
+    if "displayed" in places:
+        # The name that Appium's page sources have for it.
+        places.setdefault("visible-to-user", places["displayed"])
     if absent < len(words):
         raise _BadTagError(f"<{first[1]}> has an attribute twice")
     fallback = {"class": absent + 2} | dict.fromkeys(_DEFAULTS, absent + 1)

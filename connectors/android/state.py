@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.android.view import FLAGS, Screen, states_of, view_node, window_node
+from connectors.android.view import FLAGS, Screen, Source, states_of, view_node, window_node
 from connectors.tree import MAX_DEPTH, Box, Node, Tree
 from schemas import ParseError
 
@@ -50,8 +50,8 @@ def box_of(bounds: Any) -> Box | None:
     return int(values[0]), int(values[1]), int(values[2]), int(values[3])
 
 
-def read_state(value: Any, tag: str, uri: str, member: str) -> State:
-    """The state of a parsed state file.
+def read_state(value: Any, tag: str, uri: str, member: str, source: Source | None = None) -> State:
+    """The state of a parsed state file; `source` is the file's own text, if the screen is to be shown as that.
 
     Raises:
         ParseError: `bad_record` (no views in it), `no_nodes` (no view is the root of others), `too_deep`.
@@ -71,7 +71,7 @@ def read_state(value: Any, tag: str, uri: str, member: str) -> State:
         member,
         name if isinstance(name, str) and name else None,
         activity if isinstance(activity, str) and activity else None,
-        Screen(tree, tree.text, tree.nodes[0].name),
+        Screen(tree, tree.text, tree.nodes[0].name, source=source),
         walk.places,
     )
 

@@ -1,7 +1,7 @@
 """Plain uiautomator dumps with an event log in the same folder: the log says what was done, the dumps what was seen.
 
-No tool fixes the form of the event log; `event_log` (JSON Lines) and `adb` (commands) say what is read. Which screen an
-action was taken on, and which it led to, is taken from the log and never guessed:
+No tool fixes the form of the event log; `event_log` (JSON Lines), `adb` (commands) and `touch_log` (getevent) say what
+is read. Which screen an action was taken on, and which it led to, is taken from the log and never guessed:
 
 - The log names dumps beside its actions (`before`, `after`): these. Where only one side is named, the other is what the
   neighbouring action names, or the one dump left over before the first or after the last.
@@ -26,15 +26,18 @@ import orjson
 from connectors.android import action as act
 from connectors.android.adb import adb_entries
 from connectors.android.alignment import Aligned, aligned
-from connectors.android.dump import read_dump
+from connectors.android.dump import is_ios, read_dump
 from connectors.android.entry import About, Entry, Performed, word_set
 from connectors.android.event_log import json_entries, kind_of, knows
+from connectors.android.getevent import sniffed
+from connectors.android.touch_log import touch_entries
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _LOG: Final = re.compile(
-    r"(?:events?|actions?|event_log|action_log|log|adb|adb_log|commands?|replay)\.(jsonl|ndjson|log|txt|sh)"
+    r"(?:events?|actions?|event_log|action_log|log|adb|adb_log|commands?|replay|getevent|user_input|touch(?:es)?)"
+    r"\.(jsonl|ndjson|log|txt|sh)"
 )
 _FOLDERS: Final = word_set("dumps dump screens screen xml xmls ui ui_dumps uidumps hierarchies window_dumps")
 _ENDINGS: Final = ("jsonl", "ndjson", "log", "txt", "sh")
@@ -61,16 +64,20 @@ class UiAutomator(Connector):
     name: ClassVar[str] = "uiautomator"
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
-    title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines or adb commands)"
+    title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines, adb commands or getevent)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         narrow = head.replace(b"\0", b"") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else head
         if b"<hierarchy" in narrow[:4096]:
             return Sniff(0.9, "an XML document of a <hierarchy>, as uiautomator dumps it")
+        if is_ios(narrow):
+            return Sniff(0.9, "a page source of iOS, which is refused")
         if narrow.lstrip()[:64].startswith(_ERRORS):
             return Sniff(0.8, "a line that uiautomator dump prints")
         if not _LOG.fullmatch(uri.rpartition("/")[2]):
             return None
+        if sniffed(head) is not None:
+            return Sniff(0.7, "named as an event log, and holds events of getevent")
         if _COMMAND.search(head):
             return Sniff(0.7, "a log of adb commands: input or uiautomator dump")
         for line in head.split(b"\n")[:3]:
@@ -114,6 +121,9 @@ class UiAutomator(Connector):
         if log is None and "" in blob.members and not _is_xml(blob):
             log = ""
         if log is None:
+            if any(is_ios(blob.read(member)) for member in blob.members):
+                detail = "a page source of iOS, whose elements are not read here"
+                raise ParseError(blob.uri, 0, "not_android", detail)
             detail = "a dump shows a screen; wanted an event log beside it, such as events.jsonl or adb.log"
             raise ParseError(blob.uri, -1, "no_actions", detail)
         files = sorted((member for member in blob.members if member != log), key=act.natural)
@@ -121,9 +131,9 @@ class UiAutomator(Connector):
             raise ParseError(blob.uri, -1, "no_screens", "wanted uiautomator dumps beside the event log, met none", log)
         entries: list[Entry] = []
         rejected: list[ParseError] = []
-        for entry in (json_entries if _is_json(blob, log) else adb_entries)(blob, log):
-            (rejected if isinstance(entry, ParseError) else entries).append(entry)  # type: ignore[arg-type]
         screens = _Screens(blob)
+        for entry in _read(blob, log, screens, files):
+            (rejected if isinstance(entry, ParseError) else entries).append(entry)  # type: ignore[arg-type]
         pairs = aligned(entries, files, blob.uri, log)
         steps = [_step(pair, screens, turn, log) for turn, pair in enumerate(pairs)]
         used = {file for pair in pairs for file in (pair.before, pair.after)}
@@ -158,9 +168,15 @@ def _joined(folder: str, paths: Sequence[str], anchor: str) -> Log:
     return Log(folder, {path[prefix:]: path for path in sorted(paths)}, anchor[prefix:])
 
 
-def _is_json(blob: Blob, log: str) -> bool:
+def _read(blob: Blob, log: str, screens: _Screens, files: Sequence[str]) -> Iterator[Entry | ParseError]:
+    """What the log says, in whichever of the three forms it is written."""
     with blob.open(log) as stream:
-        return stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        head = stream.read(4096)
+    if sniffed(head) is not None:
+        sizes = {screens.size(file) for file in files} - {None}
+        return touch_entries(blob, log, sizes.pop() if len(sizes) == 1 else None)
+    is_json = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+    return (json_entries if is_json else adb_entries)(blob, log)
 
 
 def _is_xml(blob: Blob) -> bool:
@@ -183,11 +199,19 @@ class _Screens:
             return None
         if file not in self._seen:
             try:
-                self._seen[file] = read_dump(self._blob.read(file), self._blob.uri, file)
+                is_raw = self._blob.choices.screen == "raw"
+                self._seen[file] = read_dump(self._blob.read(file), self._blob.uri, file, is_raw)
             except ParseError as error:
                 self.errors.append(error)
                 self._seen[file] = None
         return self._seen[file]
+
+    def size(self, file: str) -> tuple[int, int] | None:
+        """Width and height of the largest window that the file shows; None if it shows none."""
+        screen = self.screen(file)
+        nodes = screen.tree.nodes if screen is not None else ()
+        boxes = [node.bounds for node in nodes if node.role == "window" and node.bounds is not None]
+        return max(((box[2], box[3]) for box in boxes), key=lambda size: size[0] * size[1], default=None)
 
     def packages(self) -> list[str]:
         """The packages of the screens read, in that order."""
@@ -225,8 +249,8 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
     if name == act.SWIPE and point and performed.end:
         return act.path(screen, point, performed.end, original, reasoning)
     node = act.named(screen, performed.target, box, point)
-    if node is not None:
-        return act.call(name, told, original, node, reasoning)
+    if screen is not None and node is not None:
+        return act.call(name, told, original, screen.element(node), reasoning)
     return act.touch(name, screen, point, original, told, reasoning)
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-from connectors.tree import Box, Node, Tree
+from connectors.tree import DIALECT, Box, Node, Tree
 from schemas import Attachment, Observation, Trajectory
 from schemas.trajectory import without_surrogates
+
+Element: TypeAlias = str | dict[str, Any]
+"""A node as actions name it."""
 
 FLAGS: Final = (
     "checkable",
@@ -155,17 +158,56 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The log's own text of a screen, for recipes that choose `raw`; `dialect` says who wrote it."""
+
+    text: str
+    media_type: str
+    dialect: str
+
+
+@dataclass(frozen=True, slots=True)
 class Screen:
-    """A screen: its tree, the tree's text, the package of its focused window, else of its topmost, and its marks."""
+    """A screen: its tree, the tree's text, the package of its focused window, else of its topmost, and its marks.
+
+    Where `source` is given, it is what the observation shows, and actions name their elements by its attributes.
+    """
 
     tree: Tree
     text: str
     package: str
     marks: tuple[Mark, ...] = ()
+    source: Source | None = None
 
     def observation(self, uri: str | None = None, attachments: tuple[Attachment, ...] = ()) -> Observation:
         """The screen as an observation; `uri` is the activity in the foreground, where known."""
-        return Observation(self.text, form="screen", dialect="uitree/1", uri=uri, attachments=attachments)
+        if self.source is not None:
+            text, media_type, dialect = self.source.text, self.source.media_type, self.source.dialect
+            return Observation(text, media_type, "screen", dialect, uri=uri, attachments=attachments)
+        return Observation(self.text, form="screen", dialect=DIALECT, uri=uri, attachments=attachments)
+
+    def element(self, node: int | None) -> Element | None:
+        """A node as actions name it: `#12`, or by its resource id and box where the log's own text is shown.
+
+        None for no node (None or 0).
+        """
+        if not node:
+            return None
+        if self.source is None:
+            return f"#{node}"
+        one = self.tree.nodes[node - 1]
+        is_json = self.source.media_type == "application/json"
+        named: dict[str, Any] = {"resource_id": _written_id(one.ident, self.source.text)} if one.ident else {}
+        if one.bounds is not None:
+            left, top, right, bottom = one.bounds
+            named["bounds"] = [[left, top], [right, bottom]] if is_json else f"[{left},{top}][{right},{bottom}]"
+        return named or None
+
+
+def _written_id(ident: str, text: str) -> str:
+    """The resource id of that entry name as a text has it, if it has it in one form only; else the name itself."""
+    forms = set(re.findall(rf"[\w.]+:id/{re.escape(ident)}(?![\w.$-])", text))
+    return forms.pop() if len(forms) == 1 else ident
 
 
 def environment_of(packages: list[str]) -> str | None:

@@ -82,7 +82,7 @@ class ChatTools(Connector):
         _require_answers(blob, found[0] if found else None)
         offsets = [0] if len(found) == 1 else places(data, found)
         for one, offset in zip(found, offsets, strict=True):
-            yield from self._conversation(blob, one, offset)
+            yield from self.conversation(blob, one, offset)
 
     def _lines(self, blob: Blob, first: Any) -> Iterator[Trajectory | Reject]:
         """One conversation a line, or one of the whole log if its first line is a message."""
@@ -93,7 +93,7 @@ class ChatTools(Connector):
             if isinstance(value, ParseError):
                 yield Reject.of(value, "record", self.name)
             else:
-                yield from self._conversation(blob, next(conversations_in([value])), offset)
+                yield from self.conversation(blob, next(conversations_in([value])), offset)
 
     def _of_messages(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found: list[Part] = []
@@ -110,7 +110,8 @@ class ChatTools(Connector):
             messages.append(value)
         yield from self._made(blob, course(found), messages, messages, 0)
 
-    def _conversation(self, blob: Blob, value: Any, offset: int) -> Iterator[Trajectory | Reject]:
+    def conversation(self, blob: Blob, value: Any, offset: int) -> Iterator[Trajectory | Reject]:
+        """What the conversation in `value`, which stands at `offset`, comes to: rejects, then at most a trajectory."""
         messages = value if isinstance(value, list) else messages_of(value)
         if messages is None:
             detail = "wanted an object with messages, or a list of messages"

@@ -67,7 +67,7 @@ class SweRows(Connector):
         empty = True
         for offset, row in _rows(blob):
             bad = isinstance(row, ParseError)
-            found = Reject.of(row, "record", self.name) if bad else _read(blob, offset, row)
+            found = Reject.of(row, "record", self.name) if bad else read_row(blob, offset, row)
             empty = empty and isinstance(found, Reject)
             yield found
         if empty:
@@ -96,7 +96,9 @@ def _by_line(blob: Blob) -> bool:
         return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
-def _read(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
+def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
+    """The trajectory that a row is, or why it is none; `offset` is where the row stands in the blob."""
+
     def refused(reason: str, detail: str) -> Reject:
         return Reject("record", reason, detail[:200], blob.uri, offset=offset, connector=SweRows.name)
 

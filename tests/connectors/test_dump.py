@@ -219,3 +219,16 @@ def test_real_dumps_have_the_texts_that_an_xml_library_sees(record_property: Cal
         shown = {text for one in screen.tree.nodes for text in (one.name, one.value, one.description)}
         assert seen <= shown
         assert all(re.search(r"\[-?\d+,-?\d+\]$", line) for line in screen.text.split("\n"))
+
+
+def test_a_page_source_of_appium_hides_what_is_not_displayed() -> None:
+    inner = '<android.widget.Button class="android.widget.Button" text="{}" bounds="[0,0][9,9]" displayed="{}" />'
+    shown = f'<android.widget.FrameLayout displayed="true">{inner.format("a", "true")}{inner.format("b", "false")}'
+    text = f'<hierarchy rotation="0" width="9">{shown}</android.widget.FrameLayout></hierarchy>'
+    assert [node.name for node in read_dump(text.encode(), "x").tree.nodes][1:] == ["a"]
+
+
+def test_a_page_source_of_ios_is_named_as_none_of_android() -> None:
+    with pytest.raises(ParseError) as caught:
+        read_dump(b'<?xml version="1.0"?><XCUIElementTypeApplication name="x"/>', "x")
+    assert caught.value.reason == "not_android"

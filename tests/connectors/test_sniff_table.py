@@ -10,23 +10,32 @@ from tests.conftest import corpora_folder
 
 TABLE: dict[str, set[str | None]] = {
     "aider_chat_history": {"aider"},
+    "android_control_jsonl": {"android_control_jsonl"},
     "appagent_task": {"appagent"},
     "asciicast_v2": {"asciicast"},
     "asciicast_v3": {"asciicast"},
+    "browser_use_history": {"browser_use_history"},
+    "browser_use_messages": {"browser_use_messages", None},
+    "browsergym_result": {"browsergym"},
+    "cdp_perflog": {"cdp"},
     "claude_code_jsonl": {"claude_code"},
     "codex_exec_json_stream": {"codex_exec"},
     "codex_rollout_jsonl": {"codex"},
     "droidbot_output": {"droidbot"},
     "gemini_cli_session": {"gemini_cli"},
+    "har": {"har"},
+    "getevent": {"getevent"},
     "inspect_eval_log": {"inspect"},
     "jsonrpc_spec_examples": {"mcp_jsonrpc", None},
     "jsonrpc_wire": {"agent_vcr", "mcp_recorder", "vcr_cassette"},
+    "logcat": {"logcat"},
     "mini_swe_agent_traj": {"mini_swe_agent"},
     "openhands_events": {"openhands"},
     "patch": {"patch"},
     "react_hotpotqa_txt": {"react_log"},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
+    "selenium_side": {"recorded_script"},
     "sweagent_traj": {"sweagent"},
     "swebench_eval_logs": {"swebench_eval"},
     "swebench_predictions": {"swebench_predictions", None},
@@ -36,11 +45,12 @@ TABLE: dict[str, set[str | None]] = {
     "ttyrec": {"ttyrec", None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
+    "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, a summary of results is no prediction, and an empty file is
 nothing. Formats that are not named here are read
-by nothing yet, or hold no trajectory (question seeds, logcat, tool logs)."""
+by nothing yet, or hold no trajectory (question seeds, tool logs)."""
 
 
 @pytest.mark.corpus

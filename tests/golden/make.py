@@ -25,6 +25,9 @@ FOLDERS = {
     "inspect": ["search/inspect_eval_log"],
     "appagent": ["android/appagent_task"],
     "droidbot": ["android/droidbot_output"],
+    "android_control_jsonl": ["android/android_control_jsonl"],
+    "getevent": ["android/getevent"],
+    "logcat": ["android/logcat"],
     "tau_bench": ["mcp/tau_bench_results"],
     "tau2": ["mcp/tau2_results"],
     "toolbench": ["mcp/toolbench_answer"],
@@ -41,6 +44,13 @@ FOLDERS = {
     "patch": ["swe/patch"],
     "script": ["terminal/script_typescript"],
     "ttyrec": ["terminal/ttyrec"],
+    "har": ["web/har"],
+    "cdp": ["web/cdp_perflog"],
+    "browser_use_history": ["web/browser_use_history"],
+    "browser_use_messages": ["web/browser_use_messages"],
+    "browsergym": ["web/browsergym_result"],
+    "recorded_script": ["web/selenium_side"],
+    "webvoyager": ["web/webvoyager_messages"],
 }
 """Where the corpora hold each connector's real files."""
 

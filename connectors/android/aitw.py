@@ -1,0 +1,137 @@
+"""Android in the Wild as published: TFRecord files, a step a record (github.com/google-research/google-research).
+
+A record is a `tf.train.Example`: `episode_id`, `step_id`, `goal_info`, the screenshot (`image/encoded`: its pixels,
+`image/height` rows of `image/width`), annotations (`image/ui_annotations_positions`: top, left, height and width of
+each in fractions of the screen; `…_text`, `…_ui_types`), and the action taken on it (`results/action_type`,
+`results/type_action`, `results/yx_touch`, `results/yx_lift`). The next observation is the screen of the next step; the
+last step of an episode says that it has ended, and has none. `annotations` says what becomes of screens and actions.
+
+The screenshot is an attachment by the digest of its pixels, as they are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from connectors.android.action import Point
+from connectors.android.annotations import Annotated, annotated_screen, trajectories
+from connectors.android.protos import read_example, text_of, whole_of
+from connectors.android.view import Source, sound
+from connectors.connector import Blob, Connector, Sniff
+from connectors.tfrecord import feature_keys, frames
+from schemas import Attachment, ParseError, Reject, Trajectory, json_text
+
+_OWN: Final = ("image/ui_annotations_", "results/action_type", "results/yx_", "results/type_action")
+_COMMON: Final = frozenset(
+    (
+        *("goal_info", "device_type", "android_api_level", "current_activity", "step_id", "episode_length"),
+        *("image/encoded", "image/height", "image/width", "image/channels"),
+    )
+)
+_NAMES: Final = ("positions", "text", "ui_types")
+
+
+class AndroidInTheWild(Connector):
+    """TFRecord files of Android in the Wild."""
+
+    name: ClassVar[str] = "aitw"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "Android in the Wild (TFRecord, a step a record)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        keys = feature_keys(head)
+        own = next((key for key in keys if key.startswith(_OWN)), None)
+        if own is not None:
+            return Sniff(0.95, f"TFRecord whose first example has {own}")
+        common = sorted(_COMMON & keys.keys())
+        if len(common) > 1 or "goal_info" in keys or (common and keys.get("episode_id") == 1):
+            return Sniff(0.7, f"TFRecord whose first example has {', '.join(common)}")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        is_read = False
+        for found in trajectories(_steps(blob), blob.uri):
+            if isinstance(found, ParseError):
+                yield Reject.of(found, connector=self.name)
+            else:
+                is_read = True
+                yield sound(found)
+        if not is_read:
+            raise ParseError(blob.uri, -1, "no_transitions", "no record holds a step with an action")
+
+
+def _steps(blob: Blob) -> Iterator[Annotated | ParseError]:
+    for frame in frames(blob):
+        try:
+            if isinstance(frame.data, ParseError):
+                raise frame.data
+            features = read_example(frame.data, blob.uri, frame.offset)
+            step = _step(features, blob, frame.offset)
+        except ParseError as error:
+            yield error
+        else:
+            yield step
+
+
+def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Annotated:
+    """The step of a record.
+
+    Raises:
+        ParseError: `bad_record`: it does not say which step of what it is, or its annotations do not fit each other.
+    """
+    number, kind = whole_of(features.get("step_id")), whole_of(features.get("results/action_type"))
+    width, height = whole_of(features.get("image/width")), whole_of(features.get("image/height"))
+    episode = text_of(features.get("episode_id"))
+    if episode is None or number is None or kind is None:
+        raise ParseError(blob.uri, offset, "bad_record", "wanted episode_id, step_id and results/action_type")
+    if width is None or height is None or not (0 < width < 1 << 16 and 0 < height < 1 << 16):
+        raise ParseError(blob.uri, offset, "bad_record", "wanted image/width and image/height of a screen")
+    positions, texts, types = (features.get(f"image/ui_annotations_{name}", ()) for name in _NAMES)
+    if not (len(positions) == 4 * len(texts) == 4 * len(types)) or not all(abs(one) < 1e3 for one in positions):
+        detail = f"{len(positions)} coordinates, {len(texts)} texts and {len(types)} types of annotations"
+        raise ParseError(blob.uri, offset, "bad_record", detail)
+    scale = (height, width, height, width)
+    boxes = [[positions[at + side] * scale[side] for side in range(4)] for at in range(0, len(positions), 4)]
+    activity = text_of(features.get("current_activity"))
+    package = (activity or "").partition("/")[0]
+    words, kinds = [text_of([one]) or "" for one in texts], [text_of([one]) or "" for one in types]
+    source = None
+    if blob.choices.screen == "raw":
+        told = dict(zip(_NAMES, (list(positions), words, kinds), strict=True))
+        text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
+        source = Source(text, "application/json", "aitw_annotations")
+    screen = annotated_screen(boxes, words, kinds, (width, height), package, source)
+    version = whole_of(features.get("android_api_level"))
+    return Annotated(
+        episode=episode,
+        number=number,
+        goal=text_of(features.get("goal_info")),
+        screen=screen,
+        observation=screen.observation(activity, _picture(features)),
+        size=(width, height),
+        kind=kind,
+        text=text_of(features.get("results/type_action")) or "",
+        touch=_point(features.get("results/yx_touch")),
+        lift=_point(features.get("results/yx_lift")),
+        offset=offset,
+        package=package,
+        version=f"API {version}" if version is not None else text_of(features.get("android_api_level")),
+    )
+
+
+def _picture(features: Mapping[str, Sequence[Any]]) -> tuple[Attachment, ...]:
+    pixels = features.get("image/encoded", ())
+    if not pixels or not isinstance(pixels[0], bytes) or not pixels[0]:
+        return ()
+    media_type = "image/png" if pixels[0].startswith(b"\x89PNG\r\n\x1a\n") else "application/octet-stream"
+    return (Attachment(hashlib.sha256(pixels[0]).hexdigest(), "screenshot", media_type),)
+
+
+def _point(values: Sequence[Any] | None) -> Point | None:
+    """A point as x and y; None for the -1 that stands for none, and for what is no point."""
+    if values is None or len(values) != 2 or not all(isinstance(one, float) and 0 <= one <= 1.5 for one in values):
+        return None
+    return values[1], values[0]

@@ -1,0 +1,170 @@
+"""Android in the Zoo (arXiv 2403.02713): episodes of Android in the Wild as JSON, a folder each with its screenshots.
+
+`<episode>/<episode>.json` is a list of steps `{episode_id, step_id, instruction, ui_positions, ui_text, ui_types,
+result_action_type, result_action_text, result_touch_yx, result_lift_yx, image_path, coat_*}`, of which the lists are
+JSON within strings; `<episode>_<step>.png` stands beside it. Boxes are top, left, height and width in pixels of the
+screenshot, so its header tells the size that a gesture's fractions are of; without the picture they stay fractions.
+`annotations` says what becomes of screens and actions.
+
+`coat_*` were written later, by a model that was shown the episode. Its thought before an action is the action's
+reasoning; what it says of screens and results is no observation, and is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+from connectors.android import action as act
+from connectors.android.annotations import Annotated, annotated_screen, trajectories
+from connectors.android.view import Source, sound
+from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.records import json_value
+from schemas import Attachment, ParseError, Reject, Trajectory, json_text
+
+_KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
+_LISTS: Final = ("ui_positions", "ui_text", "ui_types")
+_PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+
+
+class AndroidInTheZoo(Connector):
+    """Episode folders of Android in the Zoo."""
+
+    name: ClassVar[str] = "aitz"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "Android in the Zoo episodes (JSON, with screenshots beside)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and all(key in head for key in _KEYS):
+            return Sniff(0.95, "a list of steps with ui_positions and result_action_type")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each folder that holds a JSON file of its own name, and screenshots of that name and a number."""
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        for folder, files in folders.items():
+            name = folder.rpartition("/")[2]
+            anchor = f"{folder}/{name}.json"
+            picture = re.compile(re.escape(f"{folder}/{name}_") + r"[0-9]{1,6}\.png")
+            pictures = [path for path in files if picture.fullmatch(path)]
+            if folder and anchor in files and pictures:
+                members = {path[len(folder) + 1 :]: path for path in [anchor, *pictures]}
+                yield Log(folder, members, f"{name}.json")
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        member = next((name for name in blob.members if name == "" or name.endswith(".json")), None)
+        if member is None:
+            raise ParseError(blob.uri, -1, "no_actions", "wanted a JSON file of steps, met none")
+        data = blob.read(member)
+        try:
+            rows = json_value(data.removeprefix(b"\xef\xbb\xbf"))
+        except ValueError as error:
+            reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
+            raise ParseError(blob.uri, 0, reason, f"wanted a JSON list of steps: {error}", member) from None
+        if not isinstance(rows, list):
+            raise ParseError(blob.uri, 0, "bad_record", "wanted a JSON list of steps", member)
+        is_read = False
+        for found in trajectories(_steps(rows, blob, member), blob.uri):
+            if isinstance(found, ParseError):
+                yield Reject.of(found, connector=self.name)
+            else:
+                is_read = True
+                yield sound(found)
+        if not is_read:
+            raise ParseError(blob.uri, -1, "no_transitions", "the file holds no step with an action", member)
+
+
+def _steps(rows: list[Any], blob: Blob, member: str) -> Iterator[Annotated | ParseError]:
+    for row in rows:
+        try:
+            step = _step(row, blob, member)
+        except ParseError as error:
+            yield error
+        else:
+            yield step
+
+
+def _step(row: Any, blob: Blob, member: str) -> Annotated:
+    """The step of a parsed record.
+
+    Raises:
+        ParseError: `bad_record`: it does not say which step of what it is, or its annotations do not fit each other.
+    """
+    if not isinstance(row, dict):
+        raise ParseError(blob.uri, 0, "bad_record", "wanted a step as an object", member)
+    episode, number, kind = row.get("episode_id"), row.get("step_id"), row.get("result_action_type")
+    if not isinstance(episode, str | int) or not isinstance(number, int) or not isinstance(kind, int):
+        detail = "wanted episode_id, step_id and result_action_type"
+        raise ParseError(blob.uri, 0, "bad_record", detail, member)
+    boxes, texts, types = (_listed(row.get(name)) for name in _LISTS)
+    is_sound = len(boxes) == len(texts) == len(types) and all(map(_is_box, boxes))
+    if not is_sound or not all(isinstance(one, str) for one in (*texts, *types)):
+        detail = f"step {number}: annotations that do not fit each other"
+        raise ParseError(blob.uri, 0, "bad_record", detail, member)
+    size, pictures = _picture(blob, member, number)
+    source = None
+    if blob.choices.screen == "raw":
+        told = {name: row.get(name) for name in _LISTS}
+        source = Source(json_text(told), "application/json", "aitz_annotations")
+    screen = annotated_screen([[float(one) for one in box] for box in boxes], texts, types, size, "", source)
+    return Annotated(
+        episode=str(episode),
+        number=number,
+        goal=_text(row.get("instruction")),
+        screen=screen,
+        observation=screen.observation(attachments=pictures),
+        size=size,
+        kind=kind,
+        text=_text(row.get("result_action_text")) or "",
+        touch=_point(row.get("result_touch_yx")),
+        lift=_point(row.get("result_lift_yx")),
+        offset=0,
+        member=member,
+        reasoning=_text(row.get("coat_action_think")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list, or the list that a text is the JSON of; empty if it is neither."""
+    if isinstance(value, str):
+        try:
+            value = json_value(value)
+        except ValueError:
+            return []
+    return value if isinstance(value, list) else []
+
+
+def _is_box(value: Any) -> bool:
+    numbers = [act.number(one) for one in value] if isinstance(value, list) else []
+    return len(numbers) == 4 and all(one is not None and abs(one) < 1e6 for one in numbers)
+
+
+def _point(value: Any) -> act.Point | None:
+    """A point as x and y; None for the -1 that stands for none, and for what is no point."""
+    values = [act.number(one) for one in _listed(value)]
+    if len(values) != 2 or values[0] is None or values[1] is None:
+        return None
+    return (values[1], values[0]) if 0 <= values[0] <= 1.5 and 0 <= values[1] <= 1.5 else None
+
+
+def _picture(blob: Blob, member: str, number: int) -> tuple[tuple[int, int] | None, tuple[Attachment, ...]]:
+    """The size of a step's screenshot, by its header, and itself by digest; None and nothing if it is not there."""
+    name = f"{member.removesuffix('.json')}_{number}.png"
+    if not member or name not in blob.members:
+        return None, ()
+    with blob.open(name) as stream:
+        head = stream.read(24)
+    attachments = (Attachment(blob.digest(name), "screenshot", "image/png", name),)
+    if len(head) < 24 or not head.startswith(_PNG):
+        return None, attachments
+    width, height = struct.unpack(">II", head[16:])
+    return ((width, height) if 0 < width < 1 << 16 and 0 < height < 1 << 16 else None), attachments

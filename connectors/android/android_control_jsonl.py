@@ -1,0 +1,119 @@
+"""AndroidControl as JSON Lines without its screens, an episode a line, as training code of UI agents keeps it.
+
+A line is `{goal, is_successful, steps: [{action_content, screenshot, step_instruction?}]}` (X-PLUG/MobileAgent,
+UI-S1/datasets). `action_content` is a call of the tool `mobile_use` of Qwen-VL: click, long_press, swipe, type,
+system_button, open, wait, answer, terminate. `screenshot` is a path to a picture that is not beside it, of which not
+even the digest is known: so each observation is null, and the trajectory is one of actions. It still has a row each,
+like a prediction without an answer, since it names its task and can be grouped with others of it.
+
+Coordinates are pixels of the screenshot and stay numbers: there is no tree to name an element of. `bbox` and
+`check_options`, by which answers of models are judged, are no arguments of the action and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.android import action as act
+from connectors.android.view import sound
+from connectors.connector import Blob, Connector, Sniff
+from connectors.records import json_lines
+from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory
+
+_KEYS: Final = (b'"goal"', b'"steps"', b'"action_content"')
+_NOT_ARGUMENTS: Final = frozenset(("action", "bbox"))
+
+
+class AndroidControlJsonl(Connector):
+    """AndroidControl episodes as JSON Lines."""
+
+    name: ClassVar[str] = "android_control_jsonl"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "AndroidControl episodes without screens (JSONL)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+        if line.startswith(b"{") and all(key in line for key in _KEYS):
+            return Sniff(0.9, "first line has a goal and steps with an action_content")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        is_read = False
+        for number, (offset, value) in enumerate(json_lines(blob)):
+            try:
+                if isinstance(value, ParseError):
+                    raise value
+                trajectory = _trajectory(value, number, blob.uri, offset)
+            except ParseError as error:
+                yield Reject.of(error, connector=self.name)
+            else:
+                is_read = True
+                yield sound(trajectory)
+        if not is_read:
+            raise ParseError(blob.uri, -1, "no_transitions", "no line holds an episode with an action")
+
+
+def _trajectory(value: Any, number: int, uri: str, offset: int) -> Trajectory:
+    """The episode of a line.
+
+    Raises:
+        ParseError: `bad_record`: it is no episode, or one of its steps is no action.
+    """
+    steps = value.get("steps") if isinstance(value, dict) else None
+    if not isinstance(steps, list) or not steps:
+        raise ParseError(uri, offset, "bad_record", "wanted an object with a goal and a list of steps")
+    rows = []
+    for turn, step in enumerate(steps):
+        content = step.get("action_content") if isinstance(step, dict) else None
+        if not isinstance(content, dict) or not isinstance(content.get("action"), str) or not content["action"]:
+            raise ParseError(uri, offset, "bad_record", f"step {turn} has no action_content with an action")
+        instruction = step.get("step_instruction")
+        message = instruction if isinstance(instruction, str) and instruction else None
+        rows.append(Step(_action(content, message), None, None, turn, offset))
+    goal, judged, name = value.get("goal"), value.get("is_successful"), value.get("episode_id", number)
+    return Trajectory(
+        native_id=str(name) if isinstance(name, str | int) else str(number),
+        domain="android",
+        steps=rows,
+        task=Task(instruction=goal if isinstance(goal, str) and goal else None),
+        outcome=Outcome(resolved=judged, verifier="is_successful") if isinstance(judged, bool) else None,
+    )
+
+
+def _action(content: dict[str, Any], message: str | None) -> Action:
+    """A call of `mobile_use` in the vocabulary of all Android logs."""
+    word = content["action"]
+    original = {key: item for key, item in content.items() if key not in _NOT_ARGUMENTS and item is not None}
+    point, end = _point(content.get("coordinate")), _point(content.get("coordinate2"))
+    place = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point else {}
+    text = content.get("text") if isinstance(content.get("text"), str) else None
+    told: dict[str, Any]
+    if word in (act.CLICK, act.LONG_PRESS):
+        told = {**place, "seconds": act.number(content.get("time"))}
+    elif word == act.SWIPE and point and end:
+        told = {"from": [act.whole(one) for one in point], "to": [act.whole(one) for one in end]}
+    elif word == "type":
+        word, told = act.INPUT_TEXT, {**place, "text": text or ""}
+    elif word == "system_button":
+        word, told = act.PRESS, {"key": act.key_name(str(content.get("button") or ""))}
+    elif word == "key":
+        word, told = act.PRESS, {"key": act.key_name(text or "")}
+    elif word == "open":
+        word, told = act.OPEN_APP, {"app": text}
+    elif word == WAIT:
+        told = {"seconds": act.number(content.get("time"))}
+    elif word == "terminate":
+        word, told = COMPLETE, {"status": content.get("status") if isinstance(content.get("status"), str) else None}
+    else:
+        told = {key: item for key, item in original.items() if isinstance(item, str | int | float)}
+    return act.call(word, told, original, message=message)
+
+
+def _point(value: Any) -> act.Point | None:
+    """A pair of numbers; None if it is none."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    x, y = act.number(value[0]), act.number(value[1])
+    return (x, y) if x is not None and y is not None else None

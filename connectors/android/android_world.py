@@ -1,0 +1,280 @@
+"""Runs of AndroidWorld (arXiv 2405.14573) as JSON: episodes with the element lists that a text agent was shown.
+
+AndroidWorld itself writes pickles (`<task>.pkl.gz`), which are never loaded: loading one runs what it says. They are
+recognized and refused as `pickle`. What is read is the same episode as JSON, one, a list, or one a line: `{goal,
+task_template, is_successful, agent_name, episode_data, …}`, where `episode_data` is an object of lists by field, as
+AndroidWorld keeps it, or a list of steps. Of a step count `before_element_list`, `after_element_list` and
+`action_output` (`Reason: … Action: {…}`, or `action_output_json`).
+
+An element list is a list of `UIElement`s as objects, which become the nodes of one window, flat as they are; or the
+text that the agent was shown (`UI element 0: UIElement(…)`), which is kept. The agent names an element by its index: it
+becomes the node's id, or stays an index beside the text. AndroidWorld waits before a step until the screen is still,
+but after it only two seconds; so the next observation is what the next step began with, and only at the last step what
+was seen right after the action. Reason and summary are the agent's own words and never an observation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.android import action as act
+from connectors.android.view import FLAGS, Screen, Source, environment_of, sound, states_of, view_node, window_node
+from connectors.connector import Blob, Connector, Sniff
+from connectors.records import json_lines, json_value
+from connectors.tree import Box, Node, Tree
+from schemas import (
+    COMPLETE,
+    WAIT,
+    Action,
+    Agent,
+    Environment,
+    Observation,
+    Outcome,
+    ParseError,
+    Reject,
+    Step,
+    Task,
+    Trajectory,
+    json_text,
+)
+
+_FIELDS: Final = (b'"before_element_list"', b'"action_output"', b'"action_output_json"')
+_ACTION: Final = re.compile(r"Action:\s*(\{.*)", re.DOTALL)
+_REASON: Final = re.compile(r"Reason:\s*(.*?)\s*(?=Action:|\Z)", re.DOTALL)
+_KEYS: Final = {"navigate_back": "back", "navigate_home": "home", "keyboard_enter": "enter"}
+_FLAG_FIELDS: Final = tuple("is_" + flag.replace("-", "_") for flag in FLAGS)
+_ON_UNLESS_TOLD: Final = frozenset(("is_enabled", "is_visible"))
+
+
+class AndroidWorld(Connector):
+    """Episodes of AndroidWorld."""
+
+    name: ClassVar[str] = "android_world"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "AndroidWorld episodes (JSON or JSONL; pickles are refused)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if _is_pickle(head):
+            if b"episode_data" in head or b"android_world" in head:
+                return Sniff(0.9, "a pickle of AndroidWorld episodes")
+            return Sniff(0.5, "named as a pickle, and begins like one") if uri.endswith((".pkl", ".pickle")) else None
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if start in (b"{", b"[") and b'"episode_data"' in head and any(field in head for field in _FIELDS):
+            return Sniff(0.95, "an object with episode_data of element lists and action outputs")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        is_read, met = False, False
+        for offset, value in _episodes(blob):
+            met = True
+            errors: list[ParseError] = []
+            trajectory = None
+            try:
+                if isinstance(value, ParseError):
+                    raise value
+                trajectory = _trajectory(value, blob, offset, errors)
+            except ParseError as error:
+                errors.append(error)
+            for refused in errors:
+                yield Reject.of(refused, connector=self.name)
+            if trajectory is not None:
+                is_read = True
+                yield sound(trajectory)
+        if not is_read:
+            detail = "no episode holds a step with an action" if met else "wanted an episode, met nothing"
+            raise ParseError(blob.uri, -1, "no_transitions", detail)
+
+
+def _is_pickle(head: bytes) -> bool:
+    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def _episodes(blob: Blob) -> Iterator[tuple[int, Any]]:
+    """(offset, episode) of each in the file; the offsets of a single document are 0.
+
+    Raises:
+        ParseError: `pickle`.
+    """
+    with blob.open("") as stream:
+        if _is_pickle(stream.read(4)):
+            detail = "a pickle is a program and is not loaded; wanted its episodes as JSON"
+            raise ParseError(blob.uri, 0, "pickle", detail)
+    try:
+        whole = json_value(blob.read("").removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:
+        yield from json_lines(blob, "")
+        return
+    for one in whole if isinstance(whole, list) else [whole]:
+        yield 0, one
+
+
+def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -> Trajectory:
+    """The trajectory of an episode; steps that did nothing are added to `errors`.
+
+    Raises:
+        ParseError: `bad_record`: it is no episode; `no_transitions`: none of its steps did anything.
+    """
+    data = value.get("episode_data") if isinstance(value, dict) else None
+    steps = _transposed(data) if isinstance(data, dict) else data
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ParseError(blob.uri, offset, "bad_record", "wanted an episode with episode_data of steps")
+    is_raw = blob.choices.screen == "raw"
+    befores = [_Shown(step.get("before_element_list"), is_raw) for step in steps]
+    rows: list[Step] = []
+    for place, step in enumerate(steps):
+        action = _action(step, befores[place])
+        if action is None:
+            detail = f"step {place}: {_text(step.get('summary')) or 'the output calls nothing'}"[:300]
+            errors.append(ParseError(blob.uri, offset, "no_action", detail))
+            continue
+        after = befores[place + 1].observation if place + 1 < len(steps) else None
+        if after is None and action.name != COMPLETE:
+            after = _Shown(step.get("after_element_list"), is_raw).observation
+        rows.append(Step(action, befores[place].observation, after, len(rows), offset))
+    if not rows:
+        raise ParseError(blob.uri, offset, "no_transitions", "no step of the episode did anything")
+    packages = [shown.screen.package for shown in befores if shown.screen is not None]
+    template, instance = value.get("task_template"), value.get("instance_id")
+    return Trajectory(
+        native_id="/".join(str(one) for one in (template, instance, value.get("seed")) if isinstance(one, str | int)),
+        domain="android",
+        steps=rows,
+        environment=Environment(id=environment_of(packages)),
+        agent=Agent(name=_text(value.get("agent_name"))),
+        task=Task(id=_text(template), instruction=_text(value.get("goal"))),
+        outcome=_outcome(value.get("is_successful")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _transposed(data: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The steps of an object of lists by field; None if the lists are not of one length."""
+    lists = {key: value for key, value in data.items() if isinstance(value, list)}
+    if not lists or len({len(value) for value in lists.values()}) != 1:
+        return None
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def _outcome(value: Any) -> Outcome | None:
+    """How the task's own check judged it, from 0 to 1; None where it was not judged (which is NaN, or null)."""
+    score = act.number(float(value) if isinstance(value, bool) else value)
+    return Outcome(resolved=score >= 1, score=float(score), verifier="android_world") if score is not None else None
+
+
+class _Shown:
+    """What an element list shows: an observation, and the nodes of its indices where they are objects."""
+
+    def __init__(self, elements: Any, is_raw: bool) -> None:
+        self.screen: Screen | None = None
+        self.observation: Observation | None = None
+        self.boxes: dict[int, Box | None] = {}
+        self._nodes: dict[int, int] = {}
+        if isinstance(elements, str) and elements:
+            self.observation = Observation(elements, form="screen", dialect="android_world_elements")
+        elif isinstance(elements, list) and elements and all(isinstance(one, dict) for one in elements):
+            self._read(elements, is_raw)
+
+    def _read(self, elements: list[dict[str, Any]], is_raw: bool) -> None:
+        package = next((name for one in elements if (name := _text(one.get("package_name")))), "")
+        nodes: list[Node] = [window_node(package, "", None)]
+        for index, one in enumerate(elements):
+            self.boxes[index] = _box(one.get("bbox_pixels"))
+            node = _node(one, self.boxes[index])
+            if node is not None:
+                nodes.append(node)
+                self._nodes[index] = len(nodes)
+        tree = Tree(nodes, [0] + [1] * (len(nodes) - 1))
+        source = Source(json_text(elements), "application/json", "android_world_elements") if is_raw else None
+        self.screen = Screen(tree, tree.text, package, source=source)
+        self.observation = self.screen.observation()
+
+    def element(self, index: int) -> Any:
+        """The element of an index as actions name it; None if it has no line, or the list is text."""
+        return self.screen.element(self._nodes.get(index)) if self.screen is not None else None
+
+
+def _node(one: dict[str, Any], box: Box | None) -> Node | None:
+    names = [_FLAG_FIELDS[place].replace("visible_to_user", "visible") for place in range(len(FLAGS))]
+    flags = tuple(one.get(name) is True or (name in _ON_UNLESS_TOLD and one.get(name) is None) for name in names)
+    if not flags[11]:
+        return None
+    keys = ("class_name", "text", "content_description", "hint_text")
+    kind, text, description, hint = (_text(one.get(key)) or "" for key in keys)
+    resource = _text(one.get("resource_id")) or _text(one.get("resource_name")) or ""
+    return view_node(kind, text, description, hint, resource, box, states_of(flags[:11]))
+
+
+def _box(value: Any) -> Box | None:
+    sides = (
+        [act.number(value.get(key)) for key in ("x_min", "y_min", "x_max", "y_max")] if isinstance(value, dict) else []
+    )
+    numbers = [act.whole(one) for one in sides if one is not None and abs(one) < 1e6]
+    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else None
+
+
+def _called(step: dict[str, Any]) -> dict[str, Any] | None:
+    """The action that a step's output calls; None if it calls none."""
+    told = step.get("action_output_json")
+    if not isinstance(told, dict):
+        output = told if isinstance(told, str) else step.get("action_output")
+        found = _ACTION.search(output) if isinstance(output, str) else None
+        text = found[1] if found else (told if isinstance(told, str) else "")
+        try:
+            told, _ = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            return None
+    return told if isinstance(told, dict) and isinstance(told.get("action_type"), str) else None
+
+
+def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
+    """What a step did, in the vocabulary of all Android logs; None if its output calls nothing."""
+    told = _called(step)
+    if told is None or not told["action_type"]:
+        return None
+    word = told["action_type"].replace("-", "_")
+    output = step.get("action_output")
+    reason = _REASON.search(output) if isinstance(output, str) else None
+    reasoning = (reason[1] or None) if reason else None
+    original = {key: value for key, value in told.items() if key != "action_type" and value is not None}
+    place, element = _place(told, shown)
+    text = told.get("text") if isinstance(told.get("text"), str) else None
+    if word in (act.CLICK, act.LONG_PRESS, "double_tap"):
+        return act.call(word, place, original, element, reasoning)
+    if word == act.INPUT_TEXT:
+        more = {"text": text or "", "clear": told.get("clear_text") is True or None}
+        return act.call(word, {**place, **more}, original, element, reasoning)
+    if word in (act.SCROLL, act.SWIPE):
+        return act.call(word, {**place, "direction": _text(told.get("direction"))}, original, element, reasoning)
+    if word in _KEYS:
+        return act.call(act.PRESS, {"key": _KEYS[word]}, original, reasoning=reasoning)
+    if word == act.OPEN_APP:
+        return act.call(word, {"app": _text(told.get("app_name"))}, original, reasoning=reasoning)
+    if word == "status":
+        return act.call(COMPLETE, {"status": _text(told.get("goal_status"))}, original, reasoning=reasoning)
+    if word == WAIT:
+        return act.call(WAIT, {}, original, reasoning=reasoning)
+    scalars = {key: value for key, value in original.items() if isinstance(value, str | int | float)}
+    return act.call(word, scalars, original, reasoning=reasoning)
+
+
+def _place(told: dict[str, Any], shown: _Shown) -> tuple[dict[str, Any], Any]:
+    """Where an action was: arguments of its text, and the element, if its index or its point names one."""
+    x, y, index = act.number(told.get("x")), act.number(told.get("y")), act.number(told.get("index"))
+    if x is not None and y is not None:
+        return {"x": act.whole(x), "y": act.whole(y)}, None
+    if index is None:
+        return {}, None
+    element = shown.element(int(index))
+    if element is not None:
+        return {}, element
+    box = shown.boxes.get(int(index))
+    if box is not None:
+        return {"x": (box[0] + box[2]) // 2, "y": (box[1] + box[3]) // 2}, None
+    return {"index": int(index)}, None

@@ -1,0 +1,188 @@
+"""Steps of Android in the Wild (arXiv 2307.10088), however stored: screens of detected texts and icons, and gestures.
+
+A screen is a list of annotations, which a detector drew from the screenshot: a text that it read, or the class of an
+icon. They become nodes `text` and `icon` of one window, in their order; the class of an icon is its description, since
+it stands nowhere on the screen. Nothing says what can be touched, so a tap is named by the smallest annotation that it
+falls in, and has its coordinates otherwise.
+
+Actions are numbers (android_in_the_wild/action_type.py): 3 types text, 4 is a gesture from a touch to a lift, 5, 6 and
+7 press back, home and enter, 10 says that the task is complete, 11 that it is impossible. A gesture is a tap if its two
+points, in fractions of the screen, are at most 0.04 apart, else a swipe (action_matching.py).
+
+Steps of an episode stand one after the other, numbered from 0. Where a number is left out, what the step before it led
+to is not known; a number that does not grow is rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.android import action as act
+from connectors.android.view import Screen, Source, environment_of
+from connectors.tree import Node, Tree
+from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
+
+TAP_DISTANCE: Final = 0.04
+"""Fraction of the screen that touch and lift of a tap may be apart."""
+
+_TYPE, _GESTURE, _COMPLETE, _IMPOSSIBLE = 3, 4, 10, 11
+_KEYS: Final = {5: "back", 6: "home", 7: "enter"}
+_TEXT_TYPES: Final = ("TEXT", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """One step as stored, whichever file it is from.
+
+    Attributes:
+        episode: its episode's id.
+        number: its place in the episode, from 0.
+        goal: what the episode is for.
+        screen: what was seen before the action.
+        observation: the same as an observation.
+        size: width and height in pixels; None if not known.
+        kind: the number of the action's type.
+        text: what was typed.
+        touch: where the finger came down, x and y in fractions of the screen.
+        lift: where it was lifted.
+        offset: where its record begins in `member`.
+        package: the app in the foreground.
+        version: of Android, as told.
+        reasoning: the thought that was annotated for the action.
+    """
+
+    episode: str
+    number: int
+    goal: str | None
+    screen: Screen
+    observation: Observation
+    size: tuple[int, int] | None
+    kind: int
+    text: str
+    touch: act.Point | None
+    lift: act.Point | None
+    offset: int
+    member: str = ""
+    package: str = ""
+    version: str | None = None
+    reasoning: str | None = None
+
+
+def annotated_screen(
+    boxes: Sequence[Sequence[float]],
+    texts: Sequence[str],
+    types: Sequence[str],
+    size: tuple[int, int] | None,
+    package: str,
+    source: Source | None,
+) -> Screen:
+    """The screen of a list of annotations.
+
+    Args:
+        boxes: top, left, height and width of each, in pixels.
+        texts: what each says; empty for most icons.
+        types: `TEXT`, or the class of an icon.
+        size: of the screen, for the box of its window.
+        package: the app in the foreground, empty if not known.
+        source: the log's own text, if that is to be shown.
+    """
+    whole = (0, 0, size[0], size[1]) if size is not None else None
+    nodes = [Node("window", package, bounds=whole)]
+    for (top, left, height, width), text, kind in zip(boxes, texts, types, strict=True):
+        box = (act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height))
+        if kind in _TEXT_TYPES:
+            nodes.append(Node("text", text, bounds=box))
+        else:
+            nodes.append(Node("icon", text, description=kind, bounds=box))
+    tree = Tree(nodes, [0] + [1] * (len(nodes) - 1))
+    return Screen(tree, tree.text, package, source=source)
+
+
+def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:
+    """The trajectory of each run of steps of one episode, in order; errors are passed on where they stand."""
+    run: list[Annotated] = []
+    for step in steps:
+        if isinstance(step, ParseError):
+            yield step
+            continue
+        if run and step.episode != run[0].episode:
+            yield from _episode(run, uri)
+            run = []
+        if run and step.number <= run[-1].number:
+            detail = f"step {step.number} of episode {step.episode} follows step {run[-1].number}"
+            yield ParseError(uri, step.offset, "duplicate_step", detail, step.member)
+        else:
+            run.append(step)
+    yield from _episode(run, uri)
+
+
+def _episode(run: list[Annotated], uri: str) -> Iterator[Trajectory | ParseError]:
+    rows: list[Step] = []
+    for place, step in enumerate(run):
+        following = run[place + 1] if place + 1 < len(run) else None
+        is_next = following is not None and following.number == step.number + 1 and step.kind < _COMPLETE
+        after = following.observation if following is not None and is_next else None
+        try:
+            performed = _action(step, uri)
+        except ParseError as error:
+            yield error
+            continue
+        rows.append(Step(performed, step.observation, after, len(rows), step.offset, step.member))
+    if rows:
+        yield Trajectory(
+            native_id=run[0].episode,
+            domain="android",
+            steps=rows,
+            environment=Environment(id=environment_of([step.package for step in run]), version=run[0].version),
+            task=Task(instruction=run[0].goal),
+        )
+
+
+def _action(step: Annotated, uri: str) -> Action:
+    """What a step did.
+
+    Raises:
+        ParseError: `bad_record`: a number that is no action, or a gesture without its points.
+    """
+    original: dict[str, Any] = {"action_type": step.kind}
+    if step.kind in _KEYS:
+        return act.call(act.PRESS, {"key": _KEYS[step.kind]}, original, reasoning=step.reasoning)
+    if step.kind == _TYPE:
+        original["text"] = step.text
+        return act.call(act.INPUT_TEXT, {"text": step.text}, original, reasoning=step.reasoning)
+    if step.kind in (_COMPLETE, _IMPOSSIBLE):
+        told = {"status": "impossible"} if step.kind == _IMPOSSIBLE else {}
+        return act.call(COMPLETE, told, original, reasoning=step.reasoning)
+    if step.kind != _GESTURE:
+        detail = f"{step.kind} is no type of action"
+        raise ParseError(uri, step.offset, "bad_record", detail, step.member)
+    if step.touch is None or step.lift is None:
+        raise ParseError(uri, step.offset, "bad_record", "a gesture without its two points", step.member)
+    original |= {"touch_yx": list(step.touch[::-1]), "lift_yx": list(step.lift[::-1])}
+    first, last = _placed(step.touch, step.size), _placed(step.lift, step.size)
+    if math.dist(step.touch, step.lift) > TAP_DISTANCE:
+        return act.call(act.SWIPE, {"from": list(first), "to": list(last)}, original, reasoning=step.reasoning)
+    node = _touched(step.screen, first) if step.size is not None and step.screen.source is None else None
+    if node is not None:
+        return act.call(act.CLICK, {}, original, step.screen.element(node), step.reasoning)
+    return act.call(act.CLICK, {"x": first[0], "y": first[1]}, original, reasoning=step.reasoning)
+
+
+def _placed(point: act.Point, size: tuple[int, int] | None) -> tuple[float, float]:
+    """A point in pixels; in fractions, four digits of each, where the size of the screen is not known."""
+    if size is None:
+        return round(point[0], 4), round(point[1], 4)
+    return act.whole(point[0] * size[0]), act.whole(point[1] * size[1])
+
+
+def _touched(screen: Screen, point: tuple[float, float]) -> int | None:
+    """The smallest annotation that holds the point; of equals the first."""
+    found = [
+        ((box[2] - box[0]) * (box[3] - box[1]), place)
+        for place, node in enumerate(screen.tree.nodes, 1)
+        if place > 1 and (box := node.bounds) is not None and node.holds(*point)
+    ]
+    return min(found)[1] if found else None

@@ -1,0 +1,115 @@
+"""A serialized accessibility forest (android_env's `AndroidAccessibilityForest`), read into a screen.
+
+A window is a node of depth 0, the topmost first: the greater its layer, the nearer it is to the user. Under it come
+its views from the root down, in the order in which their parents name them; a view that the
+user does not see has no line, but what it holds may have one. It does not read files.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import DecodeError
+
+from connectors.android.protos import messages
+from connectors.android.view import FLAGS, Screen, Source, states_of, view_node, window_node
+from connectors.tree import MAX_DEPTH, Box, Node, Tree
+from schemas import ParseError
+
+_APPLICATION: Final = 1
+"""The type of a window that an app has drawn: not a keyboard, nor the system's bars."""
+
+_FLAG_FIELDS: Final = tuple("is_" + flag.replace("-", "_") for flag in FLAGS)
+
+
+def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bool = False) -> Screen:
+    """The screen that a forest shows; its package is that of the focused window, else of the active one, else an app's.
+
+    Args:
+        data: the serialized message.
+        uri: the input, for errors.
+        offset: where its record begins, likewise.
+        member: its file, likewise.
+        is_raw: whether it is to be shown as protobuf's own JSON form of the message.
+
+    Raises:
+        ParseError: `bad_forest` (no such message), `no_nodes`, `too_deep`.
+    """
+    try:
+        forest = messages().Forest.FromString(data)
+    except DecodeError as error:
+        detail = f"wanted an AndroidAccessibilityForest: {error}"
+        raise ParseError(uri, offset, "bad_forest", detail, member, data[:512]) from None
+    nodes: list[Node] = []
+    depths: list[int] = []
+    packages: list[tuple[bool, bool, bool, str]] = []
+    for window in sorted(forest.windows, key=lambda window: -window.layer):
+        views = {view.unique_id: view for view in window.tree.nodes}
+        roots = _roots(window.tree.nodes)
+        package = next((view.package_name for view in roots if view.package_name), "")
+        is_app = window.window_type == _APPLICATION
+        packages.append((window.is_focused, window.is_active, is_app, package))
+        states = ("focused",) if window.is_focused else ()
+        box = _box(window) or (_box(roots[0]) if roots else None)
+        nodes.append(window_node(package, window.title, box, states))
+        depths.append(0)
+        for root in roots:
+            _walk(root.unique_id, views, nodes, depths)
+    if not nodes:
+        raise ParseError(uri, offset, "no_nodes", "the forest holds no window", member)
+    if max(depths) >= MAX_DEPTH:
+        raise ParseError(uri, offset, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+    # Of equals the topmost: max keeps the first.
+    package = max(packages, key=lambda told: told[:3])[3]
+    tree = Tree(nodes, depths)
+    source = None
+    if is_raw:
+        text = MessageToJson(forest, preserving_proto_field_name=True, indent=None, ensure_ascii=False)
+        source = Source(text, "application/json", "android_accessibility_forest")
+    return Screen(tree, tree.text, package, source=source)
+
+
+def _roots(views: Any) -> list[Any]:
+    """The view of id 0, which android_env makes the root, and any other that is nobody's child."""
+    children = {child for view in views for child in view.child_ids}
+    return [view for view in views if view.unique_id == 0 or view.unique_id not in children]
+
+
+def _walk(root: int, views: dict[int, Any], nodes: list[Node], depths: list[int]) -> None:
+    """Adds the view and all below it, each once, whatever circles their ids make."""
+    waiting = [(root, 1)]
+    while waiting:
+        key, depth = waiting.pop()
+        view = views.pop(key, None)
+        if view is None:
+            continue
+        node = _node(view) if view.is_visible_to_user else None
+        if node is not None:
+            nodes.append(node)
+            depths.append(depth)
+            depth += 1
+        waiting.extend((child, depth) for child in reversed(view.child_ids))
+
+
+def _node(view: Any) -> Node | None:
+    flags = tuple(getattr(view, field) for field in _FLAG_FIELDS[:11])
+    return view_node(
+        view.class_name,
+        view.text,
+        view.content_description,
+        view.hint_text,
+        view.view_id_resource_name,
+        _box(view),
+        states_of(flags),
+    )
+
+
+def _box(one: Any) -> Box | None:
+    """The box of a window or a view; None if it has none, or an empty one at the origin, which is the default.
+
+    Boxes off any screen are what some views state that were never laid out.
+    """
+    rect = one.bounds_in_screen
+    box = (rect.left, rect.top, rect.right, rect.bottom)
+    return box if any(box) and max(map(abs, box)) < 10**7 else None

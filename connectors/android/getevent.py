@@ -1,0 +1,57 @@
+"""Input events of a device alone (`adb shell getevent`): recognized, decoded and rejected, as they hold no screen.
+
+Fingers and keys are actions, and what they met and led to stands in no such log. A row of one would have null
+observations on both sides and names neither task nor agent, so the log is one reject, `no_observation`, which says how
+many gestures and keys it holds; a log without any (sensors alone) is `no_actions`. Beside uiautomator dumps the same
+log is an event log, which the connector `uiautomator` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from connectors.android.touch import LINE, Gesture, Touches
+from connectors.connector import Blob, Connector, Sniff
+from schemas import ParseError, Reject, Trajectory
+
+_LISTED: Final = b"add device "
+
+
+class GetEvent(Connector):
+    """Logs of getevent; none is carried on."""
+
+    name: ClassVar[str] = "getevent"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "input events of getevent (rejected: no observation)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        return sniffed(head)
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        touches = Touches(blob)
+        gestures = keys = 0
+        for found in touches.events():
+            if isinstance(found, ParseError):
+                yield Reject.of(found, connector=self.name)
+            elif isinstance(found, Gesture):
+                gestures += 1
+            else:
+                keys += 1
+        if not gestures and not keys:
+            raise ParseError(blob.uri, -1, "no_actions", "no finger and no key in the log")
+        detail = f"{gestures} gestures and {keys} keys, and no screen that they were made on; wanted dumps beside them"
+        yield Reject.of(ParseError(blob.uri, 0, "no_observation", detail), connector=self.name)
+
+
+def sniffed(head: bytes) -> Sniff | None:
+    """Whether a log begins as getevent prints: with its list of devices, or with events."""
+    rows = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:4096].splitlines()
+    if rows and rows[0].startswith(_LISTED) and b"/dev/input/event" in rows[0]:
+        return Sniff(0.95, "begins with the devices that getevent lists")
+    # The last of the rows may be cut.
+    events = [row for row in rows[:8] if LINE.fullmatch(row.decode("utf-8", "replace"))]
+    if rows and events and events[0] == rows[0]:
+        return Sniff(0.9, "first line is an event of getevent")
+    return None

@@ -1,0 +1,149 @@
+"""The two kinds of protobuf messages in Android's TFRecord files: `tf.train.Example` and the accessibility forest.
+
+The descriptors are made here from the fields' public numbers (tensorflow's `core/example/{example,feature}.proto`,
+android_env's `proto/a11y/*.proto`), in a pool of their own, so that no generated code is kept and none of another
+library is met. Fields that nobody reads here are left out: protobuf passes them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from schemas import ParseError
+
+_KINDS: Final = {
+    "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
+    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+    "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
+    "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
+    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
+}
+_EXAMPLE: Final = {
+    "BytesList": ("1 bytes* value",),
+    "FloatList": ("1 float* value",),
+    "Int64List": ("1 int64* value",),
+    "Feature": ("1 BytesList bytes_list", "2 FloatList float_list", "3 Int64List int64_list"),
+    "Entry": ("1 string key", "2 Feature value"),
+    "Features": ("1 Entry* feature",),
+    "Example": ("1 Features features",),
+}
+"""Messages by name, with their fields. A map is a list of entries on the wire, and is read as one."""
+
+_FOREST: Final = {
+    "Rect": ("1 int32 left", "2 int32 top", "3 int32 right", "4 int32 bottom"),
+    "Node": (
+        "1 int32 unique_id",
+        "2 Rect bounds_in_screen",
+        "3 string class_name",
+        "4 string content_description",
+        "5 string hint_text",
+        "6 string package_name",
+        "7 string text",
+        "10 string view_id_resource_name",
+        "11 int32 window_id",
+        "12 bool is_checkable",
+        "13 bool is_checked",
+        "14 bool is_clickable",
+        "15 bool is_editable",
+        "16 bool is_enabled",
+        "17 bool is_focusable",
+        "18 bool is_focused",
+        "19 bool is_long_clickable",
+        "20 bool is_password",
+        "21 bool is_scrollable",
+        "22 bool is_selected",
+        "23 bool is_visible_to_user",
+        "25 int32* child_ids",
+        "27 int32 depth",
+        "30 int32 drawing_order",
+        "31 string tooltip_text",
+    ),
+    "Tree": ("1 Node* nodes",),
+    "Window": (
+        "1 Rect bounds_in_screen",
+        "2 int32 display_id",
+        "3 int32 id",
+        "4 int32 layer",
+        "5 string title",
+        "6 int32 window_type",
+        "7 bool is_accessibility_focused",
+        "8 bool is_active",
+        "9 bool is_focused",
+        "10 bool is_in_picture_in_picture_mode",
+        "11 Tree tree",
+    ),
+    "Forest": ("1 Window* windows",),
+}
+"""`AndroidAccessibilityForest` and what it holds. `window_type` is an enum there, which is an integer on the wire."""
+
+
+class Messages(NamedTuple):
+    """The classes of the two outermost messages."""
+
+    Example: Any
+    Forest: Any
+
+
+@cache
+def messages() -> Messages:
+    """The message classes, made once a process."""
+    file = descriptor_pb2.FileDescriptorProto(name="trajmill_android.proto", package="trajmill", syntax="proto3")
+    for name, lines in {**_EXAMPLE, **_FOREST}.items():
+        message = file.message_type.add(name=name)
+        for line in lines:
+            number, kind, field = line.split()
+            plain = kind.rstrip("*")
+            one = message.field.add(name=field, number=int(number))
+            one.label = one.LABEL_REPEATED if kind.endswith("*") else one.LABEL_OPTIONAL
+            if plain in _KINDS:
+                one.type = _KINDS[plain]
+            else:
+                one.type, one.type_name = one.TYPE_MESSAGE, f".trajmill.{plain}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    found = [pool.FindMessageTypeByName(f"trajmill.{name}") for name in ("Example", "Forest")]
+    return Messages(*(message_factory.GetMessageClass(one) for one in found))
+
+
+def read_example(data: bytes, uri: str, offset: int, member: str = "") -> dict[str, Sequence[Any]]:
+    """The features of a serialized `tf.train.Example` by key: bytes, floats or integers; of two of a key the last.
+
+    Args:
+        data: the record.
+        uri: the input, for errors.
+        offset: where the record begins, likewise.
+        member: its file, likewise.
+
+    Raises:
+        ParseError: `bad_record`: it is no such message, or holds no features.
+    """
+    try:
+        example = messages().Example.FromString(data)
+    except DecodeError as error:
+        detail = f"wanted a tf.train.Example: {error}"
+        raise ParseError(uri, offset, "bad_record", detail, member, data[:512]) from None
+    found: dict[str, Sequence[Any]] = {}
+    for entry in example.features.feature:
+        value = entry.value
+        found[entry.key] = value.bytes_list.value or value.float_list.value or value.int64_list.value
+    if not found:
+        raise ParseError(uri, offset, "bad_record", "the example holds no features", member, data[:512])
+    return found
+
+
+def text_of(values: Sequence[Any] | None) -> str | None:
+    """The first value as text, if it is bytes that are not empty; bytes that are not UTF-8 are replaced."""
+    first = values[0] if values else None
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) and first else None
+
+
+def whole_of(values: Sequence[Any] | None) -> int | None:
+    """The first value, if it is an integer."""
+    first = values[0] if values else None
+    return first if isinstance(first, int) else None

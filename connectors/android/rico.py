@@ -1,0 +1,233 @@
+"""Traces of Rico (Deka et al., UIST 2017): screens of an app as a person used it, and the gesture made on each.
+
+`view_hierarchies/<n>.json` is the screen of number n: `{activity_name, activity: {root}}`, a tree of views with
+`class`, `text`, `bounds`, `resource-id`, `content-desc` (a list), `visible-to-user` and so on; null where it could not
+be captured. `gestures.json` has by that number the points of the finger, in fractions of the screen: one point is a
+tap, several are a swipe from the first to the last unless they stay within `TAP_DISTANCE` of each other; none is the
+end of the trace. `screenshots/<n>.jpg` stands beside. So the observation is screen n, the action its gesture, and the
+next observation the screen of the next number in the file (its keys stand in no order; numbers leave gaps).
+
+Boxes are pixels of a screen of 1440 by 2560, on which all of Rico was captured (lying, where the root is wider than
+that). Keys and typed text are not among the gestures: where a screen follows one without points, nothing is known to
+have led to it. A hierarchy of the data set of single screens has no gesture, and is refused (`no_actions`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from connectors.android import action as act
+from connectors.android.view import FLAGS, Screen, Source, environment_of, sound, states_of, view_node, window_node
+from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.records import json_value
+from connectors.tree import MAX_DEPTH, Node, Tree
+from schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
+
+TAP_DISTANCE: Final = 0.02
+"""Fraction of the screen within which all points of a tap lie: a finger on glass moves some pixels."""
+
+_SHORT, _LONG = 1440, 2560
+_VIEW: Final = re.compile(r"((?:.*/)?)view_hierarchies/([0-9]{1,9})\.json")
+_PICTURE: Final = re.compile(r"((?:.*/)?)screenshots/([0-9]{1,9})\.(?:jpg|png)")
+_GESTURES: Final = re.compile(r"((?:.*/)?)gestures\.json")
+_POINTS: Final = re.compile(rb'\s*\{\s*(?:\}\s*$|"[0-9]{1,9}"\s*:\s*\[\s*(?:\]|\[))')
+_ONE_OF_TWO: Final = {"scrollable": ("scrollable-horizontal", "scrollable-vertical")}
+_ON_UNLESS_TOLD: Final = frozenset(("enabled", "visible-to-user"))
+
+
+class Rico(Connector):
+    """Trace folders of Rico."""
+
+    name: ClassVar[str] = "rico"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("android",)
+    title: ClassVar[str] = "Rico traces (view hierarchies and gestures)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if _GESTURES.fullmatch(uri):
+            return Sniff(0.9, "gestures by screen number, as Rico keeps them") if _POINTS.match(head) else None
+        if b'"activity_name"' in head and b'"activity"' in head and b'"rel-bounds"' in head:
+            return Sniff(0.9, "a view hierarchy as Rico keeps it")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each folder with `gestures.json` and `view_hierarchies/`, and its screenshots."""
+        members: dict[str, list[str]] = {}
+        for path in paths:
+            if found := _VIEW.fullmatch(path) or _PICTURE.fullmatch(path) or _GESTURES.fullmatch(path):
+                members.setdefault(found[1], []).append(path)
+        for folder, files in members.items():
+            anchor = f"{folder}gestures.json"
+            if anchor in files and any(_VIEW.fullmatch(path) for path in files):
+                named = {path[len(folder) :]: path for path in sorted(files)}
+                yield Log(folder.rstrip("/"), named, "gestures.json")
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        if "gestures.json" not in blob.members:
+            detail = "a view hierarchy shows a screen; wanted gestures.json beside view_hierarchies/"
+            raise ParseError(blob.uri, -1, "no_actions", detail)
+        gestures = _json(blob, "gestures.json")
+        if not isinstance(gestures, dict):
+            raise ParseError(blob.uri, 0, "bad_record", "wanted an object of points by screen", "gestures.json")
+        screens = _Screens(blob)
+        steps: list[Step] = []
+        errors: list[ParseError] = []
+        numbers = sorted(gestures, key=act.natural)
+        for place, number in enumerate(numbers):
+            if gestures[number] == []:
+                continue
+            points = _points(gestures[number])
+            if points is None:
+                detail = f"the gesture on screen {number[:20]} is no list of points"
+                errors.append(ParseError(blob.uri, 0, "bad_record", detail, "gestures.json"))
+                continue
+            after = screens.observation(numbers[place + 1]) if place + 1 < len(numbers) else None
+            performed = _action(points, screens.screen(number), screens.size(number))
+            steps.append(Step(performed, screens.observation(number), after, len(steps), 0, "gestures.json"))
+        for refused in [*errors, *screens.errors]:
+            yield Reject.of(refused, connector=self.name)
+        if not steps:
+            raise ParseError(blob.uri, -1, "no_transitions", "no screen has a gesture", "gestures.json")
+        native_id = "/".join(blob.uri.rstrip("/").split("/")[-2:])
+        yield sound(Trajectory(native_id, "android", steps, Environment(id=environment_of(screens.packages()))))
+
+
+def _json(blob: Blob, member: str) -> Any:
+    """The value of a whole file.
+
+    Raises:
+        ParseError: `empty`, `truncated` or `bad_json`.
+    """
+    data = blob.read(member)
+    try:
+        return json_value(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        reason = "empty" if not data.strip() else "bad_json" if data.rstrip().endswith((b"}", b"]")) else "truncated"
+        raise ParseError(blob.uri, 0, reason, f"wanted a JSON value: {error}", member, data[:256]) from None
+
+
+def _points(value: Any) -> list[act.Point] | None:
+    if not isinstance(value, list):
+        return None
+    points = []
+    for pair in value:
+        x, y = (act.number(pair[0]), act.number(pair[1])) if isinstance(pair, list) and len(pair) == 2 else (None, None)
+        if x is None or y is None or not (-0.5 <= x <= 1.5 and -0.5 <= y <= 1.5):
+            return None
+        points.append((x, y))
+    return points or None
+
+
+def _action(points: list[act.Point], screen: Screen | None, size: tuple[int, int]) -> Action:
+    """A gesture as a tap or a swipe; the points themselves stay in its arguments."""
+    first, last = ((act.whole(x * size[0]), act.whole(y * size[1])) for x, y in (points[0], points[-1]))
+    original = {"points": [list(point) for point in points]}
+    if all(math.dist(points[0], point) <= TAP_DISTANCE for point in points):
+        return act.touch(act.CLICK, screen, first, original)
+    return act.path(screen, first, last, original)
+
+
+class _Screens:
+    """The screens of a trace by number, each read once; what could not be read stands in `errors`."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._views = {found[2]: member for member in blob.members if (found := _VIEW.fullmatch(member))}
+        self._pictures = {found[2]: member for member in blob.members if (found := _PICTURE.fullmatch(member))}
+        self._seen: dict[str, tuple[Screen, str | None] | None] = {}
+        self.errors: list[ParseError] = []
+
+    def _read(self, number: str) -> tuple[Screen, str | None] | None:
+        if number not in self._seen:
+            self._seen[number] = None
+            member = self._views.get(number)
+            try:
+                self._seen[number] = _screen(self._blob, member) if member is not None else None
+            except ParseError as error:
+                self.errors.append(error)
+        return self._seen[number]
+
+    def screen(self, number: str) -> Screen | None:
+        """The screen of that number; None if there is no file, or it holds none."""
+        found = self._read(number)
+        return found[0] if found is not None else None
+
+    def size(self, number: str) -> tuple[int, int]:
+        """Width and height of that screen in pixels."""
+        screen = self.screen(number)
+        box = screen.tree.nodes[0].bounds if screen is not None else None
+        return (_LONG, _SHORT) if box is not None and box[2] > _SHORT else (_SHORT, _LONG)
+
+    def observation(self, number: str) -> Observation | None:
+        """That screen with its screenshot; None if there is neither."""
+        picture = self._pictures.get(number)
+        pictures: tuple[Attachment, ...] = ()
+        if picture is not None:
+            media_type = "image/png" if picture.endswith(".png") else "image/jpeg"
+            pictures = (Attachment(self._blob.digest(picture), "screenshot", media_type, picture),)
+        found = self._read(number)
+        if found is not None:
+            return found[0].observation(found[1], pictures)
+        return Observation(None, form="screen", attachments=pictures) if pictures else None
+
+    def packages(self) -> list[str]:
+        """The packages of the screens read, in that order."""
+        return [found[0].package for found in self._seen.values() if found is not None]
+
+
+def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
+    """(screen, activity) of a view hierarchy; None for null, which is a screen that could not be captured.
+
+    Raises:
+        ParseError: `bad_record`, `too_deep`, or what `_json` raises.
+    """
+    value = _json(blob, member)
+    if value is None:
+        return None
+    activity = value.get("activity") if isinstance(value, dict) else None
+    root = activity.get("root") if isinstance(activity, dict) else None
+    if not isinstance(root, dict):
+        raise ParseError(blob.uri, 0, "bad_record", "wanted a view hierarchy with a root", member)
+    name = value.get("activity_name")
+    name = name if isinstance(name, str) and name else None
+    package = (name or "").partition("/")[0]
+    nodes: list[Node] = [window_node(package, "", act.box_of(root.get("bounds")))]
+    depths = [0]
+    waiting: list[tuple[Any, int]] = [(root, 1)]
+    while waiting:
+        view, depth = waiting.pop()
+        node = _node(view)
+        if node is not None:
+            nodes.append(node)
+            depths.append(depth)
+            depth += 1
+        children = view.get("children")
+        if isinstance(children, list):
+            waiting.extend((child, depth) for child in reversed(children) if isinstance(child, dict))
+    if max(depths) >= MAX_DEPTH:
+        raise ParseError(blob.uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+    source = None
+    if blob.choices.screen == "raw":
+        source = Source(blob.read(member).decode("utf-8", "replace"), "application/json", "rico_hierarchy")
+    tree = Tree(nodes, depths)
+    return Screen(tree, tree.text, package, source=source), name
+
+
+def _node(view: Mapping[str, Any]) -> Node | None:
+    flags = tuple(
+        any(
+            view.get(name) is True or (name in _ON_UNLESS_TOLD and view.get(name) is None)
+            for name in _ONE_OF_TWO.get(flag, (flag,))
+        )
+        for flag in FLAGS
+    )
+    if not flags[11]:
+        return None
+    described = view.get("content-desc")
+    description = described[0] if isinstance(described, list) and described else described
+    words = (view.get("class"), view.get("text"), description, view.get("text-hint"), view.get("resource-id"))
+    kind, text, description, hint, resource = (word if isinstance(word, str) else "" for word in words)
+    return view_node(kind, text, description, hint, resource, act.box_of(view.get("bounds")), states_of(flags[:11]))

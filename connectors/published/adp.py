@@ -1,0 +1,291 @@
+"""Standardized rows of the Agent Data Protocol (ADP, arXiv 2510.24702), versions 1.0 to 1.2, and its rows in ATIF.
+
+A row is a trajectory: `id`, `content` and `details`. `content` is a list of actions (`api_action`, `code_action`,
+`message_action`) and observations (`text_observation`, `web_observation`, `image_observation`), told by `class_`; since
+1.1 calls and answers are linked by `tool_call_id`. Later exports hold ATIF documents instead, one a row, which `atif`
+reads. Files are JSON Lines or a JSON array; in Parquet, `table` reads the same rows.
+
+A shell line (`code_action` of a shell) is a call of `bash`, other code a call of its language with `code`. A
+`description` is what the agent said with the call, as ADP's own exporters take it. Calls with no observation between
+them are one turn; without links, observations answer them by place, and one alone answers the last call. Where a row
+has no links, what a user says right after a call is its answer, of origin `user`. Of a page the accessibility tree is
+kept, else its HTML; pictures are named by paths that a row does not hold, and are left out. Conversations without a
+call are refused. The domain is what the row's tools and pages tell, unless the recipe states it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, MemoryBlob, Sniff
+from connectors.mcp.documents import opening
+from connectors.mcp.parts import MessageError, call, is_json, json_of
+from connectors.mcp.refusals import refused
+from connectors.published.cells import number, text
+from connectors.published.tables import Row, Table
+from connectors.published.within import placed
+from connectors.records import json_value
+from connectors.terminal.atif import Atif
+from connectors.terminal.dialogue import Call, Item, Said, Turn, course
+from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
+
+_ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
+_SHELLS: Final = frozenset({"bash", "sh", "shell", "zsh", "terminal"})
+_OWN: Final = frozenset({"finish", "think", "submit", "task_tracker", "request_condensation", MESSAGE})
+_TERMINAL: Final = frozenset({"bash", "execute_bash", "run_shell_command", "python", "execute_ipython_cell", "ipython"})
+_EDITORS: Final = frozenset(
+    {"str_replace_editor", "str_replace_based_edit_tool", "edit_file", "edit", "create", "open", "find_file"}
+    | {"search_dir", "search_file", "goto", "scroll_up", "scroll_down", "file_editor"}
+)
+_SEARCHES: Final = frozenset({"search", "web_search", "google_search", "visit", "web_fetch", "wikipedia_search"})
+
+Made = Iterator[Trajectory | Reject]
+
+
+class Adp(Connector):
+    """ADP's standardized trajectories."""
+
+    name: ClassVar[str] = "adp"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = DOMAINS
+    title: ClassVar[str] = "Agent Data Protocol, standardized rows (JSONL or JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if b'"class_"' not in head and b'"steps"' not in head:
+            return None
+        found = opening(head)
+        if found is None:
+            return None
+        first = found.values[0]
+        many = found.lines and len(found.values) > 1
+        if isinstance(first, list):
+            first, many = (first[0] if first else None), True
+        if not isinstance(first, dict):
+            return None
+        content = first.get("content")
+        if isinstance(content, list) and content and _class(content[0]):
+            return Sniff(0.95, "rows with an id and a content of actions and observations with class_")
+        version = first.get("schema_version")
+        atif = isinstance(version, str) and version.upper().startswith("ATIF") and isinstance(first.get("steps"), list)
+        return Sniff(0.95, "rows that are ATIF documents") if atif and many else None
+
+    def parse(self, blob: Blob) -> Made:
+        empty = True
+        for place, row in Table(blob).rows():
+            if isinstance(row, ParseError):
+                yield Reject.of(row, "record", self.name)
+                continue
+            for found in read_row(blob, self.name, place, row):
+                empty = empty and isinstance(found, Reject)
+                yield found
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no row holds an action with its answer")
+
+
+def is_adp(columns: Set[str]) -> bool:
+    """Whether a table of these columns holds rows of ADP."""
+    return {"id", "content", "details"} <= columns or {"schema_version", "steps", "agent"} <= columns
+
+
+def read_row(blob: Blob, name: str, place: int, row: Row) -> Made:
+    """What a row comes to: its trajectory, those of its sub-agents, or why there is none.
+
+    Args:
+        blob: that the row stands in.
+        name: of the connector that reads it, for rejects.
+        place: of the row.
+        row: as JSON has it; `content`, `steps` and `details` may be JSON text.
+    """
+    try:
+        opened = {key: _opened(value) for key, value in row.items()}
+        if isinstance(opened.get("steps"), list):
+            document = MemoryBlob(blob.uri, json_of(opened).encode("utf-8", "replace"), blob.choices)
+            yield from placed(Atif().parse(document), name, place)
+            return
+        yield _trajectory(blob, place, opened)
+    except MessageError as error:
+        yield refused(blob, name, place, error.reason, error.detail)
+
+
+def _opened(value: Any) -> Any:
+    return json_value(value) if isinstance(value, str) and is_json(value) else value
+
+
+def _class(value: Any) -> str:
+    """The kind of an element as one lower-case word, `apiaction`; empty if it is none."""
+    told = value.get("class_") if isinstance(value, Mapping) else None
+    word = told.replace("_", "").lower() if isinstance(told, str) else ""
+    return word if word in _ACTIONS or word.endswith("observation") else ""
+
+
+class _Reading:
+    """The elements of a row while they are read, as turns and what stands between them."""
+
+    def __init__(self, content: Sequence[Any]) -> None:
+        self.items: list[Item] = []
+        self.system: list[str] = []
+        self.names: list[str] = []
+        self.pages = False
+        self.calls = 0
+        self._linked = any(isinstance(one, Mapping) and one.get("tool_call_id") is not None for one in content)
+        self._by_id: dict[str, Call] = {}
+        self._open: list[Call] = []
+        self._shown: list[tuple[Observation, float | None]] = []
+        self._acting = False
+        for place, one in enumerate(content):
+            kind = _class(one)
+            if not kind:
+                raise MessageError("bad_element", f"element {place} of content is no action and no observation of ADP")
+            if kind in _ACTIONS:
+                self._act(kind, one)
+            else:
+                self._see(kind, one)
+        self._settle()
+
+    def _turn(self) -> Turn:
+        if not self._acting or not isinstance(self.items[-1], Turn):
+            self._settle()
+            self.items.append(Turn(0))
+            self._acting = True
+        turn = self.items[-1]
+        assert isinstance(turn, Turn)
+        return turn
+
+    def _act(self, kind: str, one: Mapping[str, Any]) -> None:
+        turn = self._turn()
+        said, thought = text(one.get("description")), text(one.get("reasoning_content"))
+        turn.thoughts += [thought] if thought else []
+        if kind == "messageaction":
+            content = text(one.get("content"))
+            turn.texts += [each for each in (said, content) if each]
+            return
+        turn.texts += [said] if said else []
+        if kind == "apiaction":
+            made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
+        else:
+            made = _code(one)
+        added = Call(made.name, made.arguments, made.call_id, 0, ending=(number(one.get("reward")), None, None))
+        turn.add(added)
+        self.calls += 1
+        self.names.append(made.name)
+        self._open.append(added)
+        if made.call_id is not None:
+            self._by_id.setdefault(made.call_id, added)
+
+    def _see(self, kind: str, one: Mapping[str, Any]) -> None:
+        key, source = one.get("tool_call_id"), one.get("source")
+        asked = self._by_id.get(key) if isinstance(key, str) else None
+        if source in ("agent", "assistant") and asked is None:
+            said = text(one.get("content"))
+            self._turn().texts += [said] if said else []
+            return
+        self.pages = self.pages or kind == "webobservation"
+        self._acting = False
+        if asked is not None:
+            if asked.shown is None:
+                self._answer(asked, _observation(kind, one, "environment"), number(one.get("reward")))
+            self._open = [call_ for call_ in self._open if call_ is not asked]
+        elif source == "user" and (self._linked or not self._open or self._shown):
+            self._settle()
+            self._say("user", one)
+        elif source == "system" and not self.calls and not any(isinstance(item, Turn) for item in self.items):
+            self.system += [said] if (said := text(one.get("content"))) else []
+        elif self._linked and source == "system":
+            self._say("harness", one)
+        else:
+            self._wait(kind, one)
+
+    def _wait(self, kind: str, one: Mapping[str, Any]) -> None:
+        """Keeps an observation without a link until it is known how many there are."""
+        seen = _observation(kind, one, "user" if one.get("source") == "user" else "environment")
+        if seen is None:
+            return
+        if self._open:
+            self._shown.append((seen, number(one.get("reward"))))
+        else:
+            self.items.append(seen)
+
+    def _settle(self) -> None:
+        """Gives the waiting observations to the open calls."""
+        calls, shown = self._open, self._shown
+        self._open, self._shown = [], []
+        if len(shown) < len(calls):
+            calls = calls[-len(shown) :] if shown else []
+        for made, (seen, reward) in zip(calls, shown, strict=False):
+            self._answer(made, seen, reward)
+        self.items += [seen for seen, _ in shown[len(calls) :]]
+
+    def _answer(self, made: Call, seen: Observation | None, reward: float | None) -> None:
+        made.shown = seen
+        if made.ending[0] is None and reward is not None:
+            made.ending = (reward, None, None)
+
+    def _say(self, role: str, one: Mapping[str, Any]) -> None:
+        said = text(one.get("content"))
+        if said:
+            self.items.append(Said(role, said))
+
+
+def _code(one: Mapping[str, Any]) -> Any:
+    content, language = one.get("content"), one.get("language")
+    if not isinstance(content, str):
+        raise MessageError("bad_element", "wanted text as the content of a code_action")
+    shell = not isinstance(language, str) or not language or language.lower() in _SHELLS
+    name = "bash" if shell else str(language).lower()
+    return call(name, {"command" if shell else "code": content}, one.get("tool_call_id"), 0)
+
+
+def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation | None:
+    """What an element shows; None if it holds nothing but a picture that is elsewhere."""
+    if kind == "webobservation":
+        tree, html, url = text(one.get("axtree")), text(one.get("html")), text(one.get("url"))
+        if tree is None and html is None:
+            return None
+        media = "text/plain" if tree is not None else "text/html"
+        return Observation(tree or html, media, "screen", origin=origin, uri=url)
+    if kind == "imageobservation":
+        return None
+    content = one.get("content")
+    if content is None:
+        return None
+    shown = content if isinstance(content, str) else json_of(content)
+    return Observation(shown, "application/json" if is_json(shown) else "text/plain", origin=origin)
+
+
+def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
+    content = row.get("content")
+    if not isinstance(content, list):
+        raise MessageError("no_content", "wanted a list `content` of actions and observations")
+    reading = _Reading(content)
+    if not reading.calls:
+        raise MessageError("no_calls", "a conversation without a call")
+    for item in reading.items:
+        if isinstance(item, Turn):
+            item.offset = place
+            for made in item.calls:
+                made.offset = place
+    found = course(reading.items)
+    tools = row.get("available_custom_tools") or row.get("available_apis")
+    return Trajectory(
+        native_id=text(row.get("id")) or "row",
+        domain=blob.choices.rows.domain or _domain(reading),
+        steps=found.steps,
+        task=Task(None, found.instruction),
+        context=Context(
+            action_space=json_text(tools) if isinstance(tools, list) else None,
+            agent_system="\n\n".join(reading.system) or None,
+        ),
+    )
+
+
+def _domain(reading: _Reading) -> str:
+    """The domain that pages and tools tell of."""
+    used = set(reading.names) - _OWN
+    if reading.pages:
+        return "web"
+    if used & _EDITORS:
+        return "swe"
+    if used and used <= _SEARCHES:
+        return "search"
+    return "terminal" if used and used <= _TERMINAL else "mcp"

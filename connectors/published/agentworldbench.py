@@ -1,0 +1,142 @@
+"""AgentWorldBench (Qwen-AgentWorld, arXiv 2606.24597), named and refused: it is held out from every training set.
+
+One file a domain, `<domain>_test.jsonl`, one sample a line: `task`, `id`, `prompt` and `response` (lists that hold all
+turns of the trajectory), `current_prompt`, `system_str`, `turn_idx` (1-based) and `total_turns`. As raw input each row
+is a reject of reason `benchmark`; the evaluation split that trajmill writes has the same form, and the same fate.
+`items` reads a file for evaluation and decontamination. Nothing here makes a trajectory of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.mcp.documents import opening
+from connectors.published.tables import Table
+from schemas import DOMAINS, ParseError, Reject, Trajectory
+
+COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})
+"""The columns by which a table is known as the benchmark, in JSON Lines or Parquet."""
+
+_KEYS: Final = COLUMNS | {"task", "id", "total_turns"}
+_TURN: Final = b"### Turn "
+_FILE: Final = "_test.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One sample of the benchmark.
+
+    Attributes:
+        id: as the benchmark has it, unique within a domain.
+        domain: one of the seven; the benchmark's own word where it is another.
+        prompts: the actions of all turns, as prompted, the evaluated one among them.
+        responses: what the environment really answered to each; a reader of a context must cut both at `turn`.
+        system: the system prompt of the sample, most of which all samples of a domain share.
+        turn: the evaluated turn, from 0.
+        place: byte offset of the row in JSON Lines, number of the row in Parquet.
+    """
+
+    id: str
+    domain: str
+    prompts: tuple[str, ...]
+    responses: tuple[str, ...]
+    system: str
+    turn: int
+    place: int
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What must not be found in a training set: every prompt and response, later turns too, in order."""
+        return (*self.prompts, *self.responses)
+
+
+class AgentWorldBench(Connector):
+    """The benchmark's files; no row is carried on."""
+
+    name: ClassVar[str] = "agentworldbench"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = DOMAINS
+    title: ClassVar[str] = "AgentWorldBench samples (JSONL; rejected: held out for evaluation)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if b'"prompt"' not in head and b'"system_str"' not in head:
+            return None
+        found = opening(head)
+        first = found.values[0] if found is not None else None
+        if isinstance(first, list):
+            first = first[0] if first else None
+        if not isinstance(first, dict):
+            return None
+        if first.keys() >= COLUMNS:
+            return Sniff(0.95, "samples with prompt, response, current_prompt, system_str and turn_idx")
+        begins = first.keys() >= {"task", "id"} and bool(first.keys() & {"prompt", "system_str"})
+        if begins and first.keys() <= _KEYS and (uri.endswith(_FILE) or _TURN in head):
+            return Sniff(0.9, "begins as a sample does, with task, id and turns")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        empty = True
+        for place, row in Table(blob).rows():
+            empty = False
+            yield (
+                Reject.of(row, "record", self.name) if isinstance(row, ParseError) else self._refused(blob, place, row)
+            )
+        if empty:
+            raise ParseError(blob.uri, 0, "empty", "wanted samples of AgentWorldBench, met nothing")
+
+    def _refused(self, blob: Blob, place: int, row: Mapping[str, Any]) -> Reject:
+        if row.keys() >= COLUMNS:
+            return refusal(blob, self.name, place)
+        detail = f"wanted a sample with {', '.join(sorted(COLUMNS - row.keys()))}"
+        return Reject("record", "bad_sample", detail, blob.uri, offset=place, connector=self.name)
+
+
+def refusal(blob: Blob, name: str, place: int) -> Reject:
+    """The reject of one sample as raw input of a training set."""
+    detail = "a sample of AgentWorldBench is held out for evaluation and never trained on"
+    return Reject("trajectory", "benchmark", detail, blob.uri, offset=place, connector=name, transitions=1)
+
+
+def items(blob: Blob) -> Iterator[Item]:
+    """The samples of a file of the benchmark, in its order, for evaluation and for finding what leaked.
+
+    Args:
+        blob: of one file: JSON Lines, a JSON array, Parquet or Arrow.
+
+    Raises:
+        ParseError: a row is no sample of the benchmark: what is held out must be known whole.
+    """
+    for place, row in Table(blob).rows():
+        if isinstance(row, ParseError):
+            raise row
+        if not row.keys() >= COLUMNS:
+            detail = f"wanted a sample of AgentWorldBench with {', '.join(sorted(COLUMNS - row.keys()))}"
+            raise ParseError(blob.uri, place, "bad_sample", detail)
+        yield _item(blob, place, row)
+
+
+def _item(blob: Blob, place: int, row: Mapping[str, Any]) -> Item:
+    prompts, responses = _texts(row["prompt"]), _texts(row["response"])
+    current, turn = row["current_prompt"], row["turn_idx"]
+    if isinstance(current, str) and current and current not in prompts:
+        prompts = (*prompts, current)
+    task = row.get("task")
+    named = blob.uri.rpartition("/")[2].removesuffix(_FILE)
+    return Item(
+        id=str(row.get("id", "")),
+        domain=task.rpartition("/")[2] if isinstance(task, str) and task else named,
+        prompts=prompts,
+        responses=responses,
+        system=row["system_str"] if isinstance(row["system_str"], str) else "",
+        turn=turn - 1 if isinstance(turn, int) and turn > 0 else 0,
+        place=place,
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """The texts of a turn list; a bare text is a list of one."""
+    listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(one for one in listed if isinstance(one, str))

@@ -1,0 +1,127 @@
+"""What cells of a row say: the value under a role, and what of a whole trajectory the row tells.
+
+Values come from anywhere, so each is taken only if it is what its role asks for; any other is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from connectors.mcp.messages import action_space
+from connectors.mcp.parts import MessageError, is_json, json_of
+from connectors.published.mapping import Rows
+from connectors.records import json_value
+from schemas import DOMAINS, Outcome, Trajectory
+
+FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
+"""The usual form of observations of a domain; a response elsewhere."""
+
+
+def at(row: Mapping[str, Any], column: str | None) -> Any:
+    """The value of a column: one of that name, or what names joined by dots lead to; None where there is none.
+
+    Names lead through structs, and through JSON text of them.
+    """
+    if column is None:
+        return None
+    if column in row:
+        return row[column]
+    value: Any = row
+    for name in column.split("."):
+        if isinstance(value, str) and is_json(value):
+            value = json_value(value)
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def role(row: Mapping[str, Any], rows: Rows, name: str) -> Any:
+    """The value of the column that has the role, None where no column has it."""
+    column = rows.column(name)
+    return None if column is None else at(row, column)
+
+
+def text(value: Any) -> str | None:
+    """The value as text: a text that is not empty, or a number; None for anything else."""
+    if isinstance(value, str):
+        return value or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number(value: Any) -> float | None:
+    """The value as a finite number, None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e30 and math.isfinite(value) else None
+
+
+def truth(value: Any) -> bool | None:
+    """True or False for these, or for 1 and 0; None for anything else, such as the -1 that stands for unknown."""
+    return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
+
+
+def written(value: Any) -> str | None:
+    """The value as text: a text as it is, any other as JSON text, None for null.
+
+    Raises:
+        MessageError: it nests too deeply.
+    """
+    return value if value is None or isinstance(value, str) else json_of(value)
+
+
+def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
+    """The domain: of the row's column, else of the recipe, else the usual one.
+
+    Raises:
+        MessageError: the column names no domain.
+    """
+    column = rows.column("domain")
+    told = at(row, column)
+    if column is None or told is None:
+        return rows.domain or usual
+    if told not in DOMAINS:
+        raise MessageError("unknown_domain", f"column {column} is {told!r:.80}, wanted one of {', '.join(DOMAINS)}")
+    return str(told)
+
+
+def completed(made: Trajectory, row: Mapping[str, Any], rows: Rows) -> Trajectory:
+    """The trajectory with what the row's columns and the recipe say of the whole; what they leave open stays.
+
+    Raises:
+        MessageError: a value nests too deeply, or a domain is none.
+    """
+
+    def told(name: str) -> str | None:
+        return text(role(row, rows, name))
+
+    environment = made.environment
+    if rows.kind != "real":
+        environment = replace(environment, kind=rows.kind, world_model=rows.world_model, sampling=rows.sampling)
+    resolved, score = truth(role(row, rows, "resolved")), number(role(row, rows, "score"))
+    known = resolved is not None or score is not None
+    return replace(
+        made,
+        native_id=told("id") or made.native_id,
+        domain=domain_of(row, rows, made.domain),
+        environment=replace(
+            environment,
+            id=told("environment") or environment.id,
+            instance_id=told("instance") or environment.instance_id,
+        ),
+        agent=replace(made.agent, name=told("agent") or made.agent.name, model=told("model") or made.agent.model),
+        task=replace(
+            made.task,
+            id=told("task") or made.task.id,
+            instruction=written(role(row, rows, "instruction")) or made.task.instruction,
+        ),
+        context=replace(
+            made.context,
+            action_space=action_space(role(row, rows, "tools")) or made.context.action_space,
+            initial_state=written(role(row, rows, "initial_state")) or made.context.initial_state,
+            agent_system=written(role(row, rows, "system")) or made.context.agent_system,
+        ),
+        outcome=Outcome(resolved, score, made.outcome.verifier if made.outcome else None) if known else made.outcome,
+        licence=told("licence") or made.licence,
+    )

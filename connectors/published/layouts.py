@@ -1,0 +1,271 @@
+"""Rows of a table to trajectories, by the layout that a recipe states or that the columns show.
+
+`mapped` reads rows by a recipe's mapping; `known` reads rows whose columns are those of a published layout: SWE
+trajectories (see `swe_rows`), conversations with tools (see `chat_tools`), the Agent Data Protocol (see `adp`).
+AgentWorldBench is held out, and what trajmill itself wrote is no raw log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import orjson
+
+from connectors.connector import Blob, MemoryBlob
+from connectors.mcp.chat_tools import ChatTools
+from connectors.mcp.messages import Unmatched, conversation
+from connectors.mcp.parts import MessageError
+from connectors.mcp.refusals import refused, unmatched
+from connectors.published import adp, agentworldbench
+from connectors.published.cells import at, completed, domain_of, role, text
+from connectors.published.mapping import OF_STEP, WHOLE, Rows
+from connectors.published.steps import Record, steps_of
+from connectors.published.tables import Row, Table
+from connectors.published.within import Made, placed
+from connectors.records import json_value
+from connectors.swe.swe_rows import read_row
+from schemas import Context, ParseError, Reject, Task, Trajectory
+
+OPEN_BYTES: Final = 1 << 30
+"""Text of the rows that may wait for the rest of their trajectories, where rows of several stand mixed."""
+
+_NAMELESS: Final = "row"
+"""Native id of a trajectory whose row names it not; the same for all, so that equal ones stay equal."""
+
+_SWE: Final = ("instance_id", "traj_id")
+_CHAT: Final = ("messages", "conversations", "conversation", "contents")
+_OURS: Final = frozenset({"trajectory_id", "next_observation", "provenance"})
+
+
+def known(blob: Blob, name: str, columns: Sequence[str]) -> Callable[[int, Row], Made]:
+    """The reader of rows that have these columns.
+
+    Args:
+        blob: of the table.
+        name: of the connector that reads it, for rejects.
+        columns: of the table, in its order.
+
+    Raises:
+        ParseError: `own_output` or `unknown_columns`.
+    """
+    held = set(columns)
+    if held >= agentworldbench.COLUMNS:
+        return lambda place, _: iter([agentworldbench.refusal(blob, name, place)])
+    if held >= _OURS:
+        raise ParseError(blob.uri, 0, "own_output", "transitions that trajmill wrote are no raw log")
+    if adp.is_adp(held):
+        return lambda place, row: adp.read_row(blob, name, place, row)
+    listed = held & {"messages", "trajectory"}
+    if listed and (held & set(_SWE) or {"trajectory_id", "reward", "image"} <= held):
+        return lambda place, row: iter([_licensed(read_row(blob, place, row), row)])
+    if held & set(_CHAT) or {"prompt", "completion"} <= held:
+        return lambda place, row: (_licensed(one, row) for one in ChatTools().conversation(blob, row, place))
+    told = ", ".join(columns[:20])
+    detail = f"no known layout has the columns {told}; normalize.dataset of the recipe says what they hold"
+    raise ParseError(blob.uri, 0, "unknown_columns", detail[:400])
+
+
+def _licensed(found: Trajectory | Reject, row: Mapping[str, Any]) -> Trajectory | Reject:
+    licence = text(row.get("license"))
+    return replace(found, licence=licence) if isinstance(found, Trajectory) and licence else found
+
+
+def mapped(blob: Blob, name: str, table: Table, rows: Rows, inner: Callable[[Blob], Made] | None) -> Made:
+    """The trajectories of a table by the recipe's mapping, and a reject for each row that does not fit.
+
+    Args:
+        blob: of the table.
+        name: of the connector that reads it, for rejects.
+        table: the open table.
+        rows: the mapping, with a layout.
+        inner: the parser of the logs that the rows of layout `log` hold.
+
+    Raises:
+        ParseError: reading cannot go on.
+    """
+    columns = columns_of(rows)
+    if rows.layout == "transitions":
+        yield from _transitions(blob, name, table, rows, columns)
+        return
+    for place, row in table.rows(columns):
+        if isinstance(row, ParseError):
+            yield Reject.of(row, "record", name)
+            continue
+        try:
+            if rows.layout == "messages":
+                yield from _messages(blob, name, place, row, rows)
+            elif rows.layout == "steps":
+                yield from _steps(blob, name, place, row, rows)
+            else:
+                assert inner is not None
+                yield from _log(blob, name, place, row, rows, inner)
+        except MessageError as error:
+            yield refused(blob, name, place, error.reason, error.detail)
+
+
+def _listed(value: Any, what: str, column: str | None) -> list[Any]:
+    """The list that a cell holds, as it is or as JSON text.
+
+    Raises:
+        MessageError: it holds none.
+    """
+    if isinstance(value, str):
+        try:
+            value = json_value(value)
+        except ValueError as error:
+            raise MessageError("bad_json", f"column {column} is no JSON text: {error}") from error
+    if not isinstance(value, list):
+        raise MessageError(f"no_{what}", f"wanted a list of {what} in column {column}, met {type(value).__name__}")
+    return value
+
+
+def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
+    column = rows.column("messages")
+    messages = _listed(at(row, column), "messages", column)
+    domain = domain_of(row, rows, "mcp")
+    if domain == "swe":
+        found = read_row(blob, place, {"messages": messages})
+        yield completed(found, row, rows) if isinstance(found, Trajectory) else found
+        return
+    made = conversation(messages, place, told=role(row, rows, "instruction") is not None)
+    yield from (unmatched(blob, name, Unmatched(one.result, one.reason)) for one in made.unmatched)
+    if not made.calls:
+        yield refused(blob, name, place, "no_calls", "a conversation without a tool call", rows=len(made.steps))
+        return
+    whole = Trajectory(
+        native_id=_NAMELESS,
+        domain=domain,
+        steps=made.steps,
+        task=Task(None, made.instruction),
+        context=Context(agent_system=made.system),
+    )
+    yield completed(whole, row, rows)
+
+
+def _steps(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
+    column = rows.column("steps")
+    values = _listed(at(row, column), "steps", column)
+    if not all(isinstance(one, dict) for one in values):
+        raise MessageError("bad_step", f"wanted structs in column {column}")
+    yield from _of_records(blob, name, [Record(place, one) for one in values], row, rows)
+
+
+def _of_records(blob: Blob, name: str, records: Sequence[Record], row: Mapping[str, Any], rows: Rows) -> Made:
+    """The trajectory of records; `row` tells of the whole."""
+    domain = domain_of(row, rows, "mcp")
+    steps, skipped = steps_of(records, rows, domain)
+    if not steps:
+        raise MessageError("no_transitions", "no step holds an action")
+    for one in skipped:
+        detail = "a step between others that holds no action"
+        yield Reject("record", "no_action", detail, blob.uri, offset=one.place, connector=name)
+    yield completed(Trajectory(_NAMELESS, domain, steps), row, rows)
+
+
+def _log(blob: Blob, name: str, place: int, row: Row, rows: Rows, inner: Callable[[Blob], Made]) -> Made:
+    """The trajectories of the log in a cell, all at the place of its row."""
+    column = rows.column("content")
+    content = at(row, column)
+    if isinstance(content, dict | list):
+        content = orjson.dumps(content)
+    if not isinstance(content, str | bytes) or not content:
+        raise MessageError("no_content", f"wanted the text of a log in column {column}")
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    found = placed(inner(MemoryBlob(blob.uri, data, blob.choices)), name, place)
+    for one in found:
+        yield completed(one, row, rows) if isinstance(one, Trajectory) else one
+
+
+def _transitions(blob: Blob, name: str, table: Table, rows: Rows, columns: Sequence[str]) -> Made:
+    """Trajectories whose transitions are rows with one id, in the order of rows; each is told with its last row.
+
+    The ids are read first, so that rows of several trajectories may stand mixed. A row that cannot be read may have
+    been any trajectory's that is open or begins next, or, where rows do not stand mixed, that of the rows around it:
+    these are refused, since what follows a hole is not what the action before it led to.
+
+    Raises:
+        ParseError: too much text waits for the rest of its trajectories.
+    """
+    key = rows.column("id")
+    assert key is not None
+    left, mixed = _counted(table, key)
+    waiting: dict[str, _Waiting] = {}
+    size, hole = 0, False
+    for place, row in table.rows(columns):
+        if isinstance(row, ParseError):
+            yield Reject.of(row, "record", name)
+            hole = True
+            for one in waiting.values():
+                one.whole = False
+            continue
+        native = text(at(row, key))
+        if native is None:
+            yield Reject("record", "no_id", f"column {key} is null", blob.uri, offset=place, connector=name)
+            continue
+        if native in waiting:
+            hole = hole and mixed
+        else:
+            waiting[native] = _Waiting(not hole)
+            hole = False
+        own = waiting[native]
+        own.records.append(Record(place, row))
+        grown = _size(row)
+        own.size, size = own.size + grown, size + grown
+        left[native] -= 1
+        if left[native] == 0:
+            size -= waiting.pop(native).size
+            yield from _told(blob, name, own, rows)
+        elif size > OPEN_BYTES:
+            detail = f"the rows of {len(waiting)} trajectories that are not at their end hold over {OPEN_BYTES} bytes"
+            raise ParseError(blob.uri, place, "rows_too_mixed", detail)
+
+
+def _counted(table: Table, key: str) -> tuple[Counter[str | None], bool]:
+    """The rows of each id, and whether rows of another stand between those of any."""
+    left: Counter[str | None] = Counter()
+    runs, last = 0, None
+    for _, row in table.rows([key, key.partition(".")[0]]):
+        if not isinstance(row, ParseError):
+            native = text(at(row, key))
+            runs += not left or native != last
+            left[native] += 1
+            last = native
+    return left, runs > len(left)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The rows of a trajectory so far; `whole`: none of them may be missing."""
+
+    whole: bool
+    records: list[Record] = field(default_factory=list)
+    size: int = 0
+
+
+def _told(blob: Blob, name: str, own: _Waiting, rows: Rows) -> Made:
+    first = own.records[0].place
+    if not own.whole:
+        detail = "a row that cannot be read may be one of this trajectory"
+        yield refused(blob, name, first, "row_missing", detail, rows=len(own.records))
+        return
+    try:
+        values = [record.values for record in own.records]
+        held = {column: [at(row, column) for row in values] for role_, column in rows.columns if role_ in WHOLE}
+        row = {column: next((one for one in found if one is not None), None) for column, found in held.items()}
+        yield from _of_records(blob, name, own.records, row, rows)
+    except MessageError as error:
+        yield refused(blob, name, first, error.reason, error.detail, rows=len(own.records))
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    """Roughly the memory of a row's texts, in bytes."""
+    return 64 + sum(len(one) if isinstance(one, str) else len(repr(one)) for one in row.values())
+
+
+def columns_of(rows: Rows) -> list[str]:
+    """The columns of the table that a mapping reads: each as it is named, and the struct that its name leads into."""
+    own = [column for name, column in rows.columns if rows.layout != "steps" or name not in OF_STEP]
+    return [*own, *(column.split(".")[0] for column in own)]

@@ -1,0 +1,233 @@
+"""Steps as columns or fields tell them: (observation, action, next observation) records to the steps of a trajectory.
+
+A record is a mapping; a recipe says which of its names holds what (see `mapping`). An action may be
+
+- a call: a struct (or JSON text of one) with a name and arguments, in any of the usual shapes;
+- a list of calls, which are the parallel calls of one turn; where the next observation is a list of as many, each has
+  its own, else what followed belongs to the last;
+- a list of `{keystrokes, duration}`, typed into a terminal;
+- plain text: the argument of the tool that the recipe names, or, without one, the action as a model reads it;
+- the name of a tool, where the recipe names a column of arguments.
+
+Where no next observation is given, it is the observation of the next record; the last one is then not known. A record
+without an action is no step: its observation is what the step before led to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from connectors.mcp.messages import microseconds
+from connectors.mcp.parts import Call, MessageError, call, is_json, moment, shown
+from connectors.published.cells import FORMS, number, role, text, truth, written
+from connectors.published.mapping import Rows
+from connectors.records import json_value
+from schemas import KEYSTROKES, Action, Observation, Step, call_text, json_text, keystrokes_text
+
+_WORD: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})(?:\(|\s*$)")
+_NAMES: Final = ("name", "function", "tool", "tool_name", "action_type", "action", "type")
+_ARGUMENTS: Final = ("arguments", "args", "kwargs", "parameters", "params", "input", "tool_input", "action_input")
+_CALL_IDS: Final = ("tool_call_id", "call_id", "id")
+_PLAIN: Final = "act"
+"""Name of an action of plain text that begins with no name."""
+
+
+class Record(NamedTuple):
+    """A record of a trajectory and where it stands in the log."""
+
+    place: int
+    values: Mapping[str, Any]
+
+
+class Skipped(NamedTuple):
+    """A record in the midst of a trajectory that says of no action."""
+
+    place: int
+
+
+def steps_of(records: Sequence[Record], rows: Rows, domain: str) -> tuple[list[Step], list[Skipped]]:
+    """The steps of a trajectory, and the records between them that hold no action.
+
+    Raises:
+        MessageError: an action is none that can be read, or a value nests too deeply.
+    """
+    acts = [actions_of(one.values, rows) for one in records]
+    form = rows.form or FORMS.get(domain, "response")
+    before = [observation_of(role(one.values, rows, "observation"), one.values, rows, form, False) for one in records]
+    steps: list[Step] = []
+    skipped: list[Skipped] = []
+    turn = 0
+    seen: Observation | None = None
+    last = max((place for place, made in enumerate(acts) if made), default=-1)
+    for place, (one, made) in enumerate(zip(records, acts, strict=True)):
+        seen = before[place] or seen
+        if not made:
+            skipped += [Skipped(one.place)] if place < last else []
+            continue
+        following = before[place + 1] if place + 1 < len(before) else None
+        after = list(_after(one.values, rows, form, len(made), following))
+        steps += _turn(one, made, seen, after, turn, rows)
+        turn += 1
+        seen = next((shown_last for shown_last in reversed(after) if shown_last is not None), seen)
+    return steps, skipped
+
+
+def _after(
+    values: Mapping[str, Any], rows: Rows, form: str, calls: int, following: Observation | None
+) -> Iterator[Observation | None]:
+    """What each call of a record led to."""
+    if rows.column("next_observation") is None:
+        yield from [None] * (calls - 1)
+        yield following
+        return
+    value = role(values, rows, "next_observation")
+    if calls > 1 and isinstance(value, list) and len(value) == calls:
+        for one in value:
+            yield observation_of(one, values, rows, form, True)
+        return
+    yield from [None] * (calls - 1)
+    yield observation_of(value, values, rows, form, True)
+
+
+def _turn(
+    record: Record,
+    made: Sequence[Action],
+    before: Observation | None,
+    after: Sequence[Observation | None],
+    turn: int,
+    rows: Rows,
+) -> Iterator[Step]:
+    values = record.values
+    code = role(values, rows, "exit_code")
+    told = role(values, rows, "started_at")
+    begun = moment(told) if isinstance(told, str) else None
+    for index, (action, shown_after) in enumerate(zip(made, after, strict=True)):
+        last = index + 1 == len(made)
+        yield Step(
+            action=action,
+            observation=before,
+            next_observation=shown_after,
+            turn=turn,
+            offset=record.place,
+            call_index=index,
+            num_calls=len(made),
+            reward=number(role(values, rows, "reward")) if last else None,
+            terminated=truth(role(values, rows, "terminated")) if last else None,
+            truncated=truth(role(values, rows, "truncated")) if last else None,
+            exit_code=code if last and _is_code(code) else None,
+            started_at=microseconds(begun),
+        )
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+
+
+def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str, after: bool) -> Observation | None:
+    """The observation that a value is, None for null; structs are shown as JSON text, blocks of a message as theirs.
+
+    `after`: it is the record's next observation, which error marks and the address speak of.
+
+    Raises:
+        MessageError: it nests too deeply.
+    """
+    if value is None:
+        return None
+    seen = shown(value)
+    content = seen.text if seen.text is not None or seen.attachments else ""
+    return Observation(
+        content=content,
+        media_type="application/json" if content is not None and is_json(content) else "text/plain",
+        form=form,
+        is_error=truth(role(values, rows, "is_error")) if after else None,
+        uri=None if after else text(role(values, rows, "url")),
+        attachments=seen.attachments,
+    )
+
+
+def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:
+    """The actions of a record, in call order; none if it holds none.
+
+    Raises:
+        MessageError: the action is none that can be read.
+    """
+    value = _parsed(role(values, rows, "action"))
+    if value is None or value == "":
+        return []
+    if isinstance(value, list) and not value:
+        return []
+    if isinstance(value, list) and all(isinstance(one, dict) and "keystrokes" in one for one in value):
+        made = [_typed(value)]
+    elif isinstance(value, list):
+        made = [_one(one, values, rows) for one in value]
+    else:
+        made = [_one(value, values, rows)]
+    message = text(written(role(values, rows, "message")))
+    reasoning = text(written(role(values, rows, "reasoning")))
+    if message is None and reasoning is None:
+        return made
+    return [replace(made[0], message=message, reasoning=reasoning), *made[1:]]
+
+
+def _parsed(value: Any) -> Any:
+    """The value, or what it is JSON text of, if that is a struct or a list of structs."""
+    if not isinstance(value, str) or not is_json(value.strip()):
+        return value
+    found = json_value(value.strip())
+    listed = found if isinstance(found, list) else [found]
+    return found if listed and all(isinstance(one, dict) for one in listed) else value
+
+
+def _typed(strokes: Sequence[Mapping[str, Any]]) -> Action:
+    found = []
+    for one in strokes:
+        keys, seconds = one["keystrokes"], number(one.get("duration"))
+        if not isinstance(keys, str):
+            raise MessageError("bad_action", "wanted text as keystrokes")
+        found.append((keys, seconds))
+    return Action(KEYSTROKES, keystrokes_text(found))
+
+
+def _one(value: Any, values: Mapping[str, Any], rows: Rows) -> Action:
+    if isinstance(value, dict):
+        return _called(_shape(value, rows.tool))
+    if not isinstance(value, str) or not value.strip():
+        raise MessageError("bad_action", f"wanted a text or a call as the action, met {type(value).__name__}")
+    if rows.column("arguments") is not None:
+        return _called(call(value, role(values, rows, "arguments"), None, 0))
+    if rows.tool is not None:
+        arguments = {rows.argument: value}
+        return Action(rows.tool, call_text(rows.tool, arguments), json_text(arguments))
+    word = _WORD.match(value)
+    return Action(word[1] if word is not None else _PLAIN, value)
+
+
+def _called(made: Call) -> Action:
+    return Action(made.name, made.text, made.arguments, made.call_id)
+
+
+def _shape(value: Mapping[str, Any], tool: str | None) -> Call:
+    """The call that a struct is: a name, and arguments under a usual name, or all that is left.
+
+    Raises:
+        MessageError: it names no action, and the recipe names no tool.
+    """
+    function = value.get("function")
+    if isinstance(function, dict):
+        return call(function.get("name"), function.get("arguments"), value.get("id"), 0)
+    key = next((name for name in _NAMES if isinstance(value.get(name), str) and value[name]), None)
+    if key is None:
+        if tool is None:
+            raise MessageError("bad_action", f"wanted a name in an action, met {', '.join(map(str, value))!r:.120}")
+        return call(tool, dict(value), None, 0)
+    call_id = next((value[name] for name in _CALL_IDS if isinstance(value.get(name), str)), None)
+    held = next((name for name in _ARGUMENTS if name != key and _is_object(value.get(name))), None)
+    left = {name: one for name, one in value.items() if name != key and name not in _CALL_IDS}
+    return call(value[key], value[held] if held is not None else left or None, call_id, 0)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, str) and value[:1] == "{" and is_json(value))

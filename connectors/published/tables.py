@@ -1,0 +1,291 @@
+"""Tables as rows: Parquet, Arrow (files, and the streams that `save_to_disk` of `datasets` writes), JSON Lines.
+
+A row is a dict of Python values with the place it stands at: the byte offset in JSON Lines, the 0-based number of the
+row in the other two, which have no byte that a row begins at. Rows are read in batches of a few megabytes, so that a
+file of any size takes little memory; of Arrow, one record batch is held at a time. What columns mean is not known
+here.
+
+What a table cannot tell apart from nothing is left out: fields of a struct that are null are dropped, since Parquet
+fills ragged structs with nulls, and NaN is null. Bytes that are UTF-8 are text; of others only the digest is kept, as
+text. Times are ISO 8601 texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connectors.connector import Blob
+from connectors.mcp.documents import document, places
+from connectors.records import json_lines, json_value, lines
+from schemas import ParseError
+
+PARQUET: Final = b"PAR1"
+ARROW_FILE: Final = b"ARROW1\x00\x00"
+ARROW_STREAM: Final = b"\xff\xff\xff\xff"
+
+BATCH_BYTES: Final = 8 << 20
+"""Uncompressed bytes of the rows that are made into Python values at once, as the file states them."""
+
+_BUFFER: Final = 1 << 20
+_NAMES: Final = 16 << 20
+_COLUMNS: Final = 200_000
+_DEPTH: Final = 64
+_FAULTS: Final = (pa.ArrowException, OSError, ValueError, OverflowError, ArithmeticError)
+"""What pyarrow raises for files that are not what they say; its bad values are of Python's own classes."""
+
+Row = dict[str, Any]
+Found = Iterator[tuple[int, Row | ParseError]]
+
+
+def kind_of(head: bytes) -> str | None:
+    """`parquet`, `arrow` or `stream` by the first bytes of a file, None for anything else."""
+    if head.startswith(PARQUET):
+        return "parquet"
+    if head.startswith(ARROW_FILE):
+        return "arrow"
+    return "stream" if head.startswith(ARROW_STREAM) and len(head) > 8 and b"\x10\x00\x00\x00" in head[:16] else None
+
+
+class Table:
+    """An open table: its columns, and its rows one after the other.
+
+    Args:
+        blob: of one file.
+
+    Raises:
+        ParseError: the file is no table, or damaged where it says what it holds.
+    """
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        with blob.open() as stream:
+            self.kind = kind_of(stream.read(16)) or "json"
+        self.schema: pa.Schema | None = None if self.kind == "json" else self._guarded(self._read_schema)
+
+    def _guarded(self, read: Callable[[], Any], place: int = 0) -> Any:
+        try:
+            return read()
+        except _FAULTS as error:
+            raise self._fault(place, f"bad_{self.kind}", _told(error)) from error
+
+    def _fault(self, place: int, reason: str, detail: str) -> ParseError:
+        return ParseError(self._blob.uri, place, reason, detail)
+
+    def _read_schema(self) -> pa.Schema:
+        with closing(self._blob.seekable()) as stream:
+            if self.kind == "parquet":
+                schema = self._parquet(stream).schema_arrow
+            else:
+                schema = (pa.ipc.open_file if self.kind == "arrow" else pa.ipc.open_stream)(stream).schema
+            names_in(schema)
+            if len(set(schema.names)) < len(schema.names):
+                raise self._fault(0, "repeated_column", "two columns have one name")
+            return schema
+
+    def _parquet(self, stream: BinaryIO) -> pq.ParquetFile:
+        """The open file.
+
+        Raises:
+            ParseError: it states more rows than it has bytes.
+        """
+        size = stream.seek(0, 2)
+        stream.seek(0)
+        file = pq.ParquetFile(
+            stream,
+            buffer_size=_BUFFER,
+            pre_buffer=False,
+            thrift_string_size_limit=_NAMES,
+            thrift_container_size_limit=_COLUMNS,
+            arrow_extensions_enabled=False,
+        )
+        if not 0 <= file.metadata.num_rows <= size:
+            raise self._fault(0, "too_many_rows", f"{file.metadata.num_rows} rows stated in {size} bytes")
+        return file
+
+    def rows(self, columns: Sequence[str] | None = None) -> Found:
+        """(place, row) of each row in the order of the file; a `ParseError` in place of a row that cannot be read.
+
+        Args:
+            columns: names of the columns that are wanted; all but those of bytes by default. JSON rows come whole.
+
+        Raises:
+            ParseError: reading cannot go on.
+        """
+        if self.kind == "json":
+            return _json_rows(self._blob)
+        return self._batches(columns)
+
+    def _batches(self, columns: Sequence[str] | None) -> Found:
+        place = 0
+        with closing(self._blob.seekable()) as stream:
+            batches = (self._parquet_batches if self.kind == "parquet" else self._arrow_batches)(stream, columns)
+            while True:
+                batch = self._guarded(lambda: next(batches, None), place)
+                if batch is None:
+                    return
+                yield from self._values(batch, place)
+                place += batch.num_rows
+
+    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+        assert self.schema is not None
+        held = [field.name for field in self.schema if columns is not None or not _is_blob(field.type)]
+        return [name for name in dict.fromkeys(held) if columns is None or name in columns]
+
+    def _parquet_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        file = self._parquet(stream)
+        wanted = self._wanted(columns)
+        if not wanted:
+            return
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
+            count = min(max(1, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size)), 4096)
+            yield from file.iter_batches(count, row_groups=[number], columns=wanted, use_threads=False)
+
+    def _arrow_batches(self, stream: BinaryIO, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        wanted = self._wanted(columns)
+        if self.kind == "arrow":
+            file = pa.ipc.open_file(stream)
+            found = (file.get_batch(number) for number in range(file.num_record_batches))
+        else:
+            found = iter(pa.ipc.open_stream(stream))
+        for batch in found:
+            batch.validate(full=True)
+            chosen = batch.select(wanted)
+            count = min(max(1, BATCH_BYTES * chosen.num_rows // max(1, chosen.nbytes)), 4096)
+            for start in range(0, chosen.num_rows, count):
+                yield chosen.slice(start, count)
+
+    def _values(self, batch: pa.RecordBatch, place: int) -> Found:
+        """The rows of a batch; where some value is none that Python has, row by row."""
+        try:
+            for number, row in enumerate(_python(batch)):
+                yield place + number, row
+        except _Unreadable:
+            for number in range(batch.num_rows):
+                try:
+                    yield place + number, _python(batch.slice(number, 1))[0]
+                except _Unreadable as error:
+                    yield place + number, self._fault(place + number, "bad_value", str(error))
+
+
+class _Unreadable(Exception):  # noqa: N818 - never leaves this module
+    """A batch holds a value that Python cannot hold."""
+
+
+def _python(batch: pa.RecordBatch) -> list[Row]:
+    try:
+        batch.validate(full=True)
+        found: list[Row] = batch.to_pylist()
+        plain = [field.name for field in batch.schema if not _is_ready(field.type)]
+        for row in found:
+            for name in plain:
+                row[name] = plain_value(row[name])
+    except (*_FAULTS, RecursionError) as error:
+        raise _Unreadable(_told(error)) from error
+    return found
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def _is_ready(kind: pa.DataType) -> bool:
+    """Whether values of the type are such as JSON has."""
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return text or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _is_blob(kind: pa.DataType) -> bool:
+    """Whether the type is that of bytes, or of a picture as `datasets` stores it: a struct of bytes and path."""
+    if pa.types.is_struct(kind):
+        return any(field.name == "bytes" and _is_blob(field.type) for field in kind.fields)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _is_blob(kind.value_type)
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def plain_value(value: Any, depth: int = 0) -> Any:
+    """The value as JSON has it; see the module.
+
+    Raises:
+        ValueError: it nests more than 64 levels deep.
+    """
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth > _DEPTH:
+        raise ValueError(f"it nests more than {_DEPTH} levels deep")
+    if isinstance(value, dict):
+        return {key: plain_value(one, depth + 1) for key, one in value.items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [plain_value(one, depth + 1) for one in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"sha256:{hashlib.sha256(value).hexdigest()}"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return str(value)
+    return None
+
+
+def _json_rows(blob: Blob) -> Found:
+    """The rows of JSON Lines, or of a document that is an array of objects, each with its byte offset."""
+    if _by_line(blob):
+        for offset, value in json_lines(blob):
+            bad = isinstance(value, dict | ParseError)
+            yield offset, value if bad else ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
+        return
+    value, data = document(blob)
+    rows = value if isinstance(value, list) else [value]
+    for row, offset in zip(rows, places(data, rows) if isinstance(value, list) else [0], strict=True):
+        fault = ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
+        yield offset, row if isinstance(row, dict) else fault
+
+
+def _by_line(blob: Blob) -> bool:
+    """Whether the first line that is not blank is a JSON object by itself, or was meant to be."""
+    with blob.open() as stream:
+        first = next((line for line in lines(stream) if line.data is None or line.data.strip()), None)
+    if first is None or first.data is None:
+        return first is not None
+    try:
+        return isinstance(json_value(first.data), dict)
+    except ValueError:
+        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
+
+
+def names_in(schema: pa.Schema) -> list[str]:
+    """The names of all columns, and of the fields of structs within them, through lists, joined by dots.
+
+    Raises:
+        UnicodeDecodeError: a name is no UTF-8.
+    """
+    return [name for field in schema for name in _names(field.name, field.type)]
+
+
+def _names(name: str, kind: Any) -> Iterator[str]:
+    yield name
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        kind = kind.value_type
+    if pa.types.is_struct(kind):
+        for field in kind.fields:
+            yield from _names(f"{name}.{field.name}", field.type)

@@ -1,0 +1,189 @@
+"""Actions in a browser in one vocabulary, whoever logged them, with their targets named as lines of the page's tree.
+
+| name | what it does | arguments of its text |
+|---|---|---|
+| click, dblclick, right_click, hover, focus | points at an element | element, or x and y; button |
+| fill | sets what a field holds | element, text |
+| type | types into what has the focus, or into an element | element, text |
+| press | one key or chord | key, element |
+| select_option | chooses in a list | element, options |
+| check, uncheck | sets a checkbox or radio button | element |
+| upload | gives files to a field | element, files |
+| drag | drags an element, or from a point | element or from, onto or to |
+| scroll | moves the view | element, direction, or x and y it was scrolled to |
+| goto, go_back, go_forward, reload | goes to an address | url |
+| tab_new, tab_select, tab_close | tabs | url, tab |
+| resize | the window's size | width, height |
+| handle_dialog | answers an alert, confirm or prompt | accept, text |
+| evaluate | runs a script | script |
+| wait | lets time pass, or waits for something | seconds, until |
+| extract, screenshot | only looks | what |
+| http_request | asks a server without a page | method, url, body |
+| task_complete | the agent says it is done | |
+
+`element` is the id of a line that stands in the observation's text, never of one that does not. Without it `target`
+describes the element as the log does (a selector, a label), or the text has the coordinates. A log's own word is kept
+for what is none of these. The original arguments stay in `arguments`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from connectors.web.dom import DomNode
+from connectors.web.page import Page
+from schemas import COMPLETE, WAIT, Action, call_text, json_text
+
+CLICK: Final = "click"
+DBLCLICK: Final = "dblclick"
+RIGHT_CLICK: Final = "right_click"
+HOVER: Final = "hover"
+FOCUS: Final = "focus"
+FILL: Final = "fill"
+TYPE: Final = "type"
+PRESS: Final = "press"
+SELECT_OPTION: Final = "select_option"
+CHECK: Final = "check"
+UNCHECK: Final = "uncheck"
+UPLOAD: Final = "upload"
+DRAG: Final = "drag"
+SCROLL: Final = "scroll"
+GOTO: Final = "goto"
+GO_BACK: Final = "go_back"
+GO_FORWARD: Final = "go_forward"
+RELOAD: Final = "reload"
+TAB_NEW: Final = "tab_new"
+TAB_SELECT: Final = "tab_select"
+TAB_CLOSE: Final = "tab_close"
+RESIZE: Final = "resize"
+HANDLE_DIALOG: Final = "handle_dialog"
+EVALUATE: Final = "evaluate"
+EXTRACT: Final = "extract"
+SCREENSHOT: Final = "screenshot"
+HTTP_REQUEST: Final = "http_request"
+
+VOCABULARY: Final = frozenset(
+    {CLICK, DBLCLICK, RIGHT_CLICK, HOVER, FOCUS, FILL, TYPE, PRESS, SELECT_OPTION, CHECK, UNCHECK, UPLOAD, DRAG, SCROLL}
+    | {GOTO, GO_BACK, GO_FORWARD, RELOAD, TAB_NEW, TAB_SELECT, TAB_CLOSE, RESIZE, HANDLE_DIALOG, EVALUATE, EXTRACT}
+    | {SCREENSHOT, HTTP_REQUEST, WAIT, COMPLETE}
+)
+
+MASK: Final = "••••••••"
+"""Stands in the text of an action for what was filled into a password field."""
+
+_NOT_JSON: Final = re.compile(r"\b(?:NaN|Infinity)\b")
+_MAX_NESTING: Final = 12
+
+
+def element_id(node: int) -> str:
+    """A line's id as actions name it: `#12`."""
+    return f"#{node}"
+
+
+def line_of(page: Page | None, node: DomNode | None) -> int | None:
+    """The id of the line that stands for the DOM node; None if it is not shown, or the page or node is not known."""
+    return page.ids.get(node) if page is not None and node is not None else None
+
+
+def whole(value: float) -> int:
+    """A coordinate as the whole pixel nearest to it."""
+    return int(value // 1) if value % 1 < 0.5 else int(value // 1) + 1
+
+
+def original_json(arguments: Mapping[str, Any]) -> str | None:
+    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments.
+
+    Numbers that JSON does not have become null.
+    """
+    if not arguments or not _is_shallow(arguments, _MAX_NESTING):
+        return None
+    text = json_text(dict(arguments))
+    if _NOT_JSON.search(text):
+        text = json_text(json.loads(text, parse_constant=lambda _: None))
+    return text
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    if isinstance(value, Mapping):
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
+    return True
+
+
+def call(
+    name: str,
+    told: Mapping[str, Any],
+    original: Mapping[str, Any],
+    element: int | None = None,
+    target: str | None = None,
+    reasoning: str | None = None,
+    message: str | None = None,
+    call_id: str | None = None,
+) -> Action:
+    """The action of that name.
+
+    Args:
+        name: one of `VOCABULARY`, or the log's own word.
+        told: arguments of its text, but for the element; those that are None are left out.
+        original: the log's own arguments.
+        element: the id of the line it acts on, if one is known: it stands in the text and, beside the original
+            arguments, in `arguments`; what the log itself called element then stands there as `target`.
+        target: how the log describes the element; it stands in the text where no line is known.
+        reasoning: the agent's own.
+        message: what it said aloud.
+        call_id: the log's own id of the call.
+    """
+    place: dict[str, Any] = {}
+    if element is not None:
+        place = {"element": element_id(element)}
+        if "element" in original:
+            original = {"target": original["element"], **original}
+        original = {**original, **place}
+    elif target:
+        place = {"target": target}
+    text = call_text(name, {**place, **{key: value for key, value in told.items() if value is not None}})
+    return Action(name, text, original_json(original), call_id, message, reasoning)
+
+
+def at_point(
+    name: str, x: float, y: float, original: Mapping[str, Any], told: Mapping[str, Any] | None = None
+) -> Action:
+    """A click, hover or the like at a point of the window, in pixels from its left and top."""
+    return call(name, {"x": whole(x), "y": whole(y), **(told or {})}, original)
+
+
+def fill(
+    text: str,
+    original: Mapping[str, Any],
+    element: int | None = None,
+    target: str | None = None,
+    secret: bool = False,
+    reasoning: str | None = None,
+) -> Action:
+    """A field set to a text. Of a password field the text is not told, as it is not shown either."""
+    return call(FILL, {"text": MASK if secret else text}, original, element, target, reasoning)
+
+
+def select_option(
+    options: Sequence[str],
+    original: Mapping[str, Any],
+    element: int | None = None,
+    target: str | None = None,
+    reasoning: str | None = None,
+) -> Action:
+    """Options chosen in a list, by the texts that they show."""
+    return call(SELECT_OPTION, {"options": list(options)}, original, element, target, reasoning)
+
+
+def goto(url: str, original: Mapping[str, Any], reasoning: str | None = None) -> Action:
+    """An address opened in the tab."""
+    return call(GOTO, {"url": url}, original, reasoning=reasoning)
+
+
+def wait(seconds: float | None, original: Mapping[str, Any], until: str | None = None) -> Action:
+    """Time let pass, in seconds, or until something is so."""
+    return call(WAIT, {"seconds": seconds, "until": until}, original)

@@ -1,0 +1,122 @@
+"""Actions of agents that drive a browser, each agent's own words in the vocabulary of `connectors.web.action`.
+
+`element` is the number or id under which the element stands in the observation's text, as the agent was shown it and in
+the form it used: these observations are kept as the agent saw them, so their ids are its own. Beside the vocabulary
+there is `search`, which asks a search engine. An agent's word for what is none of these is kept, with its arguments.
+The original arguments always stay in `arguments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.web.action import (
+    CLICK,
+    EXTRACT,
+    FILL,
+    GO_BACK,
+    GOTO,
+    PRESS,
+    SCROLL,
+    SELECT_OPTION,
+    TAB_CLOSE,
+    TAB_NEW,
+    TAB_SELECT,
+    TYPE,
+    UPLOAD,
+)
+from connectors.web.document import bounded
+from schemas import COMPLETE, WAIT, Action, call_text, json_text
+
+SEARCH: Final = "search"
+
+_BROWSER_USE: Final = {
+    "click": CLICK,
+    "click_element": CLICK,
+    "click_element_by_index": CLICK,
+    "input": FILL,
+    "input_text": FILL,
+    "select_dropdown": SELECT_OPTION,
+    "select_dropdown_option": SELECT_OPTION,
+    "send_keys": PRESS,
+    "scroll": SCROLL,
+    "scroll_down": SCROLL,
+    "scroll_up": SCROLL,
+    "scroll_to_text": SCROLL,
+    "find_text": SCROLL,
+    "go_to_url": GOTO,
+    "navigate": GOTO,
+    "open_url": GOTO,
+    "nav": GOTO,
+    "go_back": GO_BACK,
+    "search": SEARCH,
+    "search_google": SEARCH,
+    "open_tab": TAB_NEW,
+    "open_new_tab": TAB_NEW,
+    "switch": TAB_SELECT,
+    "switch_tab": TAB_SELECT,
+    "close": TAB_CLOSE,
+    "close_tab": TAB_CLOSE,
+    "upload_file": UPLOAD,
+    "extract": EXTRACT,
+    "extract_content": EXTRACT,
+    "extract_page_content": EXTRACT,
+    "extract_structured_data": EXTRACT,
+    "dropdown_options": EXTRACT,
+    "get_dropdown_options": EXTRACT,
+    "wait": WAIT,
+    "done": COMPLETE,
+}
+"""browser-use's names of actions, of all its versions."""
+
+_RENAMED: Final = {
+    "index": "element",
+    "frame_element_index": "element",
+    "keys": "key",
+    "page_id": "tab",
+    "tab_id": "tab",
+    "num_pages": "pages",
+}
+
+
+def call(
+    name: str,
+    told: Mapping[str, Any],
+    original: Mapping[str, Any],
+    reasoning: str | None = None,
+    message: str | None = None,
+) -> Action:
+    """The action of that name.
+
+    Args:
+        name: of the vocabulary, or the agent's own word.
+        told: arguments of its text; those that are None are left out.
+        original: the agent's own arguments.
+        reasoning: the agent's own.
+        message: what it said aloud.
+    """
+    text = call_text(name, bounded({key: value for key, value in told.items() if value is not None}))
+    return Action(name, text, json_text(bounded(dict(original))) if original else None, None, message, reasoning)
+
+
+def of_browser_use(word: str, arguments: Mapping[str, Any], reasoning: str | None = None) -> Action:
+    """The action that browser-use calls `word`."""
+    name = _BROWSER_USE.get(word, word)
+    if name == word and word not in _BROWSER_USE:
+        return call(word, arguments, arguments, reasoning)
+    told = {_RENAMED.get(key, key): value for key, value in arguments.items()}
+    if name == FILL and told.pop("clear", True) is False:
+        name = TYPE
+    for key in ("text", "value") if name == SELECT_OPTION else ():
+        if key in told:
+            told["options"] = [told.pop(key)]
+    if name == UPLOAD and "path" in told:
+        told["files"] = [told.pop("path")]
+    if name == SCROLL:
+        down = told.pop("down", None)
+        if word in ("scroll_down", "scroll_up"):
+            down = word == "scroll_down"
+        if isinstance(down, bool):
+            told = {"direction": "down" if down else "up", **told}
+    return call(name, told, arguments, reasoning)

@@ -1,0 +1,316 @@
+"""What an element is called and in what state it is: role, states, lasting id and value, from its tag and attributes.
+
+Roles follow the W3C's HTML Accessibility API Mappings (HTML-AAM 1.0) in a shorter vocabulary; a `role` attribute goes
+before the tag. Where HTML-AAM has no role the kind of field stands (`date`, `file`). Headings keep their level as their
+role (`h2`). Nothing here looks at an element's children or its place in a document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+INLINE: Final = "inline"
+"""The role of what only marks a run of text (`span`, `b`): it has no line, and its text joins that around it."""
+
+BLOCK: Final = "block"
+"""The role of what only lays out its children (`div`, `p`): it has no line, and its text stands apart."""
+
+GONE: Final = "gone"
+"""The role of what is never shown (`script`, `template`)."""
+
+GENERATED_ID: Final = re.compile(
+    r"""
+    :[^:]*:                                          # React's useId: ":r1a:"
+    | [^:]*:r[0-9a-z]+:.*                            # Radix and others on it: "radix-:r1:"
+    | (?:[a-z]+[-_]?)?[0-9]+                         # "ember123", "ext-gen7", "42"
+    | (?:mui|radix|headlessui|react-aria|downshift|rc|ember|ext|yui|gwt|dijit|cdk|mat|ng|el-id|__BVID|chakra|aui)
+      [-_.].*[0-9].*
+    | .*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-.*       # a UUID
+    | .*(?:(?<![0-9A-Za-z])|_)(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{10,}(?![0-9A-Za-z]).*
+    | .*[0-9]{6,}.*                                  # a time stamp or a row of a database
+    | .*(?:csrf|xsrf|nonce).*
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Ids that a page draws afresh: they are left out, so that equal screens have equal text. Of all other attributes only
+those that this module names are read, so a nonce, a token or a generated class never gets near a tree."""
+
+ID_ATTRIBUTES: Final = ("id", "data-testid", "data-test-id", "data-test", "data-qa", "name")
+"""Where a lasting id is looked for, in this order."""
+
+_ID_LENGTH: Final = 64
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BY_TAG: Final = {
+    "address": "group",
+    "article": "article",
+    "aside": "complementary",
+    "audio": "audio",
+    "blockquote": "blockquote",
+    "button": "button",
+    "canvas": "canvas",
+    "dd": "definition",
+    "details": "group",
+    "dialog": "dialog",
+    "dt": "term",
+    "embed": "embed",
+    "fieldset": "group",
+    "figure": "figure",
+    "footer": "contentinfo",
+    "form": "form",
+    "frame": "iframe",
+    "h1": "h1",
+    "h2": "h2",
+    "h3": "h3",
+    "h4": "h4",
+    "h5": "h5",
+    "h6": "h6",
+    "header": "banner",
+    "hr": "separator",
+    "iframe": "iframe",
+    "img": "image",
+    "li": "listitem",
+    "main": "main",
+    "math": "math",
+    "menu": "list",
+    "meter": "meter",
+    "nav": "navigation",
+    "object": "object",
+    "ol": "list",
+    "optgroup": "group",
+    "option": "option",
+    "output": "status",
+    "progress": "progressbar",
+    "search": "search",
+    "section": "region",
+    "summary": "button",
+    "svg": "image",
+    "table": "table",
+    "tbody": "rowgroup",
+    "td": "cell",
+    "textarea": "textbox",
+    "tfoot": "rowgroup",
+    "th": "columnheader",
+    "thead": "rowgroup",
+    "tr": "row",
+    "ul": "list",
+    "video": "video",
+}
+_GONE: Final = _words(
+    "base col colgroup command datalist head link meta noembed noframes noscript param script source style "
+    "template title track"
+)
+_BLOCKS: Final = _words("#document body center dir div dl fieldset figcaption hgroup html legend p picture pre caption")
+_FIELDS: Final = {
+    "button": "button",
+    "checkbox": "checkbox",
+    "color": "color",
+    "date": "date",
+    "datetime-local": "datetime",
+    "file": "file",
+    "hidden": GONE,
+    "image": "button",
+    "month": "month",
+    "number": "spinbutton",
+    "radio": "radio",
+    "range": "slider",
+    "reset": "button",
+    "search": "searchbox",
+    "submit": "button",
+    "time": "time",
+    "week": "week",
+}
+_ARIA: Final = _words(
+    "alert alertdialog application article banner blockquote button cell checkbox columnheader combobox complementary "
+    "contentinfo definition dialog feed figure form grid gridcell group heading image img link list listbox listitem "
+    "log main marquee math menu menubar menuitem menuitemcheckbox menuitemradio meter navigation note option "
+    "progressbar radio radiogroup region row rowgroup rowheader scrollbar search searchbox separator slider spinbutton "
+    "status switch tab table tablist tabpanel term textbox timer toolbar tooltip tree treegrid treeitem"
+)
+_NO_ROLE: Final = _words("none presentation generic paragraph text caption code emphasis strong time mark document")
+_RENAMED: Final = {"img": "image", "gridcell": "cell"}
+
+NAMED_BY_CONTENT: Final = _words(
+    "button link h1 h2 h3 h4 h5 h6 option tab menuitem menuitemcheckbox menuitemradio radio checkbox switch treeitem "
+    "tooltip"
+)
+"""Roles whose name is the text in them; what can be acted on within them still has lines of its own."""
+
+FIELDS: Final = _words(
+    "textbox searchbox combobox listbox slider spinbutton color date datetime file month time week checkbox radio "
+    "switch"
+)
+"""Roles of what a person fills in or chooses."""
+
+ACTABLE: Final = FIELDS | _words(
+    "button link option tab menuitem menuitemcheckbox menuitemradio treeitem scrollbar iframe"
+)
+"""Roles that can be acted on."""
+
+LANDMARKS: Final = frozenset({"banner", "contentinfo"})
+"""Roles that `header` and `footer` have only where they belong to the page and not to a section of it."""
+
+
+@lru_cache(maxsize=8192)
+def _told_role(told: str, level: str) -> str | None:
+    """The role that a `role` attribute tells, the first known word of it; None if it tells none."""
+    for word in told.lower().split():
+        if word in _NO_ROLE:
+            return INLINE if word in ("code", "emphasis", "strong", "time", "mark") else BLOCK
+        if word == "heading":
+            return f"h{level}" if level in ("1", "2", "3", "4", "5", "6") else "h2"
+        if word in _ARIA:
+            return _RENAMED.get(word, word)
+    return None
+
+
+def role_of(tag: str, attributes: Mapping[str, str]) -> str:
+    """The role of an element; `INLINE` or `BLOCK` for a wrapper, `GONE` for what is never shown.
+
+    Args:
+        tag: in lower case.
+        attributes: by name in lower case; one without a value has the value `""`.
+    """
+    if tag in _GONE:
+        return GONE
+    if tag == "input":
+        native = _FIELDS.get(attributes.get("type", "").lower(), "combobox" if "list" in attributes else "textbox")
+        if native == GONE:
+            return GONE
+    elif tag in ("a", "area"):
+        native = "link" if "href" in attributes else INLINE
+    elif tag == "select":
+        size = attributes.get("size", "")
+        native = "listbox" if "multiple" in attributes or (size.isdecimal() and int(size[:9]) > 1) else "combobox"
+    else:
+        native = _BY_TAG.get(tag) or (BLOCK if tag in _BLOCKS else INLINE)
+        if tag == "th" and attributes.get("scope", "").lower() in ("row", "rowgroup"):
+            native = "rowheader"
+    told = attributes.get("role")
+    if told:
+        role = _told_role(told, attributes.get("aria-level", ""))
+        if role is not None and not (role in (INLINE, BLOCK) and native in ACTABLE):
+            return role
+    if native in (INLINE, BLOCK) and _is_edited(attributes):
+        return "textbox"
+    if tag == "img" and attributes.get("alt") == "" and "aria-label" not in attributes:
+        return GONE
+    return native
+
+
+def _is_edited(attributes: Mapping[str, str]) -> bool:
+    told = attributes.get("contenteditable")
+    return told is not None and told.lower() != "false"
+
+
+def is_hidden(attributes: Mapping[str, str]) -> bool:
+    """Whether the element's own attributes hide it and all that is in it, as far as they say without a style sheet."""
+    if "hidden" in attributes or attributes.get("aria-hidden", "").lower() == "true":
+        return True
+    style = attributes.get("style")
+    return bool(style) and _HIDING.search(style or "") is not None
+
+
+_HIDING: Final = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\s*(?:!\s*important\s*)?(?:;|$)",
+    re.IGNORECASE,
+)
+
+_TOLD_STATES: Final = (
+    ("aria-selected", {"true": "selected"}),
+    ("aria-expanded", {"true": "expanded", "false": "collapsed"}),
+    ("aria-pressed", {"true": "pressed", "mixed": "pressed_partly"}),
+    ("aria-busy", {"true": "busy"}),
+    ("aria-invalid", {"true": "invalid", "grammar": "invalid", "spelling": "invalid"}),
+)
+CHECKED: Final = frozenset({"checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio"})
+"""Roles that are always either checked or not."""
+
+
+def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool, focused: bool) -> tuple[str, ...]:
+    """The states of an element that are set, in a fixed order.
+
+    Args:
+        tag: in lower case.
+        attributes: of the element.
+        role: its role.
+        disabled: whether it is disabled by itself or by the fieldset around it.
+        focused: whether it has the focus.
+
+    A checkbox, radio button or switch is `checked` or `unchecked`. `clickable` and `focusable` are stated only for
+    what its role does not say it of.
+    """
+    found = []
+    if role not in ACTABLE:
+        if "onclick" in attributes:
+            found.append("clickable")
+        elif attributes.get("tabindex", "-")[:1].isdecimal():
+            found.append("focusable")
+    if focused:
+        found.append("focused")
+    if role in CHECKED:
+        found.append(_checked(tag, attributes))
+    found.extend(_told_states(tag, attributes))
+    if role in FIELDS:
+        found.extend(_field_states(tag, attributes))
+    if disabled or attributes.get("aria-disabled", "").lower() == "true":
+        found.append("disabled")
+    return tuple(dict.fromkeys(found))
+
+
+def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
+    found = []
+    if "selected" in attributes and tag == "option":
+        found.append("selected")
+    for name, words in _TOLD_STATES:
+        told = attributes.get(name)
+        if told is not None and (word := words.get(told.lower())):
+            found.append(word)
+    if attributes.get("aria-current", "false").lower() not in ("false", ""):
+        found.append("current")
+    if "open" in attributes and tag == "dialog":
+        found.append("open")
+    return found
+
+
+def _checked(tag: str, attributes: Mapping[str, str]) -> str:
+    told = attributes.get("aria-checked", "").lower()
+    if told == "mixed" or "indeterminate" in attributes:
+        return "mixed"
+    is_checked = "checked" in attributes if tag == "input" else told == "true"
+    return "checked" if is_checked else "unchecked"
+
+
+def _field_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
+    found = []
+    if tag == "input" and attributes.get("type", "").lower() == "password":
+        found.append("password")
+    if "multiple" in attributes:
+        found.append("multiple")
+    if "required" in attributes or attributes.get("aria-required", "").lower() == "true":
+        found.append("required")
+    if "readonly" in attributes or attributes.get("aria-readonly", "").lower() == "true":
+        found.append("readonly")
+    return found
+
+
+def ident_of(attributes: Mapping[str, str]) -> str:
+    """The lasting id of an element, the first of `ID_ATTRIBUTES` that is not drawn afresh; "" if it has none."""
+    for name in ID_ATTRIBUTES:
+        told = attributes.get(name)
+        if told and is_lasting(told):
+            return told
+    return ""
+
+
+@lru_cache(maxsize=16384)
+def is_lasting(ident: str) -> bool:
+    """Whether an id looks given by a person and not generated; see `GENERATED_ID`."""
+    return len(ident) <= _ID_LENGTH and ident.isprintable() and not GENERATED_ID.fullmatch(ident)

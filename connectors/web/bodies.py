@@ -1,0 +1,192 @@
+"""Bodies of HTTP messages: unpacked, decoded to text where they are text, else known by their digest only.
+
+A recorder keeps a body as text, as base64, as a file beside the log, or not at all; some keep it as it came over the
+wire, compressed. Nothing here knows a log format; what cannot be read is `lost`, never guessed.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import re
+import zlib
+from typing import Final
+
+import zstandard
+
+from schemas import Attachment
+from schemas.record import record
+
+UNPACKED_BYTES: Final = 64 << 20
+"""A compressed body that is longer unpacked is not read."""
+
+_TEXTUAL: Final = re.compile(
+    r"text/.*|image/svg\+xml|message/http|multipart/.*"
+    r"|application/(?:.*\+(?:json|xml)|json.*|xml.*|x-?ndjson|graphql.*|x-www-form-urlencoded|x-javascript|javascript"
+    r"|ecmascript|x-json|yaml|x-yaml|csp-report|reports|manifest|rtf|sql|toml|x-sh|x-httpd-php|mpegurl|x-mpegurl)"
+)
+_UNTOLD: Final = frozenset(
+    {"", "x-unknown", "unknown/unknown", "unknown", "application/octet-stream", "binary/octet-stream"}
+)
+_CHARSET: Final = re.compile(r";\s*charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_META: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_ENCODINGS: Final = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|windows-?\d{3,4}|cp\d{3,4}|iso-?8859-\d{1,2}|gbk|gb18030|big5(?:-?hkscs)?|shift[_-]?jis"
+    r"|euc-(?:jp|kr)|koi8-[ru]|iso-2022-jp|tis-620"
+)
+_SAME: Final = {
+    "latin1": "cp1252",
+    "latin-1": "cp1252",
+    "iso-8859-1": "cp1252",
+    "iso8859-1": "cp1252",
+    "us-ascii": "cp1252",
+    "ascii": "cp1252",
+    "gb2312": "gbk",
+    "x-sjis": "shift_jis",
+    "sjis": "shift_jis",
+    "windows-31j": "cp932",
+    "ks_c_5601-1987": "cp949",
+}
+"""Names that browsers read as another encoding (WHATWG Encoding, 4.2)."""
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f]")
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+
+@record
+class Body:
+    """A message's body as far as the log holds it.
+
+    Attributes:
+        text: it as text; None if it is no text, is absent, or is lost.
+        media_type: lower case, without parameters; empty if not told.
+        sha256: digest of a body that is no text, 64 hex digits.
+        size: its bytes, of a body that is no text.
+        lost: there was one and the log does not hold it, or holds it damaged.
+    """
+
+    text: str | None = None
+    media_type: str = ""
+    sha256: str | None = None
+    size: int | None = None
+    lost: bool = False
+
+    def attachment(self) -> Attachment | None:
+        """A body that is no text as an attachment."""
+        if self.sha256 is None:
+            return None
+        kind = self.media_type.partition("/")[0]
+        role = kind if kind in ("image", "audio", "video") else "document"
+        return Attachment(self.sha256, role, self.media_type or None)
+
+
+def media_type_of(content_type: str) -> str:
+    """The media type in lower case, without parameters; empty where a recorder says that it is unknown."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return "" if kind in ("x-unknown", "unknown") else kind
+
+
+def is_textual(media_type: str) -> bool:
+    """Whether bodies of that type are text."""
+    return _TEXTUAL.fullmatch(media_type) is not None
+
+
+def unbase64(text: str) -> bytes | None:
+    """The bytes that base64 stands for; None if it is none, or is cut."""
+    try:
+        return binascii.a2b_base64(text.encode("ascii"))
+    except (binascii.Error, UnicodeEncodeError):
+        return None
+
+
+def text_body(text: str, content_type: str) -> Body:
+    """A body that the log holds as text; lost if it is a binary one that was taken for text."""
+    kind = media_type_of(content_type)
+    if text.startswith("\x1f\x8b"):
+        try:
+            return byte_body(text.encode("latin-1"), content_type, "gzip")
+        except UnicodeEncodeError:
+            return Body(media_type=kind, lost=True)
+    if text and kind not in _UNTOLD and not is_textual(kind) and ("\0" in text or "\ufffd" in text):
+        return Body(media_type=kind, lost=True)
+    return Body(text.removeprefix("\ufeff"), kind)
+
+
+def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
+    """A body that the log holds as bytes.
+
+    Args:
+        data: the body, as sent or already unpacked.
+        content_type: with its parameters.
+        coding: what the header `content-encoding` says; where the bytes are packed so, they are unpacked.
+    """
+    kind = media_type_of(content_type)
+    digest = hashlib.sha256(data).hexdigest()
+    unpacked = _unpacked(data, coding.lower())
+    if unpacked is None:
+        return Body(None, kind, digest, len(data), lost=True)
+    text = _decoded(unpacked, kind, content_type)
+    if text is None:
+        # What is still packed by a coding not known here is text that cannot be read.
+        packed = unpacked is data and is_textual(kind)
+        return Body(None, kind, hashlib.sha256(unpacked).hexdigest(), len(unpacked), lost=packed)
+    return Body(text, kind)
+
+
+def _unpacked(data: bytes, coding: str) -> bytes | None:
+    """The bytes without their content coding, which may be off already; None if they are damaged or too long."""
+    try:
+        if "gzip" in coding and data.startswith(_GZIP):
+            return _inflated(data, zlib.MAX_WBITS | 16)
+        if "deflate" in coding and data[:1] == b"\x78" and len(data) > 1 and (data[0] << 8 | data[1]) % 31 == 0:
+            return _inflated(data, zlib.MAX_WBITS)
+        if "zstd" in coding and data.startswith(_ZSTD):
+            with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(data) as reader:
+                made = reader.read(UNPACKED_BYTES + 1)
+            return made if len(made) <= UNPACKED_BYTES else None
+    except (zlib.error, zstandard.ZstdError):
+        return None
+    return data
+
+
+def _inflated(data: bytes, window: int) -> bytes | None:
+    engine = zlib.decompressobj(window)
+    made = engine.decompress(data, UNPACKED_BYTES)
+    return made if engine.eof else None
+
+
+def _decoded(data: bytes, kind: str, content_type: str) -> str | None:
+    """The bytes as text; None if they are none."""
+    if kind in _UNTOLD:
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            return None
+        return None if "\0" in text else text
+    if not is_textual(kind):
+        return None
+    told = _CHARSET.search(content_type)
+    named = told[1] if told else None
+    if named is None and "html" in kind and (meta := _META.search(data[:4096])):
+        named = meta[1].decode("ascii")
+    if data.startswith(b"\xef\xbb\xbf"):
+        named = "utf-8"
+    try:
+        return data.decode("utf-8-sig" if named is None else _encoding(named))
+    except UnicodeDecodeError:
+        if named is None and not _CONTROL.search(data):
+            return data.decode("cp1252", "replace")
+        damaged = data.decode("utf-8" if named is None else _encoding(named), "replace")
+    # A text has a few bad bytes at most; many are another encoding, or no text.
+    return damaged if damaged.count("\ufffd") * 50 <= len(damaged) else None
+
+
+def _encoding(name: str) -> str:
+    name = _SAME.get(name.lower(), name.lower())
+    if name in ("utf-8", "utf8") or not _ENCODINGS.fullmatch(name):
+        return "utf-8-sig"
+    try:
+        "".encode(name)
+    except LookupError:
+        return "utf-8-sig"
+    return name

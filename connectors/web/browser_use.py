@@ -1,0 +1,117 @@
+"""What all logs of browser-use have in common: an answer with its calls, their results, and the screen in a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from connectors.web import agent_action as act
+from connectors.web.document import object_of, text_of
+from schemas import COMPLETE, Action, Observation, Step
+
+DIALECT: Final = "browser-use"
+SCREEN: Final = re.compile(r"<browser_state>\s*\n?(.*?)\n?\s*</browser_state>", re.DOTALL)
+REQUEST: Final = re.compile(r"<user_request>\s*\n?(.*?)\n?\s*</user_request>", re.DOTALL)
+_THOUGHTS: Final = (
+    "thinking",
+    "evaluation_previous_goal",
+    "valuation_previous_goal",
+    "memory",
+    "next_goal",
+)
+
+
+def turn_steps(
+    place: int,
+    item: dict[str, Any],
+    actions: list[dict[str, Any]],
+    results: list[dict[str, Any]],
+    before: Observation | None,
+    after: Observation | None,
+    turn: int,
+    notes: str | None,
+) -> Iterator[Step]:
+    """The calls of one answer."""
+    began, seconds = _times(item.get("metadata"))
+    done = min(len(results), len(actions)) or len(actions)
+    for index, one in enumerate(actions):
+        action = _action(one, _reasoning(item.get("model_output")) if index == 0 else None)
+        result = results[index] if index < len(results) else {}
+        if action.name == COMPLETE:
+            shown = None
+        elif index == done - 1:
+            shown = after or _result(result)
+        else:
+            shown = _result(result)
+        yield Step(
+            action=action,
+            observation=before,
+            next_observation=shown,
+            turn=turn,
+            offset=place,
+            call_index=index,
+            num_calls=len(actions),
+            interleaved=notes if index == 0 else None,
+            terminated=True if action.name == COMPLETE else None,
+            started_at=began,
+            duration_s=seconds if len(actions) == 1 else None,
+        )
+
+
+def listed(value: Any) -> list[dict[str, Any]]:
+    """Results as a list, whether the version wrote one or a list."""
+    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
+
+
+def calls_of(output: Any) -> list[dict[str, Any]]:
+    """The calls of an answer, each as {name, arguments}; one that calls nothing is left out."""
+    found: list[dict[str, Any]] = []
+    for one in listed(object_of(output).get("action")):
+        for word, arguments in one.items():
+            if arguments is not None and word:
+                found.append({"name": word, "arguments": arguments if isinstance(arguments, dict) else {}})
+    return found
+
+
+def _action(one: dict[str, Any], reasoning: str | None) -> Action:
+    return act.of_browser_use(one["name"], one["arguments"], reasoning)
+
+
+def _reasoning(output: Any) -> str | None:
+    """What the agent wrote of its state, a line each; None if it wrote nothing."""
+    state = object_of(output)
+    thoughts = {**state, **object_of(state.get("current_state"))}
+    lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if text_of(thoughts.get(key)).strip()]
+    return "\n".join(lines) or None
+
+
+def _result(result: dict[str, Any]) -> Observation | None:
+    """The result of one action as its answer; None if it gave none."""
+    text = "\n".join(told_results([result]))
+    return Observation(text, is_error=bool(text_of(result.get("error")))) if text else None
+
+
+def told_results(results: list[dict[str, Any]]) -> list[str]:
+    """What actions gave, a line each, as the agent is told it; what it said itself when done is left out."""
+    lines = []
+    for number, one in enumerate(results, 1):
+        if one.get("is_done") is True:
+            continue
+        count = f" {number}/{len(results)}" if len(results) > 1 else ""
+        if text := text_of(one.get("extracted_content")):
+            lines.append(f"Action result{count}: {text}")
+        if text := text_of(one.get("error")):
+            lines.append(f"Action error{count}: {text}")
+    return lines
+
+
+def _times(metadata: Any) -> tuple[int | None, float | None]:
+    """(microseconds since 1970 UTC, seconds) of a step, as far as its metadata has them."""
+    start, end = object_of(metadata).get("step_start_time"), object_of(metadata).get("step_end_time")
+    if not isinstance(start, float | int) or isinstance(start, bool) or not 31_536_000 < start < 1e11:
+        return None, None
+    at = int((datetime.fromtimestamp(start, UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
+    known = isinstance(end, float | int) and not isinstance(end, bool) and start <= end < 1e11
+    return at, round(end - start, 6) if known and end is not None else None

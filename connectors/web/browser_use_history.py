@@ -1,0 +1,202 @@
+r"""Histories of browser-use (`AgentHistoryList`): states of the browser, the agent's answers, and their results.
+
+Item i holds the state that the agent saw, what it answered, and what its actions gave; so the observation of its
+actions is state i, and the next observation of the last of them state i+1. Shapes of all versions are read:
+
+- 2024: `action` and `result` are objects, and the state holds its elements as `items`; these are written out as the
+  agent saw them, a line each: `40[:]<button>…` for an element, `_[:]text` for text, indented by depth.
+- later: they are lists, the state holds no elements, but `state_message` may: then its `<browser_state>` is the screen.
+  Where neither is there, the screen is the URL, the title and the tabs, marked as cut by the recorder.
+
+Several actions of one answer are calls of one turn. The result of one that is not the last is its own next observation;
+all results are put under the next screen, as the agent saw them. browser-use stops at an action that changes the page:
+actions beyond the results were not done, and nothing is known to follow them. The text of `done` is the agent's own and
+no observation. An item without an answer is a failure of the harness, and told as such before the next action.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.web.bodies import unbase64
+from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, listed, told_results, turn_steps
+from connectors.web.document import json_document, object_of, text_of
+from schemas import (
+    Agent,
+    Attachment,
+    Observation,
+    Outcome,
+    ParseError,
+    Reject,
+    Step,
+    Task,
+    Trajectory,
+    json_text,
+)
+
+_BEGINS: Final = re.compile(rb'\s*\{\s*"(?:history|_version|usage|errors)"\s*:')
+_KEYS: Final = (
+    b'"model_output"',
+    b'"current_state"',
+    b'"interacted_element"',
+    b'"extracted_content"',
+    b'"selector_map"',
+)
+_MAX_DEPTH: Final = 256
+
+
+class BrowserUseHistory(Connector):
+    """Histories of browser-use."""
+
+    name: ClassVar[str] = "browser_use_history"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "browser-use histories (AgentHistoryList)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if not _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) or b'"history"' not in head:
+            return None
+        if sum(key in head for key in _KEYS) >= 2 or (b'"model_output"' in head and b'"state"' in head):
+            return Sniff(0.9, "a history with the model's outputs and states of browser-use")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        document, data = json_document(blob)
+        items = object_of(document).get("history")
+        if not isinstance(items, list):
+            raise ParseError(blob.uri, 0, "no_history", "wanted an object with a list `history`")
+        history = _History(items, data)
+        yield from history.rejects(blob.uri, self.name)
+        steps = history.steps()
+        if not steps:
+            raise ParseError(blob.uri, -1, "no_transitions", f"none of the {len(items)} items holds an action")
+        yield Trajectory(
+            native_id=text_of(object_of(document).get("id")),
+            domain="web",
+            steps=steps,
+            agent=Agent(name="browser-use", version=text_of(object_of(document).get("_version")) or None),
+            task=Task(instruction=history.instruction()),
+            outcome=history.outcome(),
+        )
+
+
+class _History:
+    """The items of a history, and where each begins in its bytes."""
+
+    def __init__(self, items: list[Any], data: bytes) -> None:
+        self._items = [one if isinstance(one, dict) else None for one in items]
+        found = [hit.start() for hit in re.finditer(rb'\{\s*"model_output"\s*:', data)]
+        self._places = found if len(found) == len(items) else [0] * len(items)
+
+    def rejects(self, uri: str, connector: str) -> Iterator[Reject]:
+        """A reject for each item that is no object."""
+        for place, item in zip(self._places, self._items, strict=True):
+            if item is None:
+                yield Reject("record", "bad_record", "wanted an object", uri, "", place, connector)
+
+    def instruction(self) -> str | None:
+        """The task, where a state message tells it."""
+        for item in self._items:
+            found = REQUEST.search(text_of((item or {}).get("state_message")))
+            if found:
+                return found[1].strip() or None
+        return None
+
+    def outcome(self) -> Outcome | None:
+        """Whether the agent itself said that it succeeded; None if it said nothing."""
+        for item in reversed(self._items):
+            for result in reversed(listed((item or {}).get("result"))):
+                if result.get("is_done") is True and isinstance(result.get("success"), bool):
+                    return Outcome(resolved=result["success"], verifier="the agent itself")
+        return None
+
+    def steps(self) -> list[Step]:
+        """The actions of all items in order."""
+        items = [(place, one) for place, one in zip(self._places, self._items, strict=True) if one is not None]
+        steps: list[Step] = []
+        told: list[dict[str, Any]] = []
+        pending: list[tuple[int, dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] = []
+        screens: list[Observation | None] = []
+        for place, item in items:
+            screens.append(_screen(item, told))
+            actions, results = calls_of(item.get("model_output")), listed(item.get("result"))
+            pending.append((place, item, actions, results))
+            # Without an action it is the harness that failed, not the browser.
+            told = results if actions else []
+        turn = 0
+        failures: list[str] = []
+        for number, (place, item, actions, results) in enumerate(pending):
+            after = screens[number + 1] if number + 1 < len(screens) else None
+            if not actions:
+                failures += [text_of(one.get("error")) for one in results if text_of(one.get("error"))]
+                continue
+            notes = json_text([{"role": "harness", "content": text} for text in failures]) if failures else None
+            failures = []
+            steps += turn_steps(place, item, actions, results, screens[number], after, turn, notes)
+            turn += 1
+        return steps
+
+
+def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation | None:
+    """The state of an item with the results of the actions before it; None if the item holds no state."""
+    state = item.get("state")
+    if not isinstance(state, dict):
+        return None
+    shown = SCREEN.search(text_of(item.get("state_message")))
+    items = state.get("items")
+    whole = True
+    if shown:
+        lines = [shown[1]]
+    else:
+        lines = _page(state)
+        listed = items if isinstance(items, list) else None
+        whole = listed is not None
+        lines += ["Interactive elements:", *_elements(listed)] if listed is not None else []
+    failed = any(text_of(one.get("error")) for one in results)
+    return Observation(
+        content="\n".join([*lines, *told_results(results)]),
+        form="screen",
+        dialect=DIALECT,
+        is_error=failed if results else None,
+        truncation="none" if whole else "recorder",
+        uri=text_of(state.get("url")) or None,
+        attachments=_screenshot(state),
+    )
+
+
+def _page(state: dict[str, Any]) -> list[str]:
+    """The address, the title and the tabs of a state, a line each."""
+    tabs = (
+        [one for one in state.get("tabs") or [] if isinstance(one, dict)] if isinstance(state.get("tabs"), list) else []
+    )
+    lines = [f"Current url: {text_of(state.get('url'))}", f"Title: {text_of(state.get('title'))}", "Available tabs:"]
+    for one in tabs:
+        number = one.get("page_id", one.get("tab_id", one.get("target_id", "")))
+        number = number if isinstance(number, int | str) else ""
+        lines.append(f"Tab {number}: {text_of(one.get('url'))} - {text_of(one.get('title'))}")
+    return lines
+
+
+def _elements(items: list[Any]) -> Iterator[str]:
+    """The elements of a state as browser-use of 2024 showed them to its agent, a line each."""
+    for one in items:
+        if not isinstance(one, dict):
+            continue
+        depth = one.get("depth")
+        indent = "\t" * (min(max(depth, 0), _MAX_DEPTH) if isinstance(depth, int) else 0)
+        text = one.get("is_text_only") is True or one.get("clickable") is False
+        mark = "_" if text or not isinstance(one.get("index"), int) else str(one["index"])
+        yield f"{mark}[:]{indent}{text_of(one.get('text'))}"
+
+
+def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:
+    """The screenshot of a state by digest; one that only a path names is not in the log."""
+    text = text_of(state.get("screenshot"))
+    data = unbase64(text.rpartition(",")[2]) if text else None
+    if not data:
+        return ()
+    return (Attachment(hashlib.sha256(data).hexdigest(), "screenshot", "image/png"),)

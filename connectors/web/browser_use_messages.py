@@ -1,0 +1,137 @@
+r"""Message dumps of browser-use (`{"messages": […]}`): the page within a message, the answer in the next.
+
+A user message shows the page in `<browser_state>`, in the text form that the agent reads (`[746]<header id=… />`,
+indented by tabs, `*[3]` for what is new), beside the task and the agent's own history, which are no observation. An
+answer is JSON of the agent's output, as text or as the arguments of a tool call. The elements that actions name are the
+numbers in brackets of the page before.
+
+Most dumps are one request: they show a page and end before the answer, and are refused (`no_actions`). The history
+within a request tells what earlier actions gave, but not the actions, so none is read from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.records import json_value
+from connectors.web.bodies import unbase64
+from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, turn_steps
+from connectors.web.document import json_document, object_of, text_of
+from schemas import Agent, Attachment, Context, Observation, ParseError, Reject, Step, Task, Trajectory
+
+_SIGNS: Final = (b"<browser_state>", b"<user_request>", b"<agent_history>", b"automate browser tasks", b"<page_info>")
+_PICTURE: Final = re.compile(r"data:(image/[a-z.+-]{1,20});base64,(.*)", re.DOTALL)
+_FENCE: Final = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+
+
+class BrowserUseMessages(Connector):
+    """Message dumps of browser-use."""
+
+    name: ClassVar[str] = "browser_use_messages"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "browser-use message dumps (messages.json)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        data = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if data[:1] not in (b"{", b"[") or b'"role"' not in head or b'"history"' in data[:64]:
+            return None
+        if sum(sign in head for sign in _SIGNS) >= 3:
+            return Sniff(0.92, "messages with the page and the task as browser-use marks them")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        document, data = json_document(blob)
+        messages = object_of(document).get("messages") if isinstance(document, dict) else document
+        if not isinstance(messages, list):
+            raise ParseError(blob.uri, 0, "no_messages", "wanted a list of messages")
+        found = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
+        places = found if len(found) == len(messages) else [0] * len(messages)
+        steps: list[Step] = []
+        page: Observation | None = None
+        answer: tuple[int, dict[str, Any]] | None = None
+        task = system = None
+        for place, message in zip(places, messages, strict=True):
+            role, text = object_of(message).get("role"), _text(object_of(message).get("content"))
+            if role == "system":
+                system = system or text or None
+            elif role == "assistant" and (output := _output(message)) is not None:
+                steps += _steps(answer, page, None, _next(steps))
+                answer = place, output
+            elif role == "user":
+                asked = REQUEST.search(text)
+                task = task or (asked[1].strip() if asked else None)
+                shown = _page(text, message.get("content"))
+                if shown is not None:
+                    steps += _steps(answer, page, shown, _next(steps))
+                    page, answer = shown, None
+        steps += _steps(answer, page, None, _next(steps))
+        if not steps:
+            raise ParseError(blob.uri, -1, "no_actions", "the messages end before an answer of the agent")
+        if all(step.next_observation is None for step in steps):
+            raise ParseError(blob.uri, steps[0].offset, "no_observation", "no action is followed by a page")
+        yield Trajectory(
+            native_id=blob.uri.removesuffix("/messages.json").rpartition("/")[2],
+            domain="web",
+            steps=steps,
+            agent=Agent(name="browser-use"),
+            task=Task(instruction=task),
+            context=Context(agent_system=system),
+        )
+
+
+def _steps(
+    answer: tuple[int, dict[str, Any]] | None, before: Observation | None, after: Observation | None, turn: int
+) -> list[Step]:
+    """The calls of an answer, if there is one."""
+    if answer is None or not (calls := calls_of(answer[1])):
+        return []
+    return list(turn_steps(answer[0], {"model_output": answer[1]}, calls, [], before, after, turn, None))
+
+
+def _next(steps: list[Step]) -> int:
+    return steps[-1].turn + 1 if steps else 0
+
+
+def _text(content: Any) -> str:
+    """The text of a message, its pictures left out."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(text_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
+
+
+def _page(text: str, content: Any) -> Observation | None:
+    """The page that a message shows, with its screenshots; None if it shows none."""
+    shown = SCREEN.search(text)
+    if shown is None:
+        return None
+    attachments = []
+    for part in content if isinstance(content, list) else []:
+        image = object_of(object_of(part).get("image_url"))
+        found = _PICTURE.fullmatch(text_of(image.get("url")))
+        data = unbase64(found[2]) if found else None
+        if found and data:
+            attachments.append(Attachment(hashlib.sha256(data).hexdigest(), "screenshot", found[1]))
+    return Observation(shown[1], form="screen", dialect=DIALECT, attachments=tuple(attachments))
+
+
+def _output(message: dict[str, Any]) -> dict[str, Any] | None:
+    """The agent's output in a message: `{…, "action": […]}`; None if it holds none."""
+    calls = message.get("tool_calls")
+    texts = [_text(message.get("content"))]
+    functions = [object_of(object_of(one).get("function")) for one in (calls if isinstance(calls, list) else [])]
+    texts += [text_of(one.get("arguments")) for one in functions]
+    for text in texts:
+        fenced = _FENCE.fullmatch(text)
+        try:
+            value = json_value(fenced[1] if fenced else text)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and "action" in value:
+            return value
+    return None

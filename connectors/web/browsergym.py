@@ -1,0 +1,267 @@
+r"""Runs of BrowserGym and AgentLab, as far as they are text: JSON with steps, and the summary of a run's folder.
+
+A run's folder keeps its steps as Python pickles (`step_<n>.pkl.gz`). Loading one runs whatever code it names, so none
+is ever opened: each is rejected (`pickle`), and a run that holds nothing else has no transition. Steps that were
+written out as JSON are read: a document with `steps`, or files `step_<n>.json` in the folder, each with its action and
+its tree as text (`axtree_txt`, `axtree`, `axtree_text`). Step n is the page that the agent saw and what it did on it;
+so its next observation is the page of step n+1, and the last step may hold a page only.
+
+The tree is kept in BrowserGym's own text form (`[a46] button 'OK', clickable`); actions are its Python calls
+(`click('a46')`), read as constants and never run, and name elements by these ids.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.web import action as words
+from connectors.web import agent_action as act
+from connectors.web.document import json_document, object_of, text_of
+from schemas import (
+    COMPLETE,
+    MESSAGE,
+    WAIT,
+    Action,
+    Agent,
+    Environment,
+    Observation,
+    Outcome,
+    ParseError,
+    Reject,
+    Step,
+    Task,
+    Trajectory,
+)
+
+DIALECT: Final = "browsergym-axtree"
+_SUMMARY: Final = "summary_info.json"
+_PICKLE: Final = re.compile(r"(?:.*/)?(?:step_\d{1,6}|exp_args|goal_object)\.pkl(?:\.gz)?")
+_OWN: Final = re.compile(
+    r"(?:step_\d{1,6}|exp_args|goal_object)\.pkl(?:\.gz)?|step_\d{1,6}\.json|summary_info\.json|package_versions\.txt"
+)
+_STEP: Final = re.compile(r"step_(\d{1,6})\.json")
+_TREES: Final = (b'"axtree', b'"axtree_txt"', b'"axtree_text"')
+_TREE_KEYS: Final = ("axtree_txt", "axtree", "axtree_text", "axtree_object", "pruned_axtree")
+_THOUGHTS: Final = ("reasoning", "think", "thought")
+_CODE_BYTES: Final = 8192
+_MAX_WAIT: Final = 86_400_000
+_MAX_NUMBER: Final = 1 << 53
+
+_SIGNATURES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "click": (words.CLICK, ("element", "button", "modifiers")),
+    "dblclick": (words.DBLCLICK, ("element", "button", "modifiers")),
+    "hover": (words.HOVER, ("element",)),
+    "focus": (words.FOCUS, ("element",)),
+    "fill": (words.FILL, ("element", "text")),
+    "clear": ("clear", ("element",)),
+    "press": (words.PRESS, ("element", "key")),
+    "keyboard_press": (words.PRESS, ("key",)),
+    "keyboard_type": (words.TYPE, ("text",)),
+    "keyboard_insert_text": (words.TYPE, ("text",)),
+    "select_option": (words.SELECT_OPTION, ("element", "options")),
+    "check": (words.CHECK, ("element",)),
+    "uncheck": (words.UNCHECK, ("element",)),
+    "drag_and_drop": (words.DRAG, ("element", "onto")),
+    "upload_file": (words.UPLOAD, ("element", "files")),
+    "scroll": (words.SCROLL, ("dx", "dy")),
+    "mouse_click": (words.CLICK, ("x", "y", "button")),
+    "mouse_dblclick": (words.DBLCLICK, ("x", "y", "button")),
+    "mouse_move": (words.HOVER, ("x", "y")),
+    "goto": (words.GOTO, ("url",)),
+    "go_back": (words.GO_BACK, ()),
+    "go_forward": (words.GO_FORWARD, ()),
+    "new_tab": (words.TAB_NEW, ()),
+    "tab_focus": (words.TAB_SELECT, ("tab",)),
+    "tab_close": (words.TAB_CLOSE, ()),
+    "noop": (WAIT, ("ms",)),
+    "send_msg_to_user": (MESSAGE, ("text",)),
+    "report_infeasible": (COMPLETE, ("infeasible",)),
+}
+"""BrowserGym's calls: our name, and its arguments by place."""
+
+_RENAMED: Final = {
+    "bid": "element",
+    "value": "text",
+    "key_comb": "key",
+    "wait_ms": "ms",
+    "index": "tab",
+    "from_bid": "element",
+}
+
+
+class BrowserGym(Connector):
+    """Runs of BrowserGym and AgentLab."""
+
+    name: ClassVar[str] = "browsergym"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "BrowserGym and AgentLab runs (steps as JSON; pickles are refused)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if _PICKLE.fullmatch(uri) and head.startswith((b"\x80", b"\x1f\x8b")):
+            return Sniff(0.9, "named as a pickle of a BrowserGym run, which is refused")
+        if not head.lstrip().startswith(b"{"):
+            return None
+        if b'"cum_reward"' in head and b'"n_steps"' in head and b'"steps"' not in head:
+            return Sniff(0.9, "the summary of a BrowserGym run: n_steps and cum_reward")
+        if b'"steps"' in head and any(key in head for key in _TREES) and b'"action"' in head:
+            return Sniff(0.8, "steps with an action and an accessibility tree")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each folder with a `summary_info.json`, and what of a run lies beside it."""
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if _OWN.fullmatch(name):
+                folders.setdefault(folder, []).append(path)
+        for folder, files in folders.items():
+            prefix = len(folder) + 1 if folder else 0
+            names = {path[prefix:]: path for path in sorted(files)}
+            if _SUMMARY in names and len(names) > 1:
+                yield Log(folder, names, _SUMMARY)
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        if blob.members == ("",):
+            with blob.open() as stream:
+                if stream.read(1) in (b"\x80", b"\x1f"):
+                    raise ParseError(blob.uri, 0, "pickle", "Python pickles are never loaded")
+        pickles = [name for name in blob.members if _PICKLE.fullmatch(name)]
+        for name in pickles:
+            yield Reject("record", "pickle", "Python pickles are never loaded", blob.uri, name, 0, self.name)
+        document, steps = _steps_of(blob)
+        rows = list(_rows(steps))
+        if not rows:
+            why = f"; {len(pickles)} pickles are not loaded" if pickles else ""
+            raise ParseError(blob.uri, -1, "no_transitions", f"no step is written out as text{why}")
+        summary = {**document, **object_of(document.get("summary_info"))}
+        goal = text_of(document.get("goal")) or text_of(document.get("goal_text")) or None
+        yield Trajectory(
+            native_id=text_of(document.get("trajectory_id")) or blob.uri.rstrip("/").rpartition("/")[2],
+            domain="web",
+            steps=rows,
+            environment=Environment(id=text_of(document.get("benchmark")) or None),
+            agent=Agent(name=text_of(document.get("agent")) or None, model=text_of(document.get("model")) or None),
+            task=Task(text_of(document.get("task_name")) or text_of(document.get("task_id")) or None, goal),
+            outcome=_outcome(summary),
+        )
+
+
+def _steps_of(blob: Blob) -> tuple[dict[str, Any], list[tuple[dict[str, Any], int, str]]]:
+    """What is true of the whole run, and its steps with the offset and file of each."""
+    if blob.members == ("",):
+        document, data = json_document(blob)
+        steps = object_of(document).get("steps")
+        listed = [one for one in steps if isinstance(one, dict)] if isinstance(steps, list) else []
+        hits = [hit.start() for hit in re.finditer(rb'\{\s*"(?:num|step|action)"\s*:', data)]
+        places = hits if len(hits) == len(listed) else [0] * len(listed)
+        return object_of(document), [(one, place, "") for one, place in zip(listed, places, strict=True)]
+    whole = object_of(json_document(blob, _SUMMARY)[0]) if _SUMMARY in blob.members else {}
+    named = sorted((int(hit[1]), name) for name in blob.members if (hit := _STEP.fullmatch(name)))
+    return whole, [(object_of(json_document(blob, name)[0]), 0, name) for _, name in named]
+
+
+def _rows(steps: Sequence[tuple[dict[str, Any], int, str]]) -> Iterator[Step]:
+    """A row for each call; the calls of one step are one turn."""
+    pages = [_page(one) for one, _, _ in steps]
+    turn = 0
+    for number, (one, place, member) in enumerate(steps):
+        calls = read_calls(text_of(one.get("action")))
+        if not calls:
+            continue
+        thought = next((text_of(one.get(key)) for key in _THOUGHTS if text_of(one.get(key))), None)
+        after = pages[number + 1] if number + 1 < len(pages) else None
+        for index, (name, told, original) in enumerate(calls):
+            last = index == len(calls) - 1
+            reward = one.get("reward")
+            yield Step(
+                action=_action(name, told, original, thought if index == 0 else None),
+                observation=pages[number],
+                next_observation=after if last else None,
+                turn=turn,
+                offset=place,
+                member=member,
+                call_index=index,
+                num_calls=len(calls),
+                reward=float(reward) if last and isinstance(reward, int | float) and abs(reward) < 1e9 else None,
+            )
+        turn += 1
+
+
+def _page(one: dict[str, Any]) -> Observation | None:
+    """The page of a step, with the error of the action before it; None if its tree is not there as text."""
+    tree = next((text_of(one.get(key)) for key in _TREE_KEYS if text_of(one.get(key)).strip()), None)
+    if tree is None:
+        return None
+    error = text_of(one.get("last_action_error"))
+    content = f"{tree}\n\nError from previous action: {error}" if error else tree
+    url = text_of(one.get("url")) or None
+    return Observation(content, form="screen", dialect=DIALECT, is_error=bool(error), uri=url)
+
+
+def _action(name: str, told: dict[str, Any], original: dict[str, Any], reasoning: str | None) -> Action:
+    if name == MESSAGE:
+        text = text_of(told.get("text"))
+        return Action(MESSAGE, text, message=text, reasoning=reasoning)
+    return act.call(name, told, original, reasoning)
+
+
+def read_calls(code: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """(name, arguments of its text, original arguments) of each call of an action's code; empty if it is none.
+
+    Only calls of a name with constants are read; the code is parsed, never run.
+    """
+    if not code.strip() or len(code) > _CODE_BYTES:
+        return []
+    try:
+        body = ast.parse(code.strip()).body
+        calls = [(one.value.func.id, _constants(one.value)) for one in body if _is_call(one)]  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [_named(word, *values) for word, values in calls] if len(calls) == len(body) else []
+
+
+def _is_call(one: ast.stmt) -> bool:
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name)
+
+
+def _constants(call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+    keywords = {one.arg: _plain(ast.literal_eval(one.value)) for one in call.keywords if one.arg}
+    return [_plain(ast.literal_eval(one)) for one in call.args], keywords
+
+
+def _plain(value: Any) -> Any:
+    """A constant as JSON has it."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if abs(value) < _MAX_NUMBER else repr(value)
+    return value if value is None or isinstance(value, bool | str) else repr(value)
+
+
+def _named(word: str, places: list[Any], keywords: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    name, names = _SIGNATURES.get(word, (word, ()))
+    told: dict[str, Any] = {}
+    for number, value in enumerate(places):
+        told[names[number] if number < len(names) else f"argument_{number}"] = value
+    told |= {_RENAMED.get(key, key): value for key, value in keywords.items()}
+    if name == WAIT:
+        milliseconds = told.pop("ms", 1000)
+        known = isinstance(milliseconds, int | float) and 0 <= milliseconds <= _MAX_WAIT
+        told = {"seconds": milliseconds / 1000 if known else None}
+    if name == words.SELECT_OPTION and not isinstance(told.get("options", []), list):
+        told["options"] = [told["options"]]
+    return name, told, {"call": word, "arguments": places, **keywords}
+
+
+def _outcome(summary: dict[str, Any]) -> Outcome | None:
+    """The reward that the benchmark gave, 1 for a task that was solved; None if there is none."""
+    reward = summary.get("cum_reward")
+    if not isinstance(reward, int | float) or isinstance(reward, bool) or abs(reward) > 1e9:
+        return None
+    resolved = True if reward >= 1 else False if reward <= 0 else None
+    return Outcome(resolved=resolved, score=float(reward), verifier="benchmark")

@@ -1,0 +1,311 @@
+r"""Event logs of the Chrome DevTools Protocol: requests and web sockets, put together from the events of their parts.
+
+Events (`{"method": "Network.requestWillBeSent", "params": {…}}`) stand in an array or one a line, bare, or in the
+entries of a driver's performance log (`{"level": …, "message": "{\"message\": {…}}"}`). See `exchange` for what becomes
+a transition. How events are paired (DevTools Protocol, Network domain):
+
+- All events of a request have its `requestId`, which a redirect keeps: `redirectResponse` ends one hop and begins the
+  next. `responseReceived` says what was received, `loadingFailed` why nothing was.
+- `requestWillBeSentExtraInfo` has the headers that were really sent, and may come before or after its request; among
+  redirects they are told apart by their number, and left aside where there are fewer than hops. The status of
+  `responseReceivedExtraInfo` counts where it is 304, which the browser shows as the 200 of its cache.
+- `timestamp` counts seconds from an unknown beginning; `wallTime` of any request tells which.
+- Bodies are not part of the protocol's events. They are read where the recorder added them: `response.body` of
+  `responseReceived`, or the answer of `Network.getResponseBody`. Else the response is cut by the recorder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.records import json_lines, json_value
+from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
+from connectors.web.elements import elements
+from connectors.web.exchange import Exchange, Message, kind_of, trajectories
+from schemas import ParseError, Reject, Trajectory
+
+_DOMAINS: Final = rb"(?:Network|Page|Target|Runtime|Log|Security|DOM|Fetch|Inspector|Performance)"
+_PLAIN: Final = re.compile(rb'\\?"method\\?"\s*:\s*\\?"(?:Network|Page)\.[a-z]\w+\\?"')
+_FIRST: Final = re.compile(rb'\s*\[?\s*\{\s*"method"\s*:\s*"' + _DOMAINS + rb'\.[a-z]\w+"')
+_MAX_TIME: Final = 1e11
+_ENVELOPES: Final = 3
+
+
+class Cdp(Connector):
+    """Event logs of the Chrome DevTools Protocol."""
+
+    name: ClassVar[str] = "cdp"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        data = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if data[:1] not in (b"[", b"{"):
+            return None
+        if _FIRST.match(data):
+            return Sniff(0.92, "begins with an event of the DevTools Protocol")
+        if len(_PLAIN.findall(data)) > 1 and (b'"params' in data or b'\\"params' in data):
+            return Sniff(0.7, "holds events of the DevTools Protocol")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        reader = _Reader()
+        found, failure = False, None
+        try:
+            for offset, value in _values(blob):
+                if isinstance(value, ParseError):
+                    found = True
+                    yield Reject.of(value, connector=self.name)
+                else:
+                    reader.take(offset, value)
+        except ParseError as error:
+            failure = error
+        for one in trajectories(reader.exchanges(), blob.choices):
+            found = True
+            if any(step.next_observation is not None for step in one.steps):
+                yield one
+            else:
+                detail = f"none of the {len(one.steps)} requests has a response"
+                place = one.steps[0].offset
+                yield Reject("record", "no_observation", detail, blob.uri, "", place, self.name)
+        if failure is not None:
+            raise failure
+        if not found:
+            raise ParseError(blob.uri, -1, "no_transitions", "the log holds no request for a document or data")
+
+
+def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
+    """(offset, value) of each element or line; the value is a `ParseError` where it is no JSON."""
+    with blob.open() as stream:
+        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] != b"[":
+        yield from json_lines(blob)
+        return
+    with blob.open() as stream:
+        for offset, data in elements(stream, blob.uri, ()):
+            try:
+                yield offset, json_value(data)
+            except ValueError as error:
+                detail = f"wanted an event as JSON: {error}"
+                yield offset, ParseError(blob.uri, offset, "bad_json", detail, excerpt=data[:4096])
+
+
+def _event(value: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """(method, params, result) of an event, taken out of its envelopes; the method is empty if it is none."""
+    for _ in range(_ENVELOPES):
+        if isinstance(value, str):
+            try:
+                value = json_value(value)
+            except ValueError:
+                break
+        if not isinstance(value, dict):
+            break
+        if isinstance(value.get("method"), str):
+            return value["method"], _object(value.get("params")), _object(value.get("result"))
+        value = value.get("message")
+    return "", {}, {}
+
+
+@dataclass(slots=True)
+class _Hop:
+    """A request as its events fill it; times in the log's seconds."""
+
+    offset: int
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: Body | None
+    word: str
+    began: float | None
+    ended: float | None = None
+    response: dict[str, Any] | None = None
+    answer: Body | None = None
+    error: str | None = None
+    told: list[str] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    status: int | None = None
+
+
+class _Reader:
+    """Requests in the order in which they began, by the events taken so far."""
+
+    def __init__(self) -> None:
+        self._hops: dict[str, list[_Hop]] = {}
+        self._order: list[_Hop] = []
+        self._sent: dict[str, list[dict[str, str]]] = {}
+        self._statuses: dict[str, list[Any]] = {}
+        self._wall: float | None = None
+
+    def take(self, offset: int, value: Any) -> None:
+        """Takes in one event; what is none, or is of no request, changes nothing."""
+        method, params, result = _event(value)
+        key = params.get("requestId")
+        if not method.startswith("Network.") or not isinstance(key, str):
+            return
+        if method == "Network.requestWillBeSent":
+            self._begin(offset, key, params)
+        elif method == "Network.webSocketCreated":
+            self._add(key, _Hop(offset, "GET", _text(params.get("url")), {}, None, "websocket", None))
+        elif method == "Network.requestWillBeSentExtraInfo":
+            self._sent.setdefault(key, []).append(_headers(params.get("headers")))
+        elif method == "Network.responseReceivedExtraInfo":
+            self._statuses.setdefault(key, []).append(params.get("statusCode"))
+        elif method in ("Network.webSocketFrameSent", "Network.webSocketFrameReceived"):
+            self._frame(offset, key, params, method.endswith("Sent"))
+        elif key in self._hops:
+            self._continue(self._hops[key][-1], method, params, result)
+
+    def _add(self, key: str, hop: _Hop) -> None:
+        self._hops.setdefault(key, []).append(hop)
+        self._order.append(hop)
+
+    def _begin(self, offset: int, key: str, params: dict[str, Any]) -> None:
+        request = _object(params.get("request"))
+        url, at, wall = _text(request.get("url")), _time(params.get("timestamp")), _time(params.get("wallTime"))
+        redirected = params.get("redirectResponse")
+        if isinstance(redirected, dict) and key in self._hops:
+            before = self._hops[key][-1]
+            before.response, before.ended = redirected, at
+        if not url:
+            return
+        if self._wall is None and at is not None and wall is not None:
+            self._wall = wall - at
+        headers = _headers(request.get("headers"))
+        method = _text(request.get("method")).upper() or "GET"
+        word = _text(params.get("type")).lower()
+        self._add(key, _Hop(offset, method, url, headers, _posted(request, headers), word, at))
+
+    def _frame(self, offset: int, key: str, params: dict[str, Any], sent: bool) -> None:
+        if key not in self._hops:
+            # The socket was opened before the log began: its address is not known.
+            self._add(key, _Hop(offset, "GET", "", {}, None, "websocket", None))
+        frame = _object(params.get("response"))
+        data = _text(frame.get("payloadData"))
+        raw = unbase64(data) if frame.get("opcode") == 2 else None
+        body = Body(data) if raw is None else byte_body(raw, "")
+        self._hops[key][-1].messages.append(Message(sent, body, _time(params.get("timestamp"))))
+
+    def _continue(self, hop: _Hop, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
+        at = _time(params.get("timestamp"))
+        if method in ("Network.responseReceived", "Network.webSocketHandshakeResponseReceived"):
+            hop.response = _object(params.get("response"))
+            hop.word = _text(params.get("type")).lower() or hop.word
+            hop.ended = at
+            hop.answer = _added(hop.response, hop.response) or hop.answer
+        elif method == "Network.loadingFinished":
+            hop.ended = at
+        elif method == "Network.loadingFailed":
+            hop.ended, hop.error = at, _text(params.get("errorText")) or None
+        elif method == "Network.webSocketWillSendHandshakeRequest":
+            hop.headers, hop.began = _headers(_object(params.get("request")).get("headers")), at
+            wall = _time(params.get("wallTime"))
+            if self._wall is None and at is not None and wall is not None:
+                self._wall = wall - at
+        elif method == "Network.getResponseBody":
+            hop.answer = _added(result, hop.response or {}) or hop.answer
+        elif method == "Network.eventSourceMessageReceived":
+            name = _text(params.get("eventName"))
+            lines = [f"event: {name}"] * bool(name) + [
+                f"data: {line}" for line in _text(params.get("data")).split("\n")
+            ]
+            hop.told.append("\n".join(lines))
+
+    def exchanges(self) -> list[Exchange]:
+        """The requests, in the order in which they began."""
+        for key, hops in self._hops.items():
+            sent, statuses = self._sent.get(key, []), self._statuses.get(key, [])
+            for place, hop in enumerate(hops):
+                if len(sent) == len(hops):
+                    hop.headers = hop.headers | sent[place]
+                if len(statuses) == len(hops) and statuses[place] == 304:
+                    hop.status = 304
+        keys = {id(hop): key for key, hops in self._hops.items() for hop in hops}
+        return [self._exchange(hop, keys[id(hop)]) for hop in self._order]
+
+    def _exchange(self, hop: _Hop, key: str) -> Exchange:
+        response = hop.response or {}
+        received = _headers(response.get("headers"))
+        told = _text(response.get("mimeType"))
+        if "content-type" not in received and told:
+            received["content-type"] = told
+        status = hop.status or response.get("status")
+        known = isinstance(status, int | float) and not isinstance(status, bool) and 100 <= status < 1000
+        answer = hop.answer
+        if hop.told:
+            answer = Body("\n\n".join(hop.told), "text/event-stream")
+        if answer is None and hop.word != "websocket" and received.get("content-length") != "0":
+            answer = Body(media_type=media_type_of(told), lost=True)
+        duration = hop.ended - hop.began if hop.ended is not None and hop.began is not None else None
+        return Exchange(
+            offset=hop.offset,
+            page="",
+            method=hop.method,
+            url=hop.url,
+            headers=hop.headers,
+            body=hop.body,
+            kind=kind_of(hop.word, hop.method, hop.url, hop.headers, media_type_of(told)),
+            status=int(status) if known and status is not None else None,
+            phrase=_text(response.get("statusText")),
+            received=received,
+            answer=answer if known else None,
+            error=hop.error,
+            started=self._microseconds(hop.began),
+            duration=round(duration, 6) if duration is not None and duration >= 0 else None,
+            messages=tuple(hop.messages),
+            request_id=key,
+        )
+
+    def _microseconds(self, at: float | None) -> int | None:
+        if at is None or self._wall is None or not 31_536_000 < at + self._wall < 250_000_000_000:
+            return None
+        return round((at + self._wall) * 1_000_000)
+
+
+def _added(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
+    """The body that a recorder put beside a response; None if there is none."""
+    text = holder.get("body")
+    if not isinstance(text, str):
+        return None
+    kind = _headers(response.get("headers")).get("content-type") or _text(response.get("mimeType"))
+    if holder.get("base64Encoded") is True or holder.get("encoding") == "base64":
+        data = unbase64(text)
+        return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind)
+    return text_body(text, kind)
+
+
+def _posted(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
+    """The body of a request; None if it has none, lost if the log says that it had one and does not hold it."""
+    kind = headers.get("content-type", "")
+    if isinstance(request.get("postData"), str):
+        return text_body(request["postData"], kind)
+    entries = request.get("postDataEntries")
+    parts = [unbase64(_text(_object(one).get("bytes"))) for one in entries] if isinstance(entries, list) else []
+    whole = [part for part in parts if part is not None]
+    if whole and len(whole) == len(parts):
+        return byte_body(b"".join(whole), kind)
+    return Body(media_type=media_type_of(kind), lost=True) if request.get("hasPostData") is True else None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _headers(value: Any) -> dict[str, str]:
+    """Headers by lower-case name; HTTP/2 pseudo headers are left out."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {name.lower(): text for name, text in pairs if isinstance(text, str) and not name.startswith(":")}
+
+
+def _time(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_TIME:
+        return None
+    return float(value)

@@ -1,0 +1,186 @@
+"""The elements of one array within a large JSON document, each as bytes with its offset, read from a stream.
+
+Memory holds one element and what was read ahead, never the document. The document around the array is only walked as
+far as it takes to find it: what follows the array is not read. Elements have to be objects; whether one is valid JSON
+is for the caller to find out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Final, TypeAlias
+
+import numpy as np
+
+from schemas import ParseError
+
+ELEMENT_BYTES: Final = 256 << 20
+"""A longer element is not read into memory; it ends the log."""
+
+_CHUNK: Final = 4 << 20
+_BOM: Final = b"\xef\xbb\xbf"
+_TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
+_KEY_BYTES: Final = 256
+"""A longer key is none of a path."""
+
+_Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class _Window:
+    """What of a stream was read and is still needed: `data`, which begins at byte `start` of the stream."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.data = b""
+        self.start = 0
+        self.place = 0
+
+    def token(self) -> bytes | None:
+        """The next token after `place`, which moves behind it; None if the stream ends before one is whole."""
+        while (found := _TOKEN.match(self.data, self.place)) is None:
+            # As much again as there is, so that a long string is not begun anew for every chunk.
+            if not self.grow(max(_CHUNK, len(self.data))):
+                return None
+        self.place = found.end()
+        return found[1]
+
+    def grow(self, size: int = _CHUNK) -> bool:
+        """Whether there was more to read; what stands before `place` is let go."""
+        more = self._stream.read(size)
+        while more.endswith(b"\\") and (next_bytes := self._stream.read(_CHUNK)):
+            more += next_bytes  # so that no escape is parted
+        if more:
+            self.data = self.data[self.place :] + more
+            self.start += self.place
+            self.place = 0
+        return bool(more)
+
+
+def elements(
+    stream: BinaryIO, uri: str, path: Sequence[str], member: str = "", limit: int = ELEMENT_BYTES
+) -> Iterator[tuple[int, bytes]]:
+    """(offset, bytes) of each element of the array at `path`, in order.
+
+    Args:
+        stream: the document, with or without a byte order mark.
+        uri: of the input, for errors.
+        path: keys from the document's object to the array; empty if the document is the array.
+        member: of the input, for errors.
+        limit: bytes that an element may have.
+
+    Raises:
+        ParseError: `empty`, `bad_json` (no JSON document, or something else than an object between elements),
+            `no_array` (the document ends without it), `truncated`, `element_too_long`.
+    """
+    window = _Window(stream)
+    _enter(window, uri, list(path), member)
+    scanned, depth, quoted = window.place, 0, False
+    begin = -1
+    while True:
+        braces, quoted = _braces(window.data, scanned, quoted)
+        for at, opens in braces:
+            depth += 1 if opens else -1
+            if opens and depth == 1:
+                if _gap(window, at, uri, member):
+                    return
+                begin = at
+            elif depth == 0 and begin >= 0:
+                yield window.start + begin, window.data[begin : at + 1]
+                window.place, begin = at + 1, -1
+            elif depth < 0:
+                if not _gap(window, at, uri, member):
+                    raise ParseError(uri, window.start + at, "bad_json", "a brace that closes nothing", member)
+                return
+        kept = window.place = begin if begin >= 0 else window.place
+        scanned = len(window.data) - kept
+        if scanned > limit:
+            raise ParseError(uri, window.start + kept, "element_too_long", f"more than {limit} bytes", member)
+        if not window.grow():
+            if begin < 0 and not quoted and _gap(window, len(window.data), uri, member):
+                return
+            what = "an element of the array" if begin >= 0 else "the array"
+            raise _cut(window, uri, member, what, window.start + kept)
+        begin = 0 if begin >= 0 else -1
+
+
+def _gap(window: _Window, end: int, uri: str, member: str) -> bool:
+    """Whether the array ends between the last element and byte `end` of the window.
+
+    Raises:
+        ParseError: something else than a comma stands there.
+    """
+    between = window.data[window.place : end].lstrip(b" \t\r\n,")
+    if between and between[:1] != b"]":
+        at = window.data.index(between[:1], window.place)
+        detail = "wanted an object in the array"
+        raise ParseError(uri, window.start + at, "bad_json", detail, member, between[:200])
+    return bool(between)
+
+
+def _braces(data: bytes, place: int, quoted: bool) -> tuple[Iterator[tuple[int, bool]], bool]:
+    """Where braces stand outside of strings from `place` on, each with whether it opens, and whether a string is open.
+
+    Args:
+        data: JSON from some place on; an escape is not parted.
+        place: from where on it is looked at.
+        quoted: whether a string is open there.
+    """
+    raw = np.frombuffer(data, np.uint8)[place:]
+    quotes = _quotes(raw)
+    opening = raw == ord("{")
+    places = np.flatnonzero(opening | (raw == ord("}")))
+    places = places[(np.searchsorted(quotes, places) + quoted) % 2 == 0]
+    found = zip((places + place).tolist(), opening[places].tolist(), strict=True)
+    return found, bool((len(quotes) + quoted) % 2)
+
+
+def _quotes(raw: np.ndarray[Any, np.dtype[np.uint8]]) -> _Places:
+    """Where strings begin and end: quotes that no odd run of backslashes stands before."""
+    quotes = np.flatnonzero(raw == ord('"'))
+    slashes = np.flatnonzero(raw == ord("\\"))
+    if not len(slashes):
+        return quotes
+    numbers = np.arange(len(slashes))
+    begins = np.ones(len(slashes), np.bool_)
+    begins[1:] = slashes[1:] != slashes[:-1] + 1
+    run = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) + 1
+    last = np.searchsorted(slashes, quotes) - 1
+    escaped = (last >= 0) & (slashes[last] == quotes - 1) & (run[last] % 2 == 1)
+    return quotes[~escaped]
+
+
+def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:
+    """Moves behind the bracket that opens the array at `path`."""
+    around: list[tuple[bytes, bytes]] = []
+    wanted = [(b"{", b"")] * bool(path) + [(b"{", key.encode()) for key in path[:-1]]
+    wanted.append((b"[", path[-1].encode() if path else b""))
+    key = last = b""
+    while (token := window.token()) is not None:
+        if not around and token not in (b"{", b"["):
+            raise ParseError(uri, 0, "bad_json", "wanted a JSON document", member, window.data[:200])
+        if token in (b"{", b"["):
+            around.append((token, key))
+            if around == wanted:
+                return
+            key = b""
+        elif token in (b"}", b"]"):
+            around.pop()
+            if not around:
+                raise ParseError(uri, 0, "no_array", f"the document has no array {'.'.join(path)}", member)
+        elif token == b":":
+            key = last
+        elif token == b",":
+            key = b""
+        else:
+            last = token[1:-1] if len(token) <= _KEY_BYTES else b""
+    if not window.data.removeprefix(_BOM).strip() and not window.start:
+        raise ParseError(uri, 0, "empty", "wanted a JSON document, met nothing", member)
+    raise _cut(window, uri, member, "the document")
+
+
+def _cut(window: _Window, uri: str, member: str, what: str, at: int | None = None) -> ParseError:
+    end = window.start + len(window.data)
+    offset = end if at is None else at
+    excerpt = window.data[max(0, offset - window.start) :][:400]
+    return ParseError(uri, offset, "truncated", f"{what} ends early, after {end} bytes", member, excerpt)

@@ -1,0 +1,374 @@
+"""HTTP archives (HAR 1.1 and 1.2), as browsers, proxies and test tools write them: requests and their responses.
+
+A recording holds no act of a person: see `exchange` for what becomes a transition. The dialects read are those of
+Chrome, Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTest and the clients that follow them.
+
+- `content.text` is the body, as base64 where `encoding` says so; proxies leave a content coding on. Recorders that were
+  not asked for bodies leave `text` out: the response is then known by its status line and headers only, and marked as
+  cut by the recorder. A body without text whose size is 0 is no body.
+- Playwright keeps bodies in files beside the log (`content._file`), or with it in a zip archive (`.har.zip`). Only a
+  file of the same folder or archive is read.
+- Status 0: no response came. `_error`, `_failureText` or the like say why, in the browser's words.
+- `_webSocketMessages`: data of opcode 2 is base64.
+
+Entries are read one at a time, so the log may be larger than memory; only what is carried on is kept. An entry that is
+no JSON is rejected, and a log that is cut ends after its last whole entry.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from io import BytesIO
+from typing import Any, BinaryIO, ClassVar, Final
+from urllib.parse import urlencode
+
+from connectors.archive import Archive
+from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.records import json_value
+from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
+from connectors.web.elements import elements
+from connectors.web.exchange import ASSET, DATA, Exchange, Message, kind_of, trajectories
+from schemas import ParseError, Reject, Trajectory
+
+_BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
+_NAMES: Final = re.compile(rb'"(?:creator|entries|browser|pages)"\s*:')
+_ATTACHED: Final = re.compile(r"[0-9a-f]{40}(?:\.\w{1,8})?|[0-9a-f]{40}-[\w.-]{1,32}")
+_ZIP: Final = b"PK\x03\x04"
+_ERRORS: Final = ("_error", "_failureText", "_errorText", "_errorMessage", "_netError")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Har(Connector):
+    """HTTP archives."""
+
+    name: ClassVar[str] = "har"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        named = uri.lower().endswith((".har", ".har.json"))
+        if head.startswith(_ZIP):
+            first = head[30 : 30 + int.from_bytes(head[26:28], "little")].decode("utf-8", "replace")
+            if uri.lower().endswith(".har.zip") or first.endswith(".har"):
+                return Sniff(0.9, "a zip archive named as a HAR, or that begins with one")
+            if _ATTACHED.fullmatch(first):
+                return Sniff(0.6, "a zip archive of files named by digest, as Playwright packs a HAR")
+            return None
+        data = head.removeprefix(b"\xef\xbb\xbf")
+        if _BEGINS.match(data) and _NAMES.search(data):
+            return Sniff(0.95, "a JSON object `log` with creator, pages or entries")
+        if named and data.lstrip()[:1] == b"{":
+            return Sniff(0.6, "named as a HAR, and begins as a JSON object")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each folder that holds HARs beside files named by digest, which are their bodies."""
+        folders: dict[str, tuple[list[str], list[str]]] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if name.lower().endswith(".har"):
+                folders.setdefault(folder, ([], []))[0].append(path)
+            elif _ATTACHED.fullmatch(name):
+                folders.setdefault(folder, ([], []))[1].append(path)
+        for folder, (logs, bodies) in folders.items():
+            if logs and bodies:
+                prefix = len(folder) + 1 if folder else 0
+                members = {path[prefix:]: path for path in sorted([*logs, *bodies])}
+                yield Log(folder, members, logs[0][prefix:])
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        failures: list[ParseError] = []
+        found = False
+        for log in _logs(blob):
+            reader = _Reader(log, blob.choices.static_assets)
+            try:
+                for reject in reader.rejects():
+                    found = True
+                    yield reject
+            except ParseError as error:
+                failures.append(error)
+            for one in trajectories(reader.exchanges, blob.choices, log.native):
+                found = True
+                answered = any(step.next_observation is not None for step in one.steps)
+                yield one if answered else _unanswered(one, blob.uri)
+        if failures:
+            for failure in failures[1:]:
+                yield Reject.of(failure, connector=self.name)
+            raise failures[0]
+        if not found:
+            raise ParseError(blob.uri, -1, "no_transitions", "the log holds no request for a document or data")
+
+
+def _unanswered(one: Trajectory, uri: str) -> Reject:
+    first = one.steps[0]
+    detail = f"none of the {len(one.steps)} requests of page {one.native_id!r} has a response"
+    return Reject("record", "no_observation", detail, uri, first.member, first.offset, Har.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One HAR with the files that its bodies may stand in.
+
+    Attributes:
+        uri, member: for errors and provenance.
+        open: its bytes.
+        file: the bytes of a body's file; None if there is none of that name within the input.
+        native: stands before the ids of its pages, where an input has several HARs.
+        base: where it begins in the input, if it was decompressed from an archive.
+    """
+
+    uri: str
+    member: str
+    open: Callable[[], BinaryIO]
+    file: Callable[[str], bytes | None]
+    native: str = ""
+    base: int | None = None
+
+
+def _logs(blob: Blob) -> Iterator[_Log]:
+    """The HARs of an input: its only file, those of a folder, or those of a zip archive.
+
+    Raises:
+        ParseError: the archive cannot be read, or holds no HAR.
+    """
+    if blob.members == ("",):
+        with blob.open() as stream:
+            packed = stream.read(len(_ZIP)) == _ZIP
+        if packed:
+            yield from _packed(blob)
+        else:
+            yield _Log(blob.uri, "", blob.open, lambda _: None)
+        return
+    names = [name for name in blob.members if name.lower().endswith(".har")]
+    if not names:
+        raise ParseError(blob.uri, -1, "no_entries", "wanted a .har file, met none")
+    for name in names:
+        native = f"{name}#" if len(names) > 1 else ""
+        yield _Log(blob.uri, name, partial(blob.open, name), partial(_beside, blob, name), native)
+
+
+def _beside(blob: Blob, log: str, name: str) -> bytes | None:
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(log), name))
+    return blob.read(path) if path in blob.members else None
+
+
+def _packed(blob: Blob) -> Iterator[_Log]:
+    archive = Archive(blob.read(), blob.uri)
+    names = [name for name in archive.members if name.lower().endswith(".har")]
+    if not names:
+        reason = "no_entries" if archive.whole else "truncated"
+        raise ParseError(blob.uri, 0, reason, "wanted a .har in the archive, met none")
+
+    def member(log: str, name: str) -> bytes | None:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(log), name))
+        if path not in archive.members:
+            return None
+        try:
+            return archive.read(path)
+        except ParseError:
+            return None  # a damaged body is lost, and no reason to leave its request out
+
+    for name in names:
+        data = archive.read(name)
+        native = f"{name}#" if len(names) > 1 else ""
+        place = archive.members[name].offset
+        yield _Log(blob.uri, "", partial(BytesIO, data), partial(member, name), native, place)
+
+
+class _Reader:
+    """The exchanges of one HAR; `exchanges` is whole when `rejects` has ended, or as far as it came."""
+
+    def __init__(self, log: _Log, static_assets: bool) -> None:
+        self._log = log
+        self._static_assets = static_assets
+        self.exchanges: list[Exchange] = []
+
+    def rejects(self) -> Iterator[Reject]:
+        """A reject for each entry that is not read.
+
+        Raises:
+            ParseError: the log ends early, or is no HAR.
+        """
+        log = self._log
+        seen: set[tuple[object, ...]] = set()
+        with log.open() as stream:
+            for place, data in self._entries(stream):
+                offset = place if log.base is None else log.base
+                try:
+                    one = self._exchange(offset, data)
+                except ParseError as error:
+                    yield Reject.of(error, connector=Har.name)
+                    continue
+                # Safari lists some requests twice, with the same times.
+                same = (one.page, one.started, one.duration, one.method, one.url, one.body)
+                if one.started is None or same not in seen:
+                    seen.add(same)
+                    self.exchanges.append(one)
+
+    def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+        log = self._log
+        try:
+            yield from elements(stream, log.uri, ("log", "entries"), log.member)
+        except ParseError as error:
+            if log.base is None:
+                raise
+            detail = f"{error.detail} (byte {error.offset} of the decompressed log)"
+            raise ParseError(log.uri, log.base, error.reason, detail, log.member, error.excerpt) from None
+
+    def _exchange(self, offset: int, data: bytes) -> Exchange:
+        log = self._log
+        try:
+            entry = json_value(data)
+        except ValueError as error:
+            detail = f"wanted an entry as JSON: {error}"
+            raise ParseError(log.uri, offset, "bad_json", detail, log.member, data[:4096]) from None
+        request, response = _object(entry.get("request")), _object(entry.get("response"))
+        url = request.get("url")
+        if not isinstance(url, str) or not url:
+            raise ParseError(log.uri, offset, "bad_entry", "wanted a request with its url", log.member, data[:4096])
+        sent, received = _headers(request.get("headers")), _headers(response.get("headers"))
+        content = _object(response.get("content"))
+        told = _text(content.get("mimeType"))
+        if "content-type" not in received and media_type_of(told):
+            received["content-type"] = told
+        if "location" not in received and isinstance(response.get("redirectURL"), str):
+            received["location"] = response["redirectURL"]
+        method = _text(request.get("method")).upper() or "GET"
+        status = response.get("status")
+        status = status if isinstance(status, int) and not isinstance(status, bool) and 100 <= status < 1000 else None
+        kind = kind_of(_word(entry), method, url, sent, media_type_of(told or received.get("content-type", "")))
+        kept = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
+        return Exchange(
+            offset=offset,
+            page=_text(entry.get("pageref")),
+            method=method,
+            url=url,
+            headers=sent,
+            body=self._sent(_object(request.get("postData")), sent) if kept else None,
+            kind=kind,
+            status=status,
+            phrase=_text(response.get("statusText")) if status is not None else "",
+            received=received,
+            answer=self._received(content, received, told) if kept and status is not None else None,
+            error=_error(entry, response),
+            started=_microseconds(entry.get("startedDateTime")),
+            duration=_seconds(entry.get("time")),
+            messages=tuple(_messages(entry.get("_webSocketMessages"))),
+            member=log.member,
+        )
+
+    def _sent(self, post: dict[str, Any], headers: Mapping[str, str]) -> Body | None:
+        """The body of a request; None if it has none."""
+        kind = _text(post.get("mimeType")) or headers.get("content-type", "")
+        text, name, params = post.get("text"), post.get("_file"), post.get("params")
+        if isinstance(name, str) and name:
+            data = self._log.file(name)
+            return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind)
+        if isinstance(text, str) and text:
+            if post.get("encoding") == "base64" or post.get("_encoding") == "base64":
+                return _from_base64(text, kind, headers.get("content-encoding", ""))
+            return text_body(text, kind)
+        if isinstance(params, list) and params:
+            fields = [(_text(one.get("name")), _parameter(one)) for one in params if isinstance(one, dict)]
+            return Body(urlencode(fields), media_type_of(kind))
+        return None
+
+    def _received(self, content: dict[str, Any], headers: Mapping[str, str], told: str) -> Body | None:
+        """The body of a response; None if it has none, lost if the log does not hold it."""
+        declared = headers.get("content-type", "")
+        kind = declared if media_type_of(declared) == media_type_of(told) or not told else told
+        coding = headers.get("content-encoding", "")
+        text, name = content.get("text"), content.get("_file") or content.get("_sha1")
+        if isinstance(name, str) and name and not isinstance(text, str):
+            data = self._log.file(name)
+            return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind, coding)
+        if isinstance(text, str) and text:
+            if content.get("encoding") == "base64":
+                return _from_base64(text, kind, coding)
+            return text_body(text, kind)
+        size = content.get("size")
+        # Text that is there and empty, or a size of 0, says that there was no body.
+        return None if (isinstance(text, str) and size in (0, -1, None)) or size == 0 else Body(lost=True)
+
+
+def _from_base64(text: str, kind: str, coding: str) -> Body:
+    data = unbase64(text)
+    if data is None:
+        # Some recorders say base64 of what is plain text.
+        plain = is_textual(media_type_of(kind)) and any(mark in text for mark in " {<")
+        return text_body(text, kind) if plain else Body(media_type=media_type_of(kind), lost=True)
+    return byte_body(data, kind, coding)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _parameter(one: dict[str, Any]) -> str:
+    value = _text(one.get("value"))
+    return value or (f"@{one['fileName']}" if isinstance(one.get("fileName"), str) and one["fileName"] else "")
+
+
+def _headers(value: Any) -> dict[str, str]:
+    """Headers by lower-case name; of several of one name the first."""
+    found: dict[str, str] = {}
+    for one in value if isinstance(value, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("value"), str):
+            found.setdefault(one["name"].lower(), one["value"])
+    return found
+
+
+def _word(entry: dict[str, Any]) -> str:
+    """The recorder's own word for what a request is for, lower case; empty if it has none."""
+    for key in ("_resourceType", "_request_type", "_initiator_type"):
+        if isinstance(entry.get(key), str) and entry[key]:
+            return entry[key].lower()
+    return "fetch" if entry.get("_apiRequest") is True else ""
+
+
+def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
+    for place in (response, entry):
+        for key in _ERRORS:
+            if isinstance(place.get(key), str) and place[key]:
+                return place[key]
+    return None
+
+
+def _microseconds(value: Any) -> int | None:
+    """Microseconds since 1970 UTC of an ISO 8601 time with zone; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(_text(value))
+    except ValueError:
+        return None
+    if moment.tzinfo is None or not 1971 <= moment.year <= 9998:
+        return None
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _seconds(value: Any) -> float | None:
+    """Seconds of a number of milliseconds; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return None
+    return round(value / 1000, 6)
+
+
+def _messages(value: Any) -> Iterator[Message]:
+    for one in value if isinstance(value, list) else ():
+        if isinstance(one, dict) and one.get("type") in ("send", "receive", "request", "response"):
+            data = _text(one.get("data"))
+            raw = unbase64(data) if one.get("opcode") == 2 else None
+            body = Body(data) if raw is None else byte_body(raw, "")
+            at = one.get("time")
+            at = float(at) if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 1e12 else None
+            yield Message(one["type"] in ("send", "request"), body, at)

@@ -1,0 +1,110 @@
+"""HTML text as a tree of DOM nodes, built the way a browser builds it (the WHATWG's parsing algorithm, by Lexbor).
+
+Nothing of a document is run or fetched. Documents whose parsing would take quadratic time or memory are refused before
+they are parsed: thousands of elements left open, or dozens of formatting elements that every paragraph reopens.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from connectors.web.dom import MAX_LEVELS, DomNode
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SHORT: Final = 2000
+"""Documents with fewer tags are parsed without a look at how they nest."""
+_MAX_FORMATS: Final = 100
+_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
+_VOID: Final = _words("area base br col embed hr img input link meta param source track wbr")
+_CLOSED_BY_OTHERS: Final = _words(
+    "li p td th tr dt dd option optgroup thead tbody tfoot caption colgroup html head body rt rp svg path g use"
+)
+"""Elements whose end tag is left out, or that close themselves: they do not nest without another element between."""
+_FORMATS: Final = _words("a b big code em font i nobr s small strike strong tt u")
+
+
+def html_document(text: str, srcdoc: int = 2) -> DomNode:
+    """The document of an HTML text.
+
+    Args:
+        text: the text, decoded.
+        srcdoc: how many levels of `iframe srcdoc` documents are parsed too.
+
+    Raises:
+        ValueError: it nests too deeply to be a page.
+    """
+    if text.count("<") > _SHORT:
+        _check_nesting(text)
+    # A lone surrogate has no UTF-8, which is what the parser reads.
+    root = LexborHTMLParser(text.encode("utf-8", "replace")).root
+    document = DomNode("#document")
+    if root is not None:
+        # What stands beside the root is a doctype or a comment.
+        document.children.append(_element(root))
+        _fill(document.children[0], root, srcdoc)
+    return document
+
+
+def _check_nesting(text: str) -> None:
+    opened: dict[str, int] = {}
+    depth = formats = 0
+    for end, name in _TAG.findall(text):
+        tag = name.lower()
+        if tag in _VOID or tag in _CLOSED_BY_OTHERS:
+            continue
+        count = opened.get(tag, 0)
+        if end:
+            if not count:
+                continue
+            opened[tag] = count - 1
+        else:
+            opened[tag] = count + 1
+        change = -1 if end else 1
+        depth += change
+        if tag in _FORMATS:
+            formats += change
+        if depth > 4 * MAX_LEVELS or formats > _MAX_FORMATS:
+            raise ValueError(f"more than {_MAX_FORMATS if formats > _MAX_FORMATS else 4 * MAX_LEVELS} open elements")
+
+
+def _element(node: LexborNode) -> DomNode:
+    return DomNode(node.tag or "", {name: value or "" for name, value in node.attributes.items()})
+
+
+def _fill(top: DomNode, root: LexborNode, srcdoc: int) -> None:
+    """Appends to a node all that is under its source."""
+    stack = [(top, root)]
+    while stack:
+        parent, source = stack.pop()
+        children = parent.children
+        child = source.first_child
+        while child is not None:
+            if child.is_text_node:
+                children.append(DomNode("#text", text=child.text_content or ""))
+            elif child.is_element_node:
+                element = _element(child)
+                if element.tag == "template":
+                    _fill_template(parent, element, child, srcdoc)
+                else:
+                    children.append(element)
+                    stack.append((element, child))
+                    if element.tag == "iframe" and "srcdoc" in element.attributes and srcdoc > 0:
+                        element.frame = html_document(element.attributes["srcdoc"], srcdoc - 1)
+            child = child.next
+
+
+def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc: int) -> None:
+    """A template that declares a shadow root becomes its parent's; any other holds nothing that is shown."""
+    if "shadowrootmode" not in element.attributes or parent.shadow is not None:
+        return
+    for fragment in source.template_fragments()[:1]:
+        holder = DomNode("#shadow")
+        _fill(holder, fragment, srcdoc)
+        parent.shadow = holder.children

@@ -1,0 +1,295 @@
+r"""Recordings of people at MiniWoB++ (`miniwob-plusplus-demos`): a DOM for each event of the page, and the events.
+
+The browser records each event twice, as it comes to the page (`timing` 1) and after the page's handlers (3), and an act
+of a person is several events: mousedown, mouseup and click; keydown, keypress and keyup. So acts are put together:
+
+- a click, or a drag where the mouse went up elsewhere and nothing was clicked; its target is the node that the recorder
+  marked (`recordingTarget`), else what stands at the point;
+- typing, the characters of keypress events in a row; keys without a character (Tab, Backspace, arrows) are presses;
+- scrolling, of which the recorder knows no more than that it was.
+
+The observation of an act is the page as its first event came; what was seen next is the page when the next act began,
+and for the last one the last page recorded. Where that is the page before the handlers ran, it is not known. Pages are
+compact trees (`connectors.web.page`) with boxes in pixels of the task's window.
+
+`rawReward` is 1 where the task was solved; `reward` is the same, discounted by the time it took.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.tree import Box
+from connectors.web import action as act
+from connectors.web.document import json_document, object_of, text_of
+from connectors.web.dom import MAX_LEVELS, DomNode
+from connectors.web.page import Page, page_of
+from schemas import Action, Environment, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
+
+_SIGNS: Final = (b'"utterance"', b'"states"', b'"rawReward"', b'"bgColor"', b'"recordingTarget"', b'"fgColor"')
+_NAME: Final = re.compile(r"(?:.*/)?([a-z0-9-]+)_([A-Za-z0-9]+)_d\d+\.json(?:\.gz)?")
+_BEFORE, _AFTER = 1, 3
+_FAR: Final = 4
+"""Pixels by which the mouse goes up elsewhere, where a drag is told from a click."""
+_KEYS: Final = {
+    8: "Backspace",
+    9: "Tab",
+    13: "Enter",
+    27: "Escape",
+    33: "PageUp",
+    34: "PageDown",
+    35: "End",
+    36: "Home",
+    37: "ArrowLeft",
+    38: "ArrowUp",
+    39: "ArrowRight",
+    40: "ArrowDown",
+    46: "Delete",
+}
+"""Keys without a character by `KeyboardEvent.keyCode` (UI Events, legacy key codes)."""
+
+
+class MiniWob(Connector):
+    """Recordings of people at MiniWoB++."""
+
+    name: ClassVar[str] = "miniwob"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if not head.lstrip().startswith(b"{") or b'"dom"' not in head:
+            return None
+        found = sum(sign in head for sign in _SIGNS)
+        if found >= 2:
+            return Sniff(0.9, "states with the DOM and events of a MiniWoB++ demonstration")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        document, data = json_document(blob)
+        states = object_of(document).get("states")
+        if not isinstance(states, list):
+            raise ParseError(blob.uri, 0, "no_states", "wanted an object with a list `states`")
+        demo = _Demo(states, data, blob.choices.screen == "raw")
+        reward = _number(object_of(document).get("reward"))
+        steps = list(demo.steps(reward))
+        if not steps:
+            raise ParseError(blob.uri, -1, "no_transitions", f"none of the {len(states)} states holds an act")
+        named = _NAME.fullmatch(blob.uri)
+        task = text_of(object_of(document).get("taskName")) or (named[1] if named else "")
+        raw = _number(object_of(document).get("rawReward"))
+        yield Trajectory(
+            native_id=blob.uri.rpartition("/")[2].partition(".")[0],
+            domain="web",
+            steps=steps,
+            environment=Environment(id=f"miniwob/{task}" if task else "miniwob"),
+            task=Task(task or None, text_of(object_of(document).get("utterance")) or None),
+            outcome=None if raw is None else Outcome(raw >= 1, raw, "the task's own program"),
+        )
+
+
+@dataclass(slots=True)
+class _Act:
+    """Events that are one act of a person; `first` and `last` are places of states."""
+
+    kind: str
+    first: int
+    last: int
+    events: list[dict[str, Any]] = field(default_factory=list)
+    text: str = ""
+
+
+class _Demo:
+    """The states of a demonstration, and the acts that their events come to."""
+
+    def __init__(self, states: Sequence[Any], data: bytes, raw: bool) -> None:
+        self._states = [object_of(one) for one in states]
+        self._raw = raw
+        found = [hit.start() for hit in re.finditer(rb'\{\s*"time"\s*:', data)]
+        self._places = found if len(found) == len(states) else [0] * len(states)
+        self._views: dict[int, _View | None] = {}
+
+    def steps(self, reward: float | None) -> Iterator[Step]:
+        """The acts as steps, in order; the reward is the last one's."""
+        acts = list(self._acts())
+        for turn, one in enumerate(acts):
+            later = acts[turn + 1].first if turn + 1 < len(acts) else self._end(one)
+            before, after = self._view(one.first), self._view(later) if later is not None else None
+            began, ended = self._time(one.first), self._time(later) if later is not None else None
+            yield Step(
+                action=_action(one, before),
+                observation=before.observation if before else None,
+                next_observation=after.observation if after else None,
+                turn=turn,
+                offset=self._places[one.first],
+                reward=reward if turn == len(acts) - 1 else None,
+                terminated=True if turn == len(acts) - 1 else None,
+                duration_s=(ended - began) / 1000
+                if began is not None and ended is not None and ended >= began
+                else None,
+            )
+
+    def _end(self, one: _Act) -> int | None:
+        """The place of the last state, if it shows what the last act did; None if it was taken before."""
+        last = len(self._states) - 1
+        action = object_of(self._states[last].get("action"))
+        opens = one.kind == "click" and action.get("type") in ("mousedown", "mouseup")
+        done = last > one.first and action.get("timing") != _BEFORE and not opens
+        return last if done else None
+
+    def _time(self, place: int) -> float | None:
+        return _number(self._states[place].get("time"))
+
+    def _view(self, place: int) -> _View | None:
+        if place not in self._views:
+            self._views[place] = _view_of(self._states[place].get("dom"), self._raw)
+        return self._views[place]
+
+    def _acts(self) -> Iterator[_Act]:
+        """The acts in order; each has at least one event."""
+        current: _Act | None = None
+        key: int | None = None
+        for place, state in enumerate(self._states):
+            event = object_of(state.get("action"))
+            kind, before = text_of(event.get("type")), event.get("timing") != _AFTER
+            opened: _Act | None = None
+            if kind == "mousedown" and before:
+                opened = _Act("click", place, place)
+            elif kind == "scroll" and (current is None or current.kind != "scroll"):
+                opened = _Act("scroll", place, place)
+            elif kind == "keydown" and before:
+                key = place
+                if (code := event.get("keyCode")) in _KEYS:
+                    opened = _Act("press", place, place, text=_KEYS[code])
+            elif kind == "keypress" and before and (char := _character(event)):
+                if current is None or current.kind != "type":
+                    opened = _Act("type", place if key is None else key, place)
+                (opened or current or _Act("type", place, place)).text += char
+            if opened is not None:
+                if current is not None:
+                    yield current
+                current = opened
+            if current is not None and kind:
+                current.events.append(event)
+                current.last = place
+        if current is not None:
+            yield current
+
+
+def _character(event: dict[str, Any]) -> str:
+    """The character of a keypress; empty if it has none that is text."""
+    code = event.get("charCode")
+    if not isinstance(code, int) or isinstance(code, bool) or not 32 <= code < 0x110000 or 0xD800 <= code < 0xE000:
+        return ""
+    return chr(code)
+
+
+@dataclass(slots=True)
+class _View:
+    """A page, what it is as an observation, and the nodes that events point at."""
+
+    page: Page
+    observation: Observation
+    boxes: list[tuple[Box, DomNode]]
+    target: DomNode | None
+    focused: DomNode | None
+
+    def at(self, x: float, y: float) -> DomNode | None:
+        """The innermost node at the point."""
+        found = [node for box, node in self.boxes if box[0] <= x < box[2] and box[1] <= y < box[3]]
+        return found[-1] if found else None
+
+
+def _view_of(dom: Any, raw: bool) -> _View | None:
+    """The page of a state; None if it is none, or nests too deeply."""
+    if not isinstance(dom, dict):
+        return None
+    marks: dict[str, DomNode] = {}
+    boxes: list[tuple[Box, DomNode]] = []
+    document = DomNode("#document")
+    stack: list[tuple[dict[str, Any], DomNode, int]] = [(dom, document, 0)]
+    while stack:
+        source, parent, level = stack.pop()
+        if level > MAX_LEVELS:
+            return None
+        node = _node(source)
+        parent.children.append(node)
+        if node.box is not None and node.tag != "#text":
+            boxes.append((node.box, node))
+        for mark in ("recordingTarget", "focused"):
+            if source.get(mark):
+                marks[mark] = node
+        children = source.get("children")
+        inner = [one for one in children if isinstance(one, dict)] if isinstance(children, list) else []
+        stack.extend((one, node, level + 1) for one in reversed(inner))
+    try:
+        page = page_of(document, focus=marks.get("focused"))
+    except ValueError:
+        return None
+    shown = page.observation()
+    if raw:
+        shown = Observation(json_text(dom), media_type="application/json", form="screen")
+    return _View(page, shown, boxes, marks.get("recordingTarget"), marks.get("focused"))
+
+
+def _node(source: dict[str, Any]) -> DomNode:
+    """A node of the recorder's DOM: text nodes have the tag `t`, and an element may hold its only text itself."""
+    tag, text = text_of(source.get("tag")).lower(), text_of(source.get("text"))
+    sides = [_number(source.get(key)) for key in ("left", "top", "width", "height")]
+    box = None
+    if all(side is not None and abs(side) < 1e6 for side in sides):
+        left, top, width, height = (act.whole(side) for side in sides if side is not None)
+        box = (left, top, left + width, top + height)
+    if tag == "t":
+        return DomNode("#text", text=text, box=box)
+    found = {"id": source.get("id"), "class": source.get("classes"), "value": source.get("value")}
+    attributes = {key: value for key, value in found.items() if isinstance(value, str) and value}
+    if tag.startswith("input_"):
+        tag, _, attributes["type"] = tag.partition("_")
+    if source.get("value") is True:
+        attributes["checked"] = ""
+    node = DomNode(tag or "div", attributes, box=box)
+    if text and not source.get("children"):
+        node.children.append(DomNode("#text", text=text))
+    return node
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
+        return None
+    return float(value)
+
+
+def _point(events: Sequence[dict[str, Any]], kind: str) -> tuple[float, float] | None:
+    """Where the first event of that type was."""
+    for event in events:
+        x, y = _number(event.get("x")), _number(event.get("y"))
+        if event.get("type") == kind and x is not None and y is not None:
+            return x, y
+    return None
+
+
+def _action(one: _Act, view: _View | None) -> Action:
+    """The act as an action, its target named by its line in the page before."""
+    page = view.page if view else None
+    if one.kind in ("press", "type"):
+        line = act.line_of(page, view.focused if view else None)
+        typed = {"key": one.text} if one.kind == "press" else {"text": one.text}
+        return act.call(act.PRESS if one.kind == "press" else act.TYPE, typed, typed, line)
+    if one.kind == "scroll":
+        return act.call(act.SCROLL, {}, {})
+    down, up = _point(one.events, "mousedown"), _point(one.events, "mouseup")
+    target = view.target or (view.at(*down) if down else None) if view else None
+    line = act.line_of(page, target)
+    clicked = any(event.get("type") == "click" for event in one.events)
+    original = {"x": down[0], "y": down[1]} if down else {}
+    if down and up and not clicked and max(abs(down[0] - up[0]), abs(down[1] - up[1])) > _FAR:
+        ends = {"from": [act.whole(value) for value in down], "to": [act.whole(value) for value in up]}
+        told = {"to": ends["to"]} if line is not None else ends
+        return act.call(act.DRAG, told, ends, line)
+    place = {"x": act.whole(down[0]), "y": act.whole(down[1])} if down and line is None else {}
+    return act.call(act.CLICK, place, original, line)

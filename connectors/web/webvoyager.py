@@ -1,0 +1,248 @@
+r"""Conversations of WebVoyager (`interact_messages.json`): labelled elements, screenshots, and `Action: Click [3]`.
+
+A user message shows the page: a line of labelled elements (`[2]: <input> "Search";`), or an accessibility tree in runs
+without pictures, under a request of the harness that is told in `interleaved`. WebVoyager takes old pages out of the
+conversation before it is saved (`A screenshot and some texts. (Omitted in context.)`); such an observation is known by
+its screenshot only, where the run's folder holds it, else it is null. Screenshots (`screenshot<n>.png`) are numbered by
+turn from 1; a turn in which the harness showed no page has none. The picture in a message is a placeholder.
+
+Actions are read as the harness does (`extract_information` in its `utils.py`): Click, Type, Scroll, Wait, GoBack,
+Google, ANSWER. Numbers in them are labels of the page before. What the harness answered in place of a page (an action
+that could not be done, an answer in the wrong form) is an observation of origin harness.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.web import action as words
+from connectors.web import agent_action as act
+from connectors.web.document import json_document, object_of, text_of
+from schemas import (
+    COMPLETE,
+    WAIT,
+    Action,
+    Agent,
+    Attachment,
+    Context,
+    Observation,
+    ParseError,
+    Reject,
+    Step,
+    Task,
+    Trajectory,
+    json_text,
+)
+
+DIALECT: Final = "webvoyager"
+_FILE: Final = re.compile(r"((?:.*/)?)interact_messages\.json")
+_PICTURE: Final = re.compile(r"((?:.*/)?)screenshot([0-9]{1,6})\.png")
+_SIGNS: Final = (b"Imagine you are a robot browsing the web", b"Now given a task:", b"Numerical Label")
+_TASK: Final = re.compile(r"Now given a task:\s*(.*?)\s*(?=Observation:|\Z)", re.DOTALL)
+_OMITTED: Final = re.compile(r"(?:A screenshot and some texts|An accessibility tree)\.?\s*\(Omitted in context\.?\)")
+_LEAD: Final = re.compile(
+    r"Observation:\s*.*?(?:refer to the textual information\.?|give the Thought and Action\.?)[ \t]*\n",
+    re.DOTALL | re.IGNORECASE,
+)
+_FAILED: Final = re.compile(r"The action you have chosen cannot be exec|Format ERROR|cannot be exected", re.IGNORECASE)
+_COMMAND: Final = re.compile(r"(?:.*)Action:\s*(.*)", re.DOTALL)
+_CLICK: Final = re.compile(r"Click\s*\[?(\d+)\]?", re.IGNORECASE)
+_TYPE: Final = re.compile(r"Type\s*\[?(\d+)\]?[; ]+\[?(.[^\]]*)\]?", re.IGNORECASE | re.DOTALL)
+_SCROLL: Final = re.compile(r"Scroll\s*\[?(\d+|WINDOW)\]?[; ]+\[?(up|down)\]?", re.IGNORECASE)
+_ANSWER: Final = re.compile(r"ANSWER[; ]+\[?(.*?)\]?\s*$", re.IGNORECASE | re.DOTALL)
+WAIT_SECONDS: Final = 5
+"""How long WebVoyager waits (`run.py`)."""
+
+
+class WebVoyager(Connector):
+    """Conversations of WebVoyager."""
+
+    name: ClassVar[str] = "webvoyager"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("web",)
+    title: ClassVar[str] = "WebVoyager conversations (interact_messages.json, screenshots)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            return None
+        found = sum(sign in head for sign in _SIGNS)
+        if found >= 2 and b'"role"' in head:
+            return Sniff(0.92, "messages with the instructions of WebVoyager")
+        if _FILE.fullmatch(uri) and b'"role"' in head:
+            return Sniff(0.6, "messages in a file named as WebVoyager names them")
+        return None
+
+    def join(self, paths: Sequence[str]) -> Iterator[Log]:
+        """Each `interact_messages.json` with the screenshots beside it."""
+        pictures: dict[str, list[str]] = {}
+        for path in paths:
+            if found := _PICTURE.fullmatch(path):
+                pictures.setdefault(found[1], []).append(path)
+        for path in paths:
+            if (found := _FILE.fullmatch(path)) and found[1] in pictures:
+                folder = found[1]
+                members = {name[len(folder) :]: name for name in sorted([path, *pictures[folder]])}
+                yield Log(folder.rstrip("/"), members, path[len(folder) :])
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        member = "" if "" in blob.members else "interact_messages.json"
+        if member not in blob.members:
+            raise ParseError(blob.uri, -1, "no_messages", "wanted interact_messages.json, met none")
+        document, data = json_document(blob, member)
+        if not isinstance(document, list):
+            raise ParseError(blob.uri, 0, "bad_document", "wanted a list of messages", member)
+        messages = [one for one in document if isinstance(one, dict) and isinstance(one.get("role"), str)]
+        found = [hit.start() for hit in re.finditer(rb'\{\s*"role"\s*:', data)]
+        places = found if len(found) == len(messages) else [0] * len(messages)
+        course = _Course(blob, member)
+        for place, message in zip(places, messages, strict=True):
+            fault = course.take(place, message)
+            if fault is not None:
+                yield Reject.of(fault, connector=self.name)
+        steps = course.finish()
+        if not steps:
+            raise ParseError(blob.uri, -1, "no_transitions", "no message holds an action", member)
+        if all(step.next_observation is None for step in steps):
+            detail = f"none of the {len(steps)} actions is followed by a page"
+            raise ParseError(blob.uri, steps[0].offset, "no_observation", detail, member)
+        yield Trajectory(
+            native_id=blob.uri.rstrip("/").removesuffix("/interact_messages.json").rpartition("/")[2],
+            domain="web",
+            steps=steps,
+            agent=Agent(name="webvoyager"),
+            task=Task(instruction=course.instruction),
+            context=Context(agent_system=course.system),
+        )
+
+
+class _Course:
+    """What messages said so far: the steps, and the page that the next action will be taken on."""
+
+    def __init__(self, blob: Blob, member: str) -> None:
+        self._blob, self._member = blob, member
+        self._steps: list[Step] = []
+        self._page: Observation | None = None
+        self._notes: list[str] = []
+        self._shown = 0
+        self._open: Action | None = None
+        self._place = 0
+        self._before: Observation | None = None
+        self._interleaved: str | None = None
+        self.instruction: str | None = None
+        self.system: str | None = None
+
+    def take(self, place: int, message: dict[str, Any]) -> ParseError | None:
+        """Takes in a message; a fault if it is an answer without an action that is followed by nothing known."""
+        text = _text(message.get("content"))
+        role = message["role"]
+        if role == "system":
+            self.system = self.system or text or None
+        elif role == "user":
+            self._user(text)
+        elif role == "assistant":
+            self._close(None)
+            action = read_action(text)
+            if action is None:
+                detail = "wanted `Action:` with one of WebVoyager's actions"
+                return ParseError(
+                    self._blob.uri, place, "no_action", detail, self._member, text.encode("utf-8", "replace")
+                )
+            self._open, self._place, self._before = action, place, self._page
+            notes = [{"role": "harness", "content": note} for note in self._notes]
+            self._interleaved, self._notes = (json_text(notes) if notes else None), []
+        return None
+
+    def _user(self, text: str) -> None:
+        found = _TASK.search(text)
+        if found and self.instruction is None:
+            self.instruction = found[1]
+            text = text[found.end() :]
+        self._shown += 1
+        failed = _FAILED.search(text[:400]) and not _LEAD.match(text)
+        if failed and self._open is None:
+            self._notes.append(text)  # the answer before held no action, so the page stands as it was
+            return
+        if failed:
+            seen: Observation | None = Observation(text, origin="harness", is_error=True)
+        else:
+            seen = self._seen(text)
+        self._close(seen)
+        self._page = seen
+
+    def _seen(self, text: str) -> Observation | None:
+        """The page that a user message shows; None if neither its text nor its screenshot is there."""
+        picture = f"screenshot{self._shown}.png"
+        attachments: tuple[Attachment, ...] = ()
+        if picture in self._blob.members:
+            attachments = (Attachment(self._blob.digest(picture), "screenshot", "image/png", picture),)
+        content: str | None = None
+        if not _OMITTED.search(text):
+            lead = _LEAD.match(text)
+            if lead:
+                self._notes.append(lead[0].strip())
+                text = text[lead.end() :]
+            content = text.strip() or None
+        if content is None and not attachments:
+            return None
+        return Observation(content, form="screen", dialect=DIALECT, attachments=attachments)
+
+    def _close(self, after: Observation | None) -> None:
+        """Ends the open step with what was shown after it."""
+        if self._open is None:
+            return
+        step = Step(
+            action=self._open,
+            observation=self._before,
+            next_observation=None if self._open.name == COMPLETE else after,
+            turn=len(self._steps),
+            offset=self._place,
+            member=self._member,
+            interleaved=self._interleaved,
+            terminated=True if self._open.name == COMPLETE else None,
+        )
+        self._steps.append(step)
+        self._open = None
+
+    def finish(self) -> list[Step]:
+        """The steps; one that is still open is followed by nothing."""
+        self._close(None)
+        return self._steps
+
+
+def _text(content: Any) -> str:
+    """The text of a message, its pictures left out."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(text_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
+
+
+def read_action(text: str) -> Action | None:
+    """The action that an answer of WebVoyager asks for; None if it asks for none."""
+    found = _COMMAND.match(text)
+    if found is None:
+        return None
+    command = found[1].strip()
+    reasoning = text[: found.start(1)].rpartition("Action:")[0].strip().removeprefix("Thought:").strip() or None
+    if hit := _TYPE.match(command):
+        told: dict[str, Any] = {"element": int(hit[1]), "text": hit[2].rstrip()}
+        return act.call(words.FILL, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
+    if hit := _CLICK.match(command):
+        return act.call(words.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
+    if hit := _SCROLL.match(command):
+        window = hit[1].upper() == "WINDOW"
+        told = {"direction": hit[2].lower(), "element": None if window else int(hit[1])}
+        return act.call(words.SCROLL, told, {"label": hit[1], "direction": hit[2].lower()}, reasoning)
+    if hit := _ANSWER.match(command):
+        return act.call(COMPLETE, {"text": hit[1]}, {"content": hit[1]}, reasoning)
+    word = command[:6].lower()
+    if word.startswith("wait"):
+        return act.call(WAIT, {"seconds": WAIT_SECONDS}, {}, reasoning)
+    if word.startswith("goback"):
+        return act.call(words.GO_BACK, {}, {}, reasoning)
+    if word.startswith("google"):
+        return act.call(words.GOTO, {"url": "https://www.google.com/"}, {}, reasoning)
+    return None

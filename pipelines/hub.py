@@ -1,0 +1,244 @@
+"""Published data sets as folders of the Hub's layout: which files a configuration and its splits name, and the licence.
+
+A data set is known by its card (a `README.md` that begins with YAML between `---`), or by what `save_to_disk` of
+`datasets` leaves. `hf://owner/name` and `hf://datasets/owner/name` (with `@revision`, and a folder, file or glob below)
+are folders of the Hub, read through fsspec and `huggingface_hub`. Nothing here reads a row.
+
+Sources: the Hub's pages on dataset cards, manual configuration (`configs`, `data_files`, `data_dir`) and automatic
+split names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+import fsspec
+import yaml
+from fsspec.utils import glob_translate
+
+from schemas import ConfigError
+
+HUB: Final = "hf://"
+CARD: Final = "README.md"
+CARD_BYTES: Final = 4 << 20
+
+_OTHER_REPOS: Final = ("datasets/", "spaces/", "models/", "buckets/")
+SAVED_INFO: Final = "dataset_info.json"
+_SAVED: Final = (SAVED_INFO, "state.json")
+_SAVED_SPLITS: Final = "dataset_dict.json"
+_COMPANIONS: Final = frozenset({CARD, *_SAVED, _SAVED_SPLITS, "dataset_infos.json", "LICENSE", "LICENSE.md", "LICENCE"})
+"""Files that say something of a data set and hold no rows."""
+
+_SPLITS: Final = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+"""Words by which a file's name tells its split, as the Hub takes them."""
+
+_SPDX: Final = {
+    name.lower(): name
+    for name in (
+        *("Apache-2.0", "MIT", "CC0-1.0", "CC-BY-2.0", "CC-BY-3.0", "CC-BY-4.0", "CC-BY-SA-3.0", "CC-BY-SA-4.0"),
+        *("CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "CC-BY-NC-ND-4.0", "BSD-2-Clause", "BSD-3-Clause"),
+        *("BSL-1.0", "EPL-2.0", "MPL-2.0", "ISC", "Unlicense", "Zlib", "ODbL-1.0", "CDLA-Permissive-2.0"),
+    )
+} | {"odc-by": "ODC-By-1.0", "odbl": "ODbL-1.0", "pddl": "PDDL-1.0", "gpl-3.0": "GPL-3.0-only"}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration: its name, whether it is the default, and the globs of each split's files."""
+
+    name: str
+    default: bool
+    splits: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a data set's card says: its licence (an SPDX id where that is known) and its configurations."""
+
+    licence: str | None = None
+    configs: tuple[Config, ...] = ()
+
+
+def address(raw: str) -> str:
+    """The raw argument, with a data set of the Hub under the name that `huggingface_hub` knows it by.
+
+    Raises:
+        ConfigError: it names no data set of the Hub.
+    """
+    if not raw.startswith(HUB):
+        return raw
+    rest = raw.removeprefix(HUB)
+    if not rest.startswith(_OTHER_REPOS):
+        rest = f"datasets/{rest}"
+    if rest.count("/") < 2 or not all(rest.split("/")[:3]):
+        raise ConfigError(f"'{raw}' names no data set of the Hub: wanted {HUB}owner/name or {HUB}datasets/owner/name.")
+    return f"{HUB}{rest}"
+
+
+def require_reachable(url: str) -> None:
+    """Nothing, if the Hub answers for the data set at the URL.
+
+    Raises:
+        ConfigError: it does not answer, or knows no such data set, or refuses it to whoever asks.
+    """
+    from huggingface_hub.errors import HTTPError
+
+    filesystem, path = fsspec.core.url_to_fs(url)
+    hint = "A data set that is gated or private needs a token (HF_TOKEN); without a network, name a local copy."
+    try:
+        if filesystem.exists(repository(str(path))):
+            return
+    except (HTTPError, OSError) as error:
+        raise ConfigError(f"The Hub cannot be asked for '{url}': {error}. {hint}") from error
+    raise ConfigError(f"The Hub has no data set at '{url}'. {hint}")
+
+
+def repository(path: str) -> str:
+    """The repository that a path of the Hub's file system lies in: its first three names."""
+    return "/".join(path.split("/")[:3])
+
+
+def read_card(data: bytes) -> Card | None:
+    """What a card says, None if the text is none: it begins with no YAML, or with YAML that is no mapping."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    parts = re.split(r"^---[ \t]*$", text, maxsplit=2, flags=re.MULTILINE)
+    if len(parts) < 3 or parts[0].strip():
+        return None
+    try:
+        values = yaml.safe_load(parts[1])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if not isinstance(values, dict):
+        return None
+    configs = values.get("configs")
+    made = [_config(one) for one in configs] if isinstance(configs, list) else []
+    return Card(_licence(values), tuple(one for one in made if one is not None))
+
+
+def _licence(values: Mapping[str, Any]) -> str | None:
+    told = values.get("license")
+    names = [one for one in (told if isinstance(told, list) else [told]) if isinstance(one, str) and one]
+    if names == ["other"] and isinstance(values.get("license_name"), str):
+        names = [values["license_name"]]
+    known = [_SPDX.get(name.lower(), name) for name in names if name.lower() not in ("unknown", "other")]
+    return " AND ".join(known) or None
+
+
+def _config(value: Any) -> Config | None:
+    name = value.get("config_name") if isinstance(value, dict) else None
+    if not isinstance(name, str):
+        return None
+    below = value.get("data_dir")
+    prefix = f"{below.strip('/')}/" if isinstance(below, str) and below.strip("/.") else ""
+    files = value.get("data_files")
+    splits: list[tuple[str, tuple[str, ...]]] = []
+    if isinstance(files, dict):
+        files = [{"split": split, "path": paths} for split, paths in files.items()]
+    if isinstance(files, str) or (isinstance(files, list) and files and isinstance(files[0], str)):
+        files = [{"split": "", "path": files}]
+    for one in files if isinstance(files, list) else [{"split": "", "path": "**"}]:
+        paths = one.get("path") if isinstance(one, dict) else None
+        listed = [paths] if isinstance(paths, str) else paths if isinstance(paths, list) else []
+        globs = tuple(prefix + path.removeprefix("./") for path in listed if isinstance(path, str))
+        split = one.get("split") if isinstance(one, dict) else None
+        splits.append((split if isinstance(split, str) else "", globs))
+    return Config(name, value.get("default") is True, tuple(splits))
+
+
+def is_dataset(names: Iterable[str], card: Card | None) -> bool:
+    """Whether files of these names, below one folder, are a data set of the Hub's layout."""
+    known = set(names)
+    return card is not None or _SAVED_SPLITS in known or known.issuperset(_SAVED)
+
+
+def chosen(names: Sequence[str], card: Card | None, config: str, splits: Sequence[str], where: str) -> list[str]:
+    """The names, of those of a data set, that a configuration and its splits take in, in their order.
+
+    Args:
+        names: of every file, relative to the data set's folder.
+        card: what its card says, if it has one.
+        config: the configuration; the default one, or the only one, if empty.
+        splits: the splits; all if empty.
+        where: the raw argument, for errors.
+
+    Raises:
+        ConfigError: there is no such configuration or split, none is the default, or it names no file.
+    """
+    rows = [name for name in names if name.rpartition("/")[2] not in _COMPANIONS]
+    found = _configuration(card, config, where)
+    if found is None:
+        return _of_splits(rows, splits, where)
+    taken: list[str] = []
+    patterns = dict.fromkeys(glob for _, globs in found.splits for glob in globs)
+    told = [split for split, _ in found.splits if split]
+    if splits and told:
+        for split in splits:
+            _require("split", split, told, where)
+        patterns = dict.fromkeys(glob for split, globs in found.splits if split in splits for glob in globs)
+    for glob in patterns:
+        matches = re.compile(glob_translate(glob)).fullmatch
+        below = f"{glob.rstrip('/')}/"
+        taken += [name for name in rows if matches(name) or name.startswith(below)]
+    if not taken:
+        raise ConfigError(
+            f"Configuration '{found.name}' of '{where}' names files ({', '.join(patterns)}) that are not there."
+        )
+    held = set(taken)
+    ordered = [name for name in rows if name in held]
+    return ordered if told or not splits else _of_splits(ordered, splits, where)
+
+
+def _configuration(card: Card | None, config: str, where: str) -> Config | None:
+    configs = card.configs if card is not None else ()
+    if config:
+        _require("configuration", config, [one.name for one in configs], where)
+        return next(one for one in configs if one.name == config)
+    marked = [one for one in configs if one.default] or [one for one in configs if one.name == "default"]
+    if marked or len(configs) == 1:
+        return (marked or list(configs))[0]
+    if configs:
+        names = ", ".join(one.name for one in configs)
+        raise ConfigError(
+            f"'{where}' has the configurations {names}, none of them the default: name one as normalize.dataset.config."
+        )
+    return None
+
+
+def _require(what: str, name: str, known: Sequence[str], where: str) -> None:
+    if name not in known:
+        nearest = get_close_matches(name, known, 1)
+        listed = ", ".join(known) or "none"
+        raise ConfigError(f"'{where}' has no {what} '{name}'; it has {listed}.", nearest[0] if nearest else None)
+
+
+def _of_splits(names: Sequence[str], splits: Sequence[str], where: str) -> list[str]:
+    """The names whose words tell one of the splits; all of them if none is asked for."""
+    if not splits:
+        return list(names)
+    taken: set[str] = set()
+    for split in splits:
+        words = "|".join(map(re.escape, _SPLITS.get(split, (split,))))
+        tells = re.compile(rf"(?:^|[-._ 0-9/])(?:{words})(?:[-._ 0-9/]|$)").search
+        held = [name for name in names if tells(name)]
+        if not held:
+            raise ConfigError(f"No file of '{where}' is named as one of split '{split}'.")
+        taken.update(held)
+    return [name for name in names if name in taken]
+
+
+def saved_licence(data: bytes) -> str | None:
+    """The licence that a `dataset_info.json` states, None if it states none."""
+    try:
+        values = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return _licence(values) if isinstance(values, dict) else None

@@ -1,0 +1,169 @@
+"""Near duplicates of the whole corpus: which steps are background, who is compared with whom, and who goes.
+
+Only packed hashes are shuffled; sketches are read where they lie, those of a pair's two units at a time:
+
+    steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent ─▶ who goes, and edges of groups
+
+What the numbers mean is `quality.near`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.recipe import NearDuplicates
+from pipelines.sidecar import (
+    LOSER,
+    Judging,
+    Sidecar,
+    Unit,
+    by_unit,
+    identities,
+    kept_rows,
+    losers_of,
+    partitioned,
+    read_sidecar,
+    read_sketches,
+)
+from quality.fingerprint import as_lanes
+from quality.near import FEW, MEMBER, PAIR, STEP, background_steps, candidates, dropped, members
+from quality.sketch import absent_shares
+
+Packed = Iterable[bytes]
+
+
+def _recipe(judging: Judging) -> NearDuplicates:
+    near = judging.recipe.judge.near_duplicates
+    assert near is not None
+    return near
+
+
+def steps(unit: Unit, judging: Judging, lost: Packed) -> Iterator[tuple[int, bytes]]:
+    """Packed steps of the rollouts that are kept so far and whose task is known, by partition of the task."""
+    sidecar = read_sidecar(unit, judging)
+    sketches = read_sketches(unit.label, judging, sidecar.starts)
+    content = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[:, 0]
+    task = sidecar.column("task_node")
+    rows = np.flatnonzero(kept_rows(sidecar, losers_of(lost)) & (task != content))
+    found = np.zeros(len(rows), STEP)
+    found["task"], found["step"], found["content"] = task[rows], sketches.step[rows], content[rows]
+    found["unit"], found["row"] = unit.number, rows
+    yield from partitioned(found, "task")
+
+
+def background(packed: Packed, near: NearDuplicates) -> Iterator[tuple[int, bytes]]:
+    """The background rows of each unit: (unit, packed steps)."""
+    found = np.concatenate([np.frombuffer(data, STEP) for data in packed])
+    yield from by_unit(found[background_steps(found, near.background_min, near.background_share)])
+
+
+def _flags(sidecar: Sidecar, packed: Packed) -> npt.NDArray[np.bool_]:
+    flags = np.zeros(sidecar.table.num_rows, np.bool_)
+    for data in packed:
+        flags[np.frombuffer(data, STEP)["row"]] = True
+    return flags
+
+
+def bucket_members(unit: Unit, judging: Judging, lost: Packed, shared: Packed) -> Iterator[tuple[int, bytes]]:
+    """Packed members of buckets, by partition of the bucket."""
+    sidecar = read_sidecar(unit, judging)
+    sketches = read_sketches(unit.label, judging, sidecar.starts)
+    chosen = np.flatnonzero(kept_rows(sidecar, losers_of(lost))[sidecar.starts])
+    first = sidecar.starts[chosen]
+    who = np.zeros(len(chosen), MEMBER)
+    who["rank"], who["node"] = sidecar.column("rank")[first], sidecar.column("task_node")[first]
+    who["tie"] = identities(sidecar.table["trajectory_id"].take(first).to_pylist())
+    who["unit"], who["row"] = unit.number, first
+    yield from partitioned(members(sketches, chosen, _flags(sidecar, shared), _recipe(judging).made(), who), "band")
+
+
+def pairs(packed: Packed) -> Iterator[tuple[int, bytes]]:
+    """The pairs to compare, by the unit of the one that might go."""
+    yield from by_unit(candidates(np.concatenate([np.frombuffer(data, MEMBER) for data in packed])))
+
+
+def compared(unit: Unit, judging: Judging, shared: Packed, packed: Packed) -> Iterator[tuple[int, bytes]]:
+    """Of a unit's pairs those that are alike enough for one group, packed, with the share that is absent."""
+    found = np.concatenate([np.zeros(0, PAIR), *(np.frombuffer(data, PAIR) for data in packed)])
+    if not len(found):
+        return
+    sidecar = read_sidecar(unit, judging)
+    flags = _flags(sidecar, shared)
+    sketches = read_sketches(unit.label, judging, sidecar.starts)
+    sequence = sketches.sequence()
+    near = _recipe(judging)
+    for number in np.unique(found["other_unit"]).tolist():
+        some = found[found["other_unit"] == number]
+        some = some[np.unique(some[["row", "other_row"]], return_index=True)[1]]
+        others = sketches if number == unit.number else read_sketches(judging.labels[number], judging)
+        mine = np.searchsorted(sketches.starts, some["row"])
+        theirs = np.searchsorted(others.starts, some["other_row"])
+        absent, size = absent_shares(sketches, mine, flags, others, theirs)
+        same = sequence[mine] == (sequence if others is sketches else others.sequence())[theirs]
+        some["absent"] = np.where(same, 0.0, np.where(size < FEW, 1.0, absent)).astype(np.float32)
+        alike = some[some["absent"] < max(near.similar, near.max_absent)]
+        if len(alike):
+            yield 0, alike.tobytes()
+
+
+def gone(packed: Packed, near: NearDuplicates) -> Iterator[tuple[int, bytes]]:
+    """Who goes, of all alike pairs: (unit, packed rows with the survivor's id)."""
+    found = np.concatenate([np.frombuffer(data, PAIR) for data in packed])
+    chosen = dropped(found[found["absent"] < near.max_absent])
+    for number, data in by_unit(chosen):
+        some = np.frombuffer(data, PAIR)
+        rows = np.zeros(len(some), LOSER)
+        rows["row"], rows["kept"] = some["row"], some["other_tie"]
+        yield number, rows.tobytes()
+
+
+def similar_edges(packed: bytes) -> tuple[int, bytes]:
+    """The nodes of alike pairs, as edges of groups."""
+    found = np.frombuffer(packed, PAIR)
+    edges = np.stack([found["node"], found["other_node"]], axis=1)
+    return 0, np.unique(edges.astype("<u8"), axis=0).tobytes()
+
+
+def _joined(joined: dict[str, Any], name: str) -> Sequence[bytes]:
+    return list(joined[name])
+
+
+class NearDuplicatesOf(beam.PTransform):
+    """Units and who was lost before → (who goes by unit, edges of groups), both packed."""
+
+    def __init__(self, judging: Judging) -> None:
+        super().__init__()
+        self._judging = judging
+
+    def expand(self, inputs: dict[str, beam.PCollection[Any]]) -> dict[str, beam.PCollection[Any]]:
+        judging, near = self._judging, _recipe(self._judging)
+        shared = (
+            inputs
+            | "JoinLost" >> beam.CoGroupByKey()
+            | "Steps" >> beam.FlatMapTuple(lambda _, j: steps(j["unit"][0], judging, j["lost"]))
+            | "GatherSteps" >> beam.GroupByKey()
+            | "Background" >> beam.FlatMapTuple(lambda _, packed: background(packed, near))
+        )
+        to_compare = (
+            {**inputs, "shared": shared}
+            | "JoinBackground" >> beam.CoGroupByKey()
+            | "Members" >> beam.FlatMapTuple(lambda _, j: bucket_members(j["unit"][0], judging, j["lost"], j["shared"]))
+            | "GatherBuckets" >> beam.GroupByKey()
+            | "Pairs" >> beam.FlatMapTuple(lambda _, packed: pairs(packed))
+        )
+        alike = (
+            {"unit": inputs["unit"], "shared": shared, "pairs": to_compare}
+            | "JoinPairs" >> beam.CoGroupByKey()
+            | "Compare" >> beam.FlatMapTuple(lambda _, j: compared(j["unit"][0], judging, j["shared"], j["pairs"]))
+        )
+        lost = (
+            alike
+            | "GatherAlike" >> beam.GroupByKey()
+            | "Gone" >> beam.FlatMapTuple(lambda _, packed: gone(packed, near))
+        )
+        return {"lost": lost, "edges": alike | "SimilarEdges" >> beam.MapTuple(lambda _, packed: similar_edges(packed))}

@@ -1,0 +1,247 @@
+"""Near duplicates among trajectories that share prefixes: candidates by MinHash of their own parts, and who goes.
+
+Rollouts of one task begin alike, so whole-document MinHash takes different rollouts for copies. Here the steps that
+many rollouts of a task share are its *background*, and only the rest of a trajectory, its own part, is compared. A
+trajectory goes only if one that is kept holds nearly all of its own part, so no chain of similar ones can empty a task.
+
+MinHash is by one permutation with optimal densification (Shrivastava, ICML 2017): the smallest shingle of each of
+`bands * rows` bins, an empty bin borrowing from another. Pure arithmetic over the arrays of `quality.sketch`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from quality.fingerprint import mixed
+from quality.lines import Flags, Numbers
+from quality.shingle import Hashes, Offsets
+from quality.sketch import Sketches
+
+FEW: Final = 64
+"""Own shingles below which trajectories are compared by their whole sequence of steps."""
+
+BEST: Final = 8
+"""Members of a bucket, the best first, that each other one is compared with: bounds the pairs to 8 a member."""
+
+STEP: Final = np.dtype([("task", "<u8"), ("step", "<u8"), ("content", "<u8"), ("unit", "<u4"), ("row", "<u4")])
+"""A step of a rollout: its task, its hash, the hash of the trajectory's content, and where it stands."""
+
+MEMBER: Final = np.dtype(
+    [("band", "<u8"), ("rank", "<u8"), ("tie", "<u8"), ("node", "<u8"), ("unit", "<u4"), ("row", "<u4")]
+)
+"""A trajectory in a bucket: the bucket; rank and tie, by which the smallest is the best; a node of its group; and where
+its first row stands."""
+
+PAIR: Final = np.dtype(
+    [
+        ("unit", "<u4"), ("row", "<u4"), ("rank", "<u8"), ("tie", "<u8"), ("node", "<u8"),
+        ("other_unit", "<u4"), ("other_row", "<u4"), ("other_rank", "<u8"), ("other_tie", "<u8"), ("other_node", "<u8"),
+        ("absent", "<f4"),
+    ]
+)  # fmt: skip
+"""Two trajectories, the worse one first; `absent` is the share of its own part that the other does not hold."""
+
+_SEED: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """How candidates are found: two trajectories whose own parts have Jaccard similarity j meet in at least one bucket
+    with probability `1 - (1 - j**rows)**bands`.
+    """
+
+    bands: int = 24
+    rows: int = 6
+
+    def probability(self, similarity: float) -> float:
+        """That of meeting, for a similarity from 0 to 1."""
+        return float(1 - (1 - similarity**self.rows) ** self.bands)
+
+
+def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> Flags:
+    """Whether each step occurs in at least `max(least, share)` of its task's rollouts; equal rollouts count once.
+
+    Args:
+        steps: of dtype `STEP`; all of a task are among them.
+        least: rollouts.
+        share: of the task's rollouts, 0 to 1.
+    """
+    rollouts = _distinct(steps["task"], steps["content"])
+    tasks, sizes = np.unique(steps["task"][rollouts], return_counts=True)
+    kind = mixed(steps["task"] * _SEED ^ steps["step"])
+    occurring = _distinct(kind, steps["content"])
+    kinds, first, counts = np.unique(kind[occurring], return_index=True, return_counts=True)
+    of_task = sizes[np.searchsorted(tasks, steps["task"][occurring][first])]
+    common = kinds[counts >= np.maximum(least, np.ceil(of_task * share - 1e-9))]
+    return np.isin(kind, common)
+
+
+def _ordered(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
+    """The order of rows by these columns, the first of most weight, and which of them, in order, are new."""
+    order = np.lexsort(columns[::-1])
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.any([column[order[1:]] != column[order[:-1]] for column in columns], axis=0)
+    return order, new
+
+
+def _distinct(*columns: npt.NDArray[Any]) -> Offsets:
+    """One row of each distinct combination."""
+    order, new = _ordered(*columns)
+    return order[new]
+
+
+def signatures(place: Offsets, hashes: Hashes, count: int, bins: int) -> Hashes:
+    """The MinHash of each set: shape (count, bins); a set without a member has all ones.
+
+    Args:
+        place: which set each member belongs to, sorted.
+        hashes: the members, ascending within a set.
+        count: of sets.
+        bins: of the signature.
+    """
+    empty = np.uint32(0xFFFFFFFF)
+    flat = np.full(count * bins, empty)
+    bin_of = place * bins + (mixed(hashes.astype(np.uint64)) % np.uint64(bins)).astype(np.int64)
+    flat[bin_of[::-1]] = hashes[::-1]
+    taken = flat.reshape(count, bins)
+    filled = taken != empty
+    rows, columns = np.nonzero(~filled & filled.any(axis=1)[:, None])
+    result = taken.copy()
+    for attempt in range(bins):
+        if not len(rows):
+            break
+        donor = _donors(bins)[columns, attempt]
+        found = filled[rows, donor]
+        result[rows[found], columns[found]] = taken[rows[found], donor[found]]
+        rows, columns = rows[~found], columns[~found]
+    return result
+
+
+def _donors(bins: int) -> npt.NDArray[np.int64]:
+    """For each bin the other bins in the order in which it borrows from them; shape (bins, bins)."""
+    if bins not in _DONORS:
+        numbers = np.arange(bins * bins, dtype=np.uint64).reshape(bins, bins)
+        _DONORS[bins] = np.argsort(mixed(numbers * _SEED + np.uint64(1)), axis=1, kind="stable")
+    return _DONORS[bins]
+
+
+_DONORS: Final[dict[int, npt.NDArray[np.int64]]] = {}
+
+
+def buckets(signature: Hashes, bands: Bands) -> Numbers:
+    """The bucket of each set in each band: shape (sets, bands)."""
+    result = np.zeros((len(signature), bands.bands), np.uint64)
+    for band in range(bands.bands):
+        value = np.full(len(signature), mixed(np.array([band + 1], np.uint64) * _SEED)[0])
+        for row in range(bands.rows):
+            value = mixed((value + np.uint64(1)) * _SEED ^ signature[:, band * bands.rows + row])
+        result[:, band] = value
+    return result
+
+
+def members(
+    sketches: Sketches, chosen: Offsets, background: Flags, bands: Bands, who: npt.NDArray[np.void]
+) -> npt.NDArray[np.void]:
+    """The chosen trajectories in their buckets: of dtype `MEMBER`.
+
+    Each stands in those of its own part; one that has a background also in those of all that it holds, where it meets
+    a copy whose task is not known or is another, and which therefore has no background. One with fewer than `FEW` own
+    shingles stands in the bucket of its sequence of steps instead.
+
+    Args:
+        sketches: of a unit.
+        chosen: numbers of trajectories, ascending.
+        background: of each row.
+        bands: how buckets are made.
+        who: of each trajectory chosen all but the bucket; of dtype `MEMBER`.
+    """
+    place, own = sketches.own(chosen, background)
+    sizes = np.bincount(place, minlength=len(chosen))
+    few = np.flatnonzero(sizes < FEW)
+    alone = who[few]
+    alone["band"] = mixed(sketches.sequence()[chosen[few]] ^ _SEED)
+    backed = np.add.reduceat(background, sketches.starts)[chosen] > 0 if len(chosen) else np.zeros(0, np.bool_)
+    return np.concatenate(
+        [
+            alone,
+            _bucketed(place, own, sizes >= FEW, bands, who),
+            _bucketed(*sketches.whole(chosen), backed & (sizes >= FEW), bands, who),
+        ]
+    )
+
+
+def _bucketed(
+    place: Offsets, hashes: Hashes, wanted: Flags, bands: Bands, who: npt.NDArray[np.void]
+) -> npt.NDArray[np.void]:
+    """The wanted ones of `who` in the buckets of their sets."""
+    kept = wanted[place]
+    renumbered = np.cumsum(wanted) - 1
+    count = int(wanted.sum())
+    banded = buckets(signatures(renumbered[place[kept]], hashes[kept], count, bands.bands * bands.rows), bands)
+    found = np.repeat(who[wanted], bands.bands)
+    found["band"] = banded.ravel()
+    return found
+
+
+def candidates(found: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """The pairs to compare: each member of a bucket with its `BEST` best; each pair once, of dtype `PAIR`.
+
+    Args:
+        found: of dtype `MEMBER`; all of a bucket are among them, in any order.
+    """
+    order, new = _ordered(*(found[name] for name in ("band", "rank", "tie", "unit", "row")))
+    ranked = found[order[new]]  # one may stand twice in a bucket, with its own part and with all that it holds
+    begins = np.ones(len(ranked), np.bool_)
+    begins[1:] = ranked["band"][1:] != ranked["band"][:-1]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(ranked)), 0))
+    depth = np.arange(len(ranked)) - first
+    pairs = []
+    for best in range(BEST):
+        worse = np.flatnonzero(depth > best)
+        pairs.append(_paired(ranked[worse], ranked[first[worse] + best]))
+    every = np.concatenate(pairs)
+    return every[_distinct(*(every[name] for name in ("unit", "row", "other_unit", "other_row")))]
+
+
+def _paired(worse: npt.NDArray[np.void], better: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    pairs = np.zeros(len(worse), PAIR)
+    for name in ("unit", "row", "rank", "tie", "node"):
+        pairs[name], pairs["other_" + name] = worse[name], better[name]
+    return pairs
+
+
+def dropped(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Of similar pairs those by which a trajectory goes: each that goes once, with the best kept one it is like.
+
+    From the best to the worst, one goes if a kept one is like it; so every one that goes has a kept neighbour, and the
+    result does not hang on the order of the pairs.
+
+    Args:
+        pairs: of dtype `PAIR`, all of the corpus; only those alike enough.
+    """
+    if not len(pairs):
+        return pairs
+    assert not np.any((pairs["unit"] == pairs["other_unit"]) & (pairs["row"] == pairs["other_row"]))
+    names = ("rank", "tie", "unit", "row")
+    order, new = _ordered(*(np.concatenate([pairs[name], pairs["other_" + name]]) for name in names))
+    node = np.empty(len(order), np.int64)
+    node[order] = np.cumsum(new) - 1
+    worse, better = node[: len(pairs)], node[len(pairs) :]
+    undecided = np.ones(int(new.sum()), np.bool_)
+    kept, gone = np.zeros_like(undecided), np.zeros_like(undecided)
+    while undecided.any():
+        waits, held = np.zeros_like(undecided), np.zeros_like(undecided)
+        waits[worse[undecided[better]]] = True
+        held[worse[kept[better]]] = True
+        gone |= undecided & held
+        kept |= undecided & ~held & ~waits
+        undecided = ~(gone | kept)
+    decisive = np.flatnonzero(gone[worse] & kept[better])
+    order, _ = _ordered(worse[decisive], better[decisive])
+    _, first = np.unique(worse[decisive][order], return_index=True)
+    result: npt.NDArray[np.void] = pairs[decisive[order][first]]
+    return result

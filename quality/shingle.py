@@ -1,0 +1,149 @@
+"""Shingles of texts: which runs of words a text holds, as 32-bit hashes, for many texts at once.
+
+A word is a run of letters, digits and `_` (bytes from 0x80 count as letters, ASCII letters are folded to lower case);
+each character of the scripts without spaces (kana, Han, Hangul) is a word. A shingle is `WORDS` words in a row; a text
+of fewer words has one shingle of all of them. Everything is column arithmetic over the Arrow buffer: no text becomes a
+Python object. Words of more than 32 bytes are told apart by their first and last 16 bytes and their length.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+WORDS: Final = 5
+"""Words in a shingle; what datatrove, text-dedup and data-juicer take by default."""
+
+Hashes = npt.NDArray[np.uint32]
+Offsets = npt.NDArray[np.int64]
+
+_PAD: Final = 16
+_EIGHT: Final = 8
+_ODD: Final = [
+    np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
+]
+_PLACES: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(WORDS)]
+_KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
+_BLOCK: Final = 1 << 18
+"""Bytes of text worked on at once, so that the arrays stay in cache and memory stays flat."""
+
+
+def _table() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    folded = np.arange(256, dtype=np.uint8)
+    folded[65:91] += 32
+    kind = np.zeros(256, np.uint8)
+    kind[48:58] = kind[65:91] = kind[97:123] = kind[95] = kind[128:] = 1
+    kind[0xE3:0xEE] = 2
+    return folded, kind
+
+
+_FOLDED, _KIND = _table()
+"""Kind of a byte: 0 none of a word, 1 of a word, 2 the first of a character that is a word by itself."""
+
+
+def shingles(texts: pa.StringArray) -> tuple[Hashes, Offsets]:
+    """The shingles of each text, in order and with repetition.
+
+    Returns:
+        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
+        (shingles,) and (texts + 1,). A null has none, nor has a text without a word.
+    """
+    data, starts = buffers(texts)
+    found: list[Hashes] = []
+    counts: list[Offsets] = []
+    first = 0
+    while first < len(starts) - 1:
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK, "right")) - 1
+        last = min(max(last, first + 1), len(starts) - 1)
+        hashes, number = _of_block(data[starts[first] : starts[last]], starts[first : last + 1] - starts[first])
+        found.append(hashes)
+        counts.append(number)
+        first = last
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
+    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
+
+
+def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
+    """The bytes of all texts, and where each begins; nulls are empty."""
+    if texts.null_count:
+        texts = texts.fill_null("")
+    _, offsets, values = texts.buffers()
+    if not len(texts) or values is None:
+        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    return np.frombuffer(values, np.uint8), starts
+
+
+def _of_block(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Hashes, Offsets]:
+    """The shingles of a block of texts, and how many each has."""
+    begin, end = _words(data, starts)
+    words = _word_hashes(data, begin, end)
+    first = np.searchsorted(begin, starts)
+    count = np.diff(first)
+    sums = np.zeros(len(words), np.uint64)
+    padded = np.concatenate([words, np.zeros(WORDS, np.uint64)])
+    for place, odd in enumerate(_PLACES):
+        sums += padded[place : place + len(words)] * odd
+    short = np.flatnonzero((count > 0) & (count < WORDS))
+    for size in range(1, WORDS):
+        at = first[:-1][short[count[short] == size]]
+        sums[at] = sum((words[at + place] * _PLACES[place] for place in range(size)), np.zeros(len(at), np.uint64))
+    number = np.where(count >= WORDS, count - WORDS + 1, np.minimum(count, 1))
+    chosen = np.ones(len(words), np.bool_)
+    for back in range(1, WORDS):  # no shingle begins at a text's last words, unless it is all that the text has
+        at = (first[1:] - back)[count >= back + (back < WORDS)]
+        chosen[at] = False
+    chosen[first[:-1][short]] = True
+    return _mixed32(sums[chosen]), number
+
+
+def _words(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Offsets, Offsets]:
+    """Where each word begins and ends; none crosses from one text into the next."""
+    kind = _KIND[data]
+    part = kind > 0
+    opens = part.copy()
+    opens[1:] &= ~part[:-1]
+    alone = kind == 2
+    opens |= alone
+    opens[3:] |= alone[:-3] & part[3:]  # such a character has three bytes
+    inner = starts[(starts > 0) & (starts < len(data))]
+    opens[inner] |= part[inner]
+    closes = np.empty(len(data) + 1, np.bool_)  # closes[i]: a word that holds byte i-1 ends before byte i
+    closes[0] = False
+    closes[len(data)] = len(data) > 0 and part[-1]
+    closes[1:-1] = part[:-1] & (~part[1:] | opens[1:])
+    return np.flatnonzero(opens), np.flatnonzero(closes)
+
+
+def _word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
+    """A 64-bit hash of each word, from its length and its first and last 16 bytes."""
+    padded = np.zeros(len(data) + 2 * _PAD, np.uint8)
+    padded[_PAD:-_PAD] = _FOLDED[data]
+    eights = np.ndarray((len(padded) - _EIGHT + 1,), "<u8", padded.data, strides=(1,))
+    size = end - begin
+    first = eights[begin + _PAD] & _KEEP_FIRST[np.minimum(size, 8)]
+    found = (first ^ size.astype(np.uint64) * _ODD[1]) * _ODD[0]
+    found ^= found >> np.uint64(29)
+    long = np.flatnonzero(size > _EIGHT)
+    if len(long):
+        at, stop = begin[long] + _PAD, end[long] + _PAD
+        more = eights[stop - 8] * _ODD[2]
+        middle = np.minimum(np.maximum(size[long] - 16, 0), 8)
+        more ^= (eights[at + 8] & _KEEP_FIRST[middle]) * _ODD[3]
+        third = np.minimum(np.maximum(size[long] - 24, 0), 8)
+        more ^= ((eights[stop - 16] & _KEEP_FIRST[third]) + third.astype(np.uint64)) * _ODD[1]
+        more ^= more >> np.uint64(31)
+        found[long] = (found[long] ^ more) * _ODD[2]
+    return found
+
+
+def _mixed32(values: npt.NDArray[np.uint64]) -> Hashes:
+    values = values ^ (values >> np.uint64(32))
+    values *= _ODD[2]
+    values ^= values >> np.uint64(29)
+    values *= _ODD[3]
+    mixed: Any = values >> np.uint64(32)
+    return mixed.astype(np.uint32)

@@ -1,0 +1,290 @@
+"""Sketches of transitions: what the search for near duplicates needs to know of a trajectory, kept small.
+
+Of a row: a hash of its step (action and answer), and the shingles of their texts. A trajectory of more than `SIZE`
+distinct shingles keeps the smallest `SIZE` of them, which is a uniform sample that unions and intersections of sketches
+keep being (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the largest hash that was kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quality import fingerprint
+from quality.fingerprint import mixed, struct_text, text_hashes, trajectory_starts
+from quality.lines import Flags, Lines, Numbers
+from quality.shingle import Hashes, Offsets, shingles
+
+SIZE: Final = 4096
+SCREENS: Final = ("screen", "state")
+"""Forms of observation that show all again, whatever changed."""
+
+ALL: Final = np.uint32(0xFFFFFFFF)
+
+SKETCH_SCHEMA: Final = pa.schema(
+    [
+        pa.field("step_hash", pa.uint64(), nullable=False, metadata={"doc": "of the action and what it led to"}),
+        pa.field("limit", pa.uint32(), nullable=False, metadata={"doc": "largest shingle that the trajectory kept"}),
+        pa.field("shingles", pa.list_(pa.field("item", pa.uint32(), nullable=False)), nullable=False),
+    ]
+)
+"""One row a transition, aligned to the transitions; shingles of a row in no order, with repetition."""
+
+
+def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The sketch of each row of a batch of whole trajectories; of `SKETCH_SCHEMA`, aligned to it.
+
+    The shingles of a row are those of its action and of what it led to. Of a screen or a state, which mostly shows
+    again what was there, these are the lines that were not there before, each line whole: the words of a line say too
+    little, since layouts share ids and places.
+    """
+    answers = struct_text(batch, "next_observation", "content")
+    actions = struct_text(batch, "action", "text")
+    steps = fingerprint.combined([text_hashes(actions), text_hashes(answers)])[:, 0]
+    starts = trajectory_starts(batch)
+    parts = [_whole(actions), *_answered(batch)]
+    lengths = np.diff(np.append(starts, batch.num_rows))
+    limits = np.repeat(_limits(parts, starts, lengths), lengths)
+    hashes, offsets = _merged(parts, limits)
+    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(hashes), SKETCH_SCHEMA.field(2).type)
+    return pa.RecordBatch.from_arrays([pa.array(steps), pa.array(limits), lists], schema=SKETCH_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Shingles of pieces of text, and which pieces each row has.
+
+    Attributes:
+        hashes, offsets: of the pieces, as `shingles` gives them.
+        row, piece: every use of a piece by a row; rows ascending.
+    """
+
+    hashes: Hashes
+    offsets: Offsets
+    row: Offsets
+    piece: Offsets
+
+
+def _whole(column: pa.Array) -> _Column:
+    """Each row's text as one piece."""
+    texts, place = _texts(column)
+    return _Column(*shingles(texts), np.arange(len(place)), place)
+
+
+def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
+    """The distinct texts as they are encoded, and which one each row has; null is a text without a word."""
+    if not pa.types.is_dictionary(column.type):
+        return column, np.arange(len(column))
+    texts = pa.concat_arrays([column.dictionary, pa.array([""], column.dictionary.type)])
+    places = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
+    return texts, places.astype(np.int64)
+
+
+def _answered(batch: pa.RecordBatch) -> list[_Column]:
+    """What each row led to: the shingles of what is no screen, and the new lines of what is one."""
+    form = struct_text(batch, "next_observation", "form").cast(pa.string())
+    screen = pc.fill_null(pc.is_in(form, pa.array(SCREENS)), False).to_numpy(zero_copy_only=False)
+    texts, place = _texts(struct_text(batch, "next_observation", "content"))
+    other = np.flatnonzero(~screen)
+    used = np.unique(place[other])
+    chosen = texts.take(pa.array(used))
+    columns = [_Column(*shingles(chosen), other, np.searchsorted(used, place[other]))]
+    if screen.any():
+        columns.append(_new_lines(batch, np.flatnonzero(screen)))
+    return columns
+
+
+def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> _Column:
+    """The lines that the given rows' screens show and those before did not; a line is one shingle."""
+    after, before = (_lines(batch, side, rows) for side in ("next_observation", "observation"))
+    hashes, row = after
+    new = ~np.isin(_of_row(hashes, row), np.unique(_of_row(*before)))
+    lines, number = np.unique(hashes[new], return_inverse=True)
+    return _Column((lines >> np.uint64(32)).astype(np.uint32), np.arange(len(lines) + 1), row[new], number)
+
+
+def _lines(batch: pa.RecordBatch, side: str, rows: Offsets) -> tuple[Numbers, Offsets]:
+    """(hash of a line, its row) of every line of the rows' observations on that side."""
+    texts, place = _texts(struct_text(batch, side, "content"))
+    used = np.unique(place[rows])
+    cut = Lines.of(texts.take(pa.array(used)))
+    use, line = expanded(np.arange(len(cut.starts) - 1), cut.first, np.searchsorted(used, place[rows]))
+    return cut.hashes()[line], rows[use]
+
+
+def _of_row(hashes: Numbers, row: Offsets) -> Numbers:
+    return mixed(hashes + row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _limits(parts: list[_Column], starts: Offsets, lengths: Offsets) -> Hashes:
+    """For each trajectory the largest hash to keep."""
+    found = np.full(len(starts), ALL)
+    ends = starts + lengths
+    sizes = np.zeros(len(starts), np.int64)
+    for part in parts:
+        owner = np.searchsorted(starts, part.row, "right") - 1
+        sizes += np.bincount(owner, np.diff(part.offsets)[part.piece], len(starts)).astype(np.int64)
+    for place in np.flatnonzero(sizes > SIZE).tolist():
+        held = []
+        for part in parts:
+            low, high = np.searchsorted(part.row, (starts[place], ends[place]))
+            held.append(expanded(part.hashes, part.offsets, np.unique(part.piece[low:high]))[1])
+        distinct = np.unique(np.concatenate(held))
+        if len(distinct) > SIZE:
+            found[place] = distinct[SIZE - 1]
+    return found
+
+
+def _merged(parts: list[_Column], limits: Hashes) -> tuple[Hashes, Offsets]:
+    """The shingles of each row up to its limit, those of all parts together."""
+    rows, hashes = [], []
+    for part in parts:
+        use, taken = expanded(part.hashes, part.offsets, part.piece)
+        row = part.row[use]
+        kept = taken <= limits[row]
+        rows.append(row[kept])
+        hashes.append(taken[kept])
+    row = np.concatenate(rows)
+    order = np.argsort(row, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(limits)))])
+    return np.concatenate(hashes)[order], offsets
+
+
+def expanded(values: npt.NDArray[Any], offsets: Offsets, chosen: Offsets) -> tuple[Offsets, npt.NDArray[Any]]:
+    """(place in `chosen`, value) of every value of the chosen lists, one after the other.
+
+    Args:
+        values: of all lists.
+        offsets: where each list begins, and the last ends.
+        chosen: numbers of lists, in any order, with repetition.
+    """
+    sizes = offsets[chosen + 1] - offsets[chosen]
+    ends = np.cumsum(sizes)
+    place = np.repeat(np.arange(len(chosen)), sizes)
+    at = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(offsets[chosen] - (ends - sizes), sizes)
+    return place, values[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Sketches:
+    """The sketches of one unit's trajectories.
+
+    Attributes:
+        starts: first row of each trajectory.
+        step: hash of each row's step.
+        limit: of each row's trajectory.
+        hashes: shingles of all rows.
+        offsets: where each row's begin, and where the last one's end.
+    """
+
+    starts: Offsets
+    step: Numbers
+    limit: Hashes
+    hashes: Hashes
+    offsets: Offsets
+
+    @classmethod
+    def of(cls, table: pa.Table, starts: Offsets) -> Sketches:
+        """Those of a table of `SKETCH_SCHEMA`."""
+        lists = table["shingles"].combine_chunks()
+        lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        step, limit = (table[name].combine_chunks().to_numpy() for name in ("step_hash", "limit"))
+        return cls(starts, step, limit, lists.values.to_numpy(), offsets)
+
+    @property
+    def lengths(self) -> Offsets:
+        """Rows of each trajectory."""
+        return np.diff(np.append(self.starts, len(self.step)))
+
+    def whole(self, trajectories: Offsets) -> tuple[Offsets, Hashes]:
+        """(place in `trajectories`, shingle) of all that these hold: sorted, each pair once."""
+        return self._distinct(trajectories, np.ones(len(self.step), np.bool_))
+
+    def own(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
+        """The same of what stands in no background row of the trajectory."""
+        place, held = self._distinct(trajectories, ~background)
+        shared, common = self.common(trajectories, background)
+        if len(common):
+            kept = ~np.isin(_joined(place, held), _joined(shared, common))
+            place, held = place[kept], held[kept]
+        return place, held
+
+    def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
+        """The same of what stands in its background rows."""
+        return self._distinct(trajectories, background)
+
+    def _distinct(self, trajectories: Offsets, chosen: Flags) -> tuple[Offsets, Hashes]:
+        place, rows = self.rows(trajectories)
+        kept = chosen[rows]
+        row, hashes = expanded(self.hashes, self.offsets, rows[kept])
+        return _split(np.unique(_joined(place[kept][row], hashes)))
+
+    def rows(self, trajectories: Offsets) -> tuple[Offsets, Offsets]:
+        """(place in `trajectories`, row) of all rows of these."""
+        lengths = self.lengths[trajectories]
+        ends = np.cumsum(lengths)
+        place = np.repeat(np.arange(len(trajectories)), lengths)
+        return place, np.arange(len(place)) + np.repeat(self.starts[trajectories] - (ends - lengths), lengths)
+
+    def sequence(self) -> Numbers:
+        """A hash of the steps of each trajectory in order."""
+        step = np.stack([self.step, self.step], axis=1)
+        count = np.arange(len(self.step)) - np.repeat(self.starts, self.lengths)
+        return fingerprint.trajectory_hashes(step, self.starts, count.astype(np.int32))[:, 0]
+
+
+def _joined(place: Offsets, hashes: Hashes) -> Numbers:
+    return (place.astype(np.uint64) << np.uint64(32)) | hashes
+
+
+def _split(joined: Numbers) -> tuple[Offsets, Hashes]:
+    return (joined >> np.uint64(32)).astype(np.int64), joined.astype(np.uint32)
+
+
+def absent_shares(
+    sketches: Sketches, trajectories: Offsets, background: Flags, others: Sketches, against: Offsets
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """For each pair the share of the trajectory's own part that the other does not hold anywhere, and that part's size.
+
+    It is the larger of two: the share of all its shingles, and the mean over its steps of each step's share; by the
+    second, a step that leads to little text counts as much as one that leads to much. Where either trajectory was
+    sampled, both are looked at up to the smaller limit, and the size is estimated. No own shingle: a share of 1.
+
+    Args:
+        sketches: of the trajectories that might go.
+        trajectories: their numbers, shape (pairs,).
+        background: of each row of `sketches`, whether the step is one that its task's rollouts share.
+        others: of those that they are compared with.
+        against: numbers of these, shape (pairs,).
+    """
+    theirs, other = np.unique(against, return_inverse=True)
+    held = _joined(*others.whole(theirs))
+    limit = np.minimum(sketches.limit[sketches.starts[trajectories]], others.limit[others.starts[against]])
+    place, rows = sketches.rows(trajectories)
+    common = _joined(*sketches.common(trajectories, background))
+    kept = ~background[rows]
+    use, hashes = expanded(sketches.hashes, sketches.offsets, rows[kept])
+    pair, row = place[kept][use], rows[kept][use]
+    counts = (hashes <= limit[pair]) & ~np.isin(_joined(pair, hashes), common)
+    pair, row, hashes = pair[counts], row[counts], hashes[counts]
+    absent = ~np.isin(_joined(other[pair], hashes), held)
+    steps, of_step = np.unique(_joined(pair, row.astype(np.uint32)), return_inverse=True)
+    share = np.bincount(of_step, absent, len(steps)) / np.maximum(np.bincount(of_step, minlength=len(steps)), 1)
+    by_step = _mean(_split(steps)[0], share, len(trajectories))
+    distinct, first = np.unique(_joined(pair, hashes), return_index=True)
+    overall = _mean(_split(distinct)[0], absent[first].astype(np.float64), len(trajectories))
+    sampled = (limit.astype(np.float64) + 1) / 2**32
+    size = np.bincount(_split(distinct)[0], minlength=len(trajectories)) / sampled
+    return np.maximum(overall, by_step), size
+
+
+def _mean(place: Offsets, values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
+    """The mean of the values of each place; 1 where there is none."""
+    number = np.bincount(place, minlength=count)
+    return np.where(number > 0, np.bincount(place, values, count) / np.maximum(number, 1), 1.0)

@@ -1,0 +1,65 @@
+"""Helpers of the tests of Android's TFRecord files: examples and accessibility forests from plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connectors.android.protos import messages
+from connectors.tfrecord import framed
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def example(**features: Any) -> bytes:
+    """A serialized `tf.train.Example`; `__` in a key is `/`, texts are bytes, a single value is a list of one."""
+    made = messages().Example()
+    for key, value in features.items():
+        values = value if isinstance(value, list) else [value]
+        entry = made.features.feature.add(key=key.replace("__", "/"))
+        first = values[0] if values else b""
+        if isinstance(first, str | bytes):
+            entry.value.bytes_list.value.extend([one.encode() if isinstance(one, str) else one for one in values])
+        elif isinstance(first, float):
+            entry.value.float_list.value.extend(values)
+        else:
+            entry.value.int64_list.value.extend(values)
+    return bytes(made.SerializeToString())
+
+
+def tfrecord(*records: bytes) -> bytes:
+    """A TFRecord file of the records."""
+    return b"".join(framed(record) for record in records)
+
+
+def forest(*windows: dict[str, Any]) -> bytes:
+    """A serialized forest. A window is its fields and `views`; a view is its fields, `box` and `children` by place."""
+    made = messages().Forest()
+    for told in windows:
+        window = made.windows.add()
+        fill(window, told)
+        for place, view in enumerate(told.get("views", [])):
+            node = window.tree.nodes.add(unique_id=place, is_visible_to_user=True, is_enabled=True)
+            fill(node, view)
+            node.child_ids.extend(view.get("children", []))
+    return bytes(made.SerializeToString())
+
+
+def fill(message: Any, told: dict[str, Any]) -> None:
+    """Sets the fields that are told; `box` is left, top, right, bottom."""
+    for key, value in told.items():
+        if key == "box":
+            for side, number in zip(("left", "top", "right", "bottom"), value, strict=True):
+                setattr(message.bounds_in_screen, side, number)
+        elif key not in ("views", "children"):
+            setattr(message, key, value)
+
+
+FRAME = {"class_name": "android.widget.FrameLayout", "package_name": "org.example", "box": (0, 0, 100, 200)}
+BUTTON = {"class_name": "android.widget.Button", "is_clickable": True, "is_focusable": True}
+
+
+def screen(*views: dict[str, Any], **window: Any) -> bytes:
+    """A forest of one focused app window with those views under its root."""
+    root = {**FRAME, "children": list(range(1, len(views) + 1))}
+    told = {"window_type": 1, "is_focused": True, "is_active": True, "box": (0, 0, 100, 200), **window}
+    return forest({**told, "views": [root, *views]})

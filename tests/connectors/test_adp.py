@@ -1,0 +1,148 @@
+"""ADP's rows: which observation answers which action, with links and without, and who said what."""
+
+import json
+
+import pytest
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.published.adp import Adp
+from connectors.published.mapping import Rows
+from connectors.registry import sniff
+from schemas import ParseError, Reject, Trajectory
+
+
+def text(content: str, source: str = "environment", **more: object) -> dict:
+    return {"class_": "text_observation", "content": content, "source": source, **more}
+
+
+def api(function: str, call_id: str | None = None, **more: object) -> dict:
+    return {"class_": "api_action", "function": function, "kwargs": {}, "tool_call_id": call_id, **more}
+
+
+def found(*content: dict, choices: Choices | None = None, **row: object) -> Trajectory | Reject:
+    data = json.dumps({"id": "t", "content": content, "details": {}, **row}).encode() + b"\n"
+    made = list(Adp().parse(MemoryBlob("std.jsonl", data, choices or Choices())))
+    assert len(made) == 1
+    return made[0]
+
+
+def read(*content: dict, **more: object) -> Trajectory:
+    made = found(*content, **more)  # type: ignore[arg-type]
+    assert isinstance(made, Trajectory)
+    return made
+
+
+def answers(one: Trajectory) -> list[tuple[str, str | None, int]]:
+    return [
+        (step.action.name, step.next_observation.content if step.next_observation else None, step.turn)
+        for step in one.steps
+    ]
+
+
+def test_linked_answers_go_to_their_calls_in_any_order():
+    one = read(api("f", "1"), api("g", "2"), text("of g", tool_call_id="2"), text("of f", tool_call_id="1"))
+    assert answers(one) == [("f", "of f", 0), ("g", "of g", 0)]
+
+
+def test_an_answer_without_a_call_is_what_the_environment_showed_unasked():
+    one = read(
+        text("welcome"), api("f", "1"), text("of f", tool_call_id="1"), text("late", tool_call_id="9"), api("g", "3")
+    )
+    assert one.steps[0].observation is not None
+    assert one.steps[0].observation.content == "welcome"
+    assert answers(one) == [("f", "of f", 0), ("g", None, 1)]
+    assert one.steps[1].observation is not None
+    assert one.steps[1].observation.content == "late"
+
+
+def test_without_links_as_many_observations_as_calls_answer_them_in_order():
+    one = read(api("f"), api("g"), text("of f"), text("of g"))
+    assert answers(one) == [("f", "of f", 0), ("g", "of g", 0)]
+
+
+def test_without_links_one_observation_answers_the_last_of_several_calls():
+    assert answers(read(api("f"), api("g"), text("of g"))) == [("f", None, 0), ("g", "of g", 0)]
+
+
+def test_without_links_what_follows_the_answer_stands_before_the_next_action():
+    one = read(api("f"), text("of f"), text("and then"), api("g"), text("of g"))
+    assert answers(one) == [("f", "of f", 0), ("g", "of g", 1)]
+    assert one.steps[1].observation is not None
+    assert one.steps[1].observation.content == "and then"
+
+
+def test_the_agents_own_text_is_never_an_observation():
+    one = read(api("f"), text("of f"), text("I see.", "agent"), api("g"), text("mine", "assistant"))
+    assert answers(one) == [("f", "of f", 0), ("g", None, 1)]
+    assert one.steps[1].action.message == "I see.\n\nmine"
+
+
+def test_a_users_word_after_an_unlinked_call_is_its_answer_and_the_users():
+    one = read(text("Go.", "user"), api("f"), text("It failed.", "user"))
+    assert one.task.instruction == "Go."
+    assert one.steps[0].next_observation is not None
+    assert (one.steps[0].next_observation.content, one.steps[0].next_observation.origin) == ("It failed.", "user")
+
+
+def test_a_users_word_among_linked_calls_is_interleaved():
+    one = read(api("f", "1"), text("of f", tool_call_id="1"), text("Go on.", "user"), api("g", "2"))
+    assert one.steps[1].interleaved == '[{"role": "user", "content": "Go on."}]'
+
+
+def test_rewards_of_actions_and_of_observations_are_kept():
+    one = read(api("f", reward=1), text("x"), api("g"), text("y", reward=0.5))
+    assert [step.reward for step in one.steps] == [1.0, 0.5]
+
+
+def test_a_system_text_before_the_first_action_is_the_agents_prompt():
+    one = read(text("Be brief.", "system"), text("Go.", "user"), api("f"), text("x", "system"))
+    assert one.context.agent_system == "Be brief."
+    assert answers(one) == [("f", "x", 0)]
+
+
+def test_a_picture_that_is_elsewhere_is_no_observation():
+    one = read(api("f"), {"class_": "image_observation", "content": "shots/1.png", "source": "environment"})
+    assert answers(one) == [("f", None, 0)]
+
+
+@pytest.mark.parametrize(
+    ("content", "domain"),
+    [
+        ([api("click"), {"class_": "web_observation", "axtree": "x", "html": None, "url": None}], "web"),
+        ([api("str_replace_editor"), text("x")], "swe"),
+        ([{"class_": "code_action", "content": "ls", "language": "bash"}, text("x"), api("finish")], "terminal"),
+        ([api("web_search"), text("x")], "search"),
+        ([api("book_flight"), text("x")], "mcp"),
+    ],
+)
+def test_the_domain_is_what_tools_and_pages_tell(content, domain):
+    assert read(*content).domain == domain
+
+
+def test_the_domain_that_the_recipe_states_goes_before():
+    assert read(api("f"), text("x"), choices=Choices(rows=Rows(domain="android"))).domain == "android"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ([text("Hi", "user"), {"class_": "message_action", "content": "Hello"}], "no_calls"),
+        ([api("f"), {"class_": "nothing"}], "bad_element"),
+        ([api("f"), 7], "bad_element"),
+        ([{"class_": "code_action", "language": "bash"}], "bad_element"),
+        ([api("")], "bad_message"),
+    ],
+)
+def test_a_row_that_is_not_read_is_refused_whole(content, reason):
+    data = json.dumps({"id": "t", "content": content, "details": {}}).encode()
+    parsing = Adp().parse(MemoryBlob("std.jsonl", data))
+    assert [next(parsing).reason] == [reason]  # type: ignore[union-attr]
+    with pytest.raises(ParseError, match="no_transitions"):
+        next(parsing)
+
+
+def test_a_single_atif_document_is_left_to_its_own_connector():
+    document = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": []}
+    line = json.dumps(document).encode() + b"\n"
+    assert sniff(line, "trajectory.json")[0][0].name == "atif"
+    assert sniff(line + line, "std.jsonl")[0][0].name == "adp"

@@ -1,0 +1,93 @@
+"""Histories of browser-use: what the agent saw before and after each action, in the shapes of all versions."""
+
+import json
+from typing import Any
+
+from connectors.connector import MemoryBlob
+from connectors.registry import connector
+
+HISTORY = connector("browser_use_history")
+
+
+def state(url, **more):
+    return {"url": url, "title": "", "tabs": [], **more}
+
+
+def item(url, *actions, results=None, **more):
+    output = {"next_goal": "go on", "action": list(actions)} if actions else None
+    results = [{"extracted_content": "ok"} for _ in actions] if results is None else results
+    return {"model_output": output, "result": results, "state": state(url, **more)}
+
+
+def steps(*items) -> list[Any]:
+    (one,) = list(HISTORY.parse(MemoryBlob("h.json", json.dumps({"history": items}).encode())))
+    return list(one.steps)  # type: ignore[union-attr]
+
+
+def test_the_next_observation_is_the_next_state_with_the_results_under_it():
+    first, last = steps(item("http://a/", {"go_back": {}}), item("http://b/", {"wait": {"seconds": 1}}, results=[]))
+    assert first.observation.uri == "http://a/"
+    assert first.next_observation is last.observation
+    assert last.observation.content.endswith("Action result: ok")
+    assert last.next_observation is None
+
+
+def test_elements_are_written_as_the_agent_saw_them():
+    items = [
+        {"index": 0, "text": "Low", "is_text_only": True, "depth": 1},
+        {"index": 7, "text": "<a></a>", "is_text_only": False, "depth": 2},
+    ]
+    (step,) = steps(item("http://a/", {"click_element": {"index": 7}}, items=items))
+    assert step.observation.content.split("\n")[-2:] == ["_[:]\tLow", "7[:]\t\t<a></a>"]
+    assert json.loads(step.action.text) == {"name": "click", "arguments": {"element": 7}}
+    assert json.loads(step.action.arguments) == {"index": 7}
+
+
+def test_a_state_without_its_elements_is_cut_by_the_recorder():
+    (step,) = steps(item("http://a/", {"go_back": {}}))
+    assert step.observation.truncation == "recorder"
+
+
+def test_actions_that_were_not_done_are_followed_by_nothing():
+    two = [{"extracted_content": "typed"}, {"extracted_content": "clicked"}]
+    first = item(
+        "http://a/", {"input": {"index": 1, "text": "x"}}, {"click": {"index": 2}}, {"go_back": {}}, results=two
+    )
+    typed, clicked, skipped, _ = steps(first, item("http://b/", {"wait": {"seconds": 1}}))
+    assert [step.call_index for step in (typed, clicked, skipped)] == [0, 1, 2]
+    assert typed.next_observation.content == "Action result: typed"
+    assert clicked.next_observation.uri == "http://b/"
+    assert skipped.next_observation is None
+
+
+def test_what_the_agent_says_when_done_is_no_observation():
+    done = [{"is_done": True, "success": False, "extracted_content": "I give up"}]
+    (one,) = list(
+        HISTORY.parse(
+            MemoryBlob(
+                "h",
+                json.dumps({"history": [item("http://a/", {"done": {"text": "I give up"}}, results=done)]}).encode(),
+            )
+        )
+    )
+    assert one.steps[0].action.name == "task_complete"  # type: ignore[union-attr]
+    assert one.steps[0].next_observation is None  # type: ignore[union-attr]
+    assert one.outcome.resolved is False  # type: ignore[union-attr]
+
+
+def test_a_failed_answer_is_told_before_the_next_action():
+    failed = item("http://a/", results=[{"error": "no valid answer"}])
+    (step,) = steps(failed, item("http://a/", {"go_back": {}}))
+    assert json.loads(step.interleaved) == [{"role": "harness", "content": "no valid answer"}]
+    assert "no valid answer" not in step.observation.content
+
+
+def test_scrolling_has_one_form_in_all_versions():
+    told = [
+        json.loads(step.action.text)["arguments"]
+        for step in steps(
+            item("http://a/", {"scroll_down": {"amount": 300}}),
+            item("http://a/", {"scroll": {"down": False, "num_pages": 1.0, "index": 4}}),
+        )
+    ]
+    assert told == [{"direction": "down", "amount": 300}, {"direction": "up", "pages": 1.0, "element": 4}]

@@ -1,0 +1,87 @@
+"""Runs of BrowserGym: pickles are never opened, and actions are read from their code without running it."""
+
+import json
+
+import pytest
+
+from connectors.connector import MemoryBlob
+from connectors.registry import connector
+from connectors.web.browsergym import read_calls
+from schemas import ParseError
+
+GYM = connector("browsergym")
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "told"),
+    [
+        ("click('a46')", "click", {"element": "a46"}),
+        ("click(bid='12', button='right')", "click", {"element": "12", "button": "right"}),
+        ("fill('7', 'it\\'s')", "fill", {"element": "7", "text": "it's"}),
+        ("press('7', 'Control+a')", "press", {"element": "7", "key": "Control+a"}),
+        ("select_option('3', ['a', 'b'])", "select_option", {"element": "3", "options": ["a", "b"]}),
+        ("select_option('3', 'a')", "select_option", {"element": "3", "options": ["a"]}),
+        ("scroll(0, -200.5)", "scroll", {"dx": 0, "dy": -200.5}),
+        ("noop()", "wait", {"seconds": 1.0}),
+        ("noop(wait_ms=250)", "wait", {"seconds": 0.25}),
+        ("tab_focus(1)", "tab_select", {"tab": 1}),
+        ("fly('home')", "fly", {"argument_0": "home"}),
+    ],
+)
+def test_a_call_is_read_by_the_signature_of_its_action(code, name, told):
+    ((found, arguments, _),) = read_calls(code)
+    assert (found, arguments) == (name, told)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "__import__('os').system('true')",
+        "click(open('/x'))",
+        "x = click('1')",
+        "click('1'",
+        "I click on it",
+        "(" * 4000,
+        "",
+    ],
+)
+def test_what_is_no_call_with_constants_is_no_action(code):
+    assert read_calls(code) == []
+
+
+def test_numbers_that_json_does_not_have_are_kept_as_their_text():
+    ((_, told, _),) = read_calls("scroll(1e999, 99999999999999999999)")
+    assert told == {"dx": "inf", "dy": "99999999999999999999"}
+    ((_, told, _),) = read_calls("noop(" + "9" * 400 + ")")
+    assert told == {"seconds": None}
+
+
+def test_a_pickle_is_refused_by_name_and_its_bytes_are_not_looked_at():
+    data = b"\x80\x04cposix\nsystem\n(S'false'\ntR."
+    assert GYM.sniff(data, "run/step_3.pkl") is not None
+    with pytest.raises(ParseError) as caught:
+        list(GYM.parse(MemoryBlob("run/step_3.pkl", data)))
+    assert caught.value.reason == "pickle"
+
+
+def test_a_folder_is_one_run_and_each_pickle_in_it_a_reject():
+    names = ["r/summary_info.json", "r/step_0.pkl.gz", "r/exp_args.pkl", "r/notes.txt", "q/step_0.pkl.gz"]
+    (log,) = GYM.join(names)
+    assert sorted(log.members) == ["exp_args.pkl", "step_0.pkl.gz", "summary_info.json"]
+    blob = MemoryBlob("r", {"summary_info.json": b"{}", "step_0.pkl.gz": b"x", "exp_args.pkl": b"y"})
+    found = GYM.parse(blob)
+    assert [next(found).reason for _ in range(2)] == ["pickle", "pickle"]  # type: ignore[union-attr]
+    with pytest.raises(ParseError):
+        next(found)
+
+
+def test_an_error_of_an_action_stands_under_the_page_after_it():
+    steps = [
+        {"action": "click('1')", "axtree": "Root"},
+        {"action": None, "axtree": "Root", "last_action_error": "ValueError: no 1"},
+    ]
+    (one,) = GYM.parse(MemoryBlob("r", json.dumps({"steps": steps}).encode()))
+    (step,) = one.steps  # type: ignore[union-attr]
+    assert step.next_observation is not None
+    assert step.next_observation.content == "Root\n\nError from previous action: ValueError: no 1"
+    assert step.next_observation.is_error is True

@@ -1,0 +1,291 @@
+"""HTTP archives: what of a recording becomes a transition, and what the recorders do to bodies, times and order."""
+
+import base64
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.registry import connector
+from connectors.web.bodies import byte_body, text_body
+from connectors.web.elements import elements
+from connectors.web.exchange import kind_of
+from schemas import ParseError, Reject
+
+HAR = connector("har")
+
+
+def entry(url, at=None, time=10, status=200, mime="application/json", text="{}", method="GET", **extra):
+    one = {
+        "request": {"method": method, "url": url, "headers": extra.pop("sent", [])},
+        "response": {
+            "status": status,
+            "statusText": "",
+            "headers": extra.pop("received", []),
+            "content": {"mimeType": mime, **({"text": text} if text is not None else {"size": 5})},
+        },
+        "time": time,
+    }
+    if at is not None:
+        one["startedDateTime"] = f"2026-03-02T10:00:{at:06.3f}Z"
+    return one | extra
+
+
+def read(blob) -> list[Any]:
+    return list(HAR.parse(blob))
+
+
+def trajectories(*entries, choices=None, **log) -> list[Any]:
+    data = json.dumps({"log": {"version": "1.2", "creator": {"name": "x"}, "entries": entries, **log}}).encode()
+    return read(MemoryBlob("x.har", data, choices or Choices()))
+
+
+def steps(*entries, **more):
+    (one,) = trajectories(*entries, **more)
+    return one.steps
+
+
+def test_requests_are_ordered_by_their_beginning_where_all_times_are_known():
+    found = steps(entry("http://a/2", 2), entry("http://a/1", 1))
+    assert [step.action.text for step in found] == ["GET http://a/1", "GET http://a/2"]
+    found = steps(entry("http://a/2", 2), entry("http://a/1", None))
+    assert [step.action.text for step in found] == ["GET http://a/2", "GET http://a/1"]
+
+
+def test_requests_that_began_before_any_answer_are_calls_of_one_turn():
+    found = steps(entry("http://a/1", 1, 500), entry("http://a/2", 1.2, 100), entry("http://a/3", 1.4, 100))
+    assert [(step.turn, step.call_index, step.num_calls) for step in found] == [(0, 0, 2), (0, 1, 2), (1, 0, 1)]
+    assert found[1].observation is None
+    assert found[2].observation is found[1].next_observation
+
+
+def test_a_redirect_and_what_it_leads_to_are_one_transition():
+    moved = entry("http://a/old", 1, 10, 301, "", None, received=[{"name": "Location", "value": "/new#part"}])
+    found = steps(moved, entry("http://a/other", 1.005), entry("http://a/new", 1.02, text='{"new": 1}'))
+    assert [step.action.text for step in found] == ["GET http://a/old", "GET http://a/other"]
+    told = found[0].next_observation
+    assert told.content == (
+        "HTTP 301\nlocation: /new#part\n\nHTTP 200\ncontent-type: application/json\n\n" + '{"new": 1}'
+    )
+    assert told.uri == "http://a/new"
+    assert told.truncation == "none"
+
+
+def test_a_redirect_is_not_joined_with_a_post_to_its_target():
+    moved = entry("http://a/old", 1, 10, 302, "", "", received=[{"name": "location", "value": "/new"}])
+    assert len(steps(moved, entry("http://a/new", 1.1, method="POST"))) == 2
+
+
+def test_static_assets_are_carried_on_only_where_the_recipe_says_so():
+    page, style = (
+        entry("http://a/", 1, mime="text/html", text="<p>"),
+        entry("http://a/x", 2, mime="text/css", text="p {}"),
+    )
+    assert len(steps(page, style)) == 1
+    assert len(steps(page, style, choices=Choices(static_assets=True))) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "url", "headers", "media_type", "wanted"),
+    [
+        ("script", "http://a/api", {}, "application/json", "asset"),
+        ("fetch", "http://a/app.js", {}, "text/javascript", "data"),
+        ("", "http://a/app", {"sec-fetch-dest": "image"}, "text/html", "asset"),
+        ("", "http://a/app", {"sec-fetch-dest": "empty"}, "text/html", "data"),
+        ("", "http://a/font.woff2?v=1", {}, "application/octet-stream", "asset"),
+        ("", "http://a/notes.txt", {}, "text/plain", "data"),
+        ("other", "http://a/favicon.ico", {}, "", "asset"),
+        ("preflight", "http://a/api", {}, "", "preflight"),
+    ],
+)
+def test_what_a_request_is_for_is_told_by_the_recorder_then_the_browser_then_the_response(
+    word, url, headers, media_type, wanted
+):
+    assert kind_of(word, "GET", url, headers, media_type) == wanted
+
+
+def test_a_page_is_its_compact_tree_unless_the_recipe_wants_it_raw():
+    page = entry("http://a/", mime="text/html; charset=utf-8", text="<title>T</title><h1>Low</h1>")
+    head = "HTTP 200\ncontent-type: text/html; charset=utf-8\n\n"
+    (step,) = steps(page)
+    assert step.next_observation.content == f'{head}#1 document "T" value="http://a/"\n  #2 h1 "Low"'
+    assert step.next_observation.dialect == "http+uitree/1"
+    (step,) = steps(page, choices=Choices(screen="raw"))
+    assert step.next_observation.content == f"{head}<title>T</title><h1>Low</h1>"
+    assert step.next_observation.dialect is None
+
+
+def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
+    text = "<div>" * 3000
+    (step,) = steps(entry("http://a/", mime="text/html", text=text))
+    assert step.next_observation.content.endswith(text)
+
+
+def test_a_response_without_its_body_is_marked_as_cut_by_the_recorder():
+    (step,) = steps(entry("http://a/", text=None))
+    assert step.next_observation.content == "HTTP 200\ncontent-type: application/json"
+    assert step.next_observation.truncation == "recorder"
+
+
+@pytest.mark.parametrize(("status", "method"), [(204, "GET"), (304, "GET"), (200, "HEAD")])
+def test_a_response_that_has_no_body_is_whole(status, method):
+    (step,) = steps(entry("http://a/", status=status, method=method, text=None))
+    assert step.next_observation.truncation == "none"
+
+
+def test_a_request_that_got_no_response_has_no_next_observation_unless_the_browser_says_why():
+    quiet = entry("http://a/1", 1, status=0, mime="", text=None)
+    loud = entry("http://a/2", 2, status=0, mime="", text=None, _error="net::ERR_ABORTED")
+    found = steps(quiet, loud)
+    assert found[0].next_observation is None
+    assert (found[1].next_observation.content, found[1].next_observation.is_error) == ("net::ERR_ABORTED", True)
+
+
+def test_a_page_without_any_answer_is_rejected():
+    (reject,) = trajectories(entry("http://a/", status=0, text=None))
+    assert (reject.reason, reject.offset) == ("no_observation", 65)
+
+
+def test_an_entry_listed_twice_with_the_same_times_counts_once():
+    assert len(steps(entry("http://a/", 1), entry("http://a/", 1))) == 1
+    assert len(steps(entry("http://a/", 1), entry("http://a/", 2))) == 2
+
+
+def test_a_body_in_a_file_outside_of_the_input_is_not_read():
+    log = {"log": {"entries": [entry("http://a/", text=None)]}}
+    log["log"]["entries"][0]["response"]["content"]["_file"] = "../secret"
+    blob = MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"inside", "a/body": b"other"})
+    (one,) = read(blob)
+    assert one.steps[0].next_observation.content.endswith("inside")
+    log["log"]["entries"][0]["response"]["content"]["_file"] = "../../secret"
+    (one,) = read(MemoryBlob("in", {"a/x.har": json.dumps(log).encode(), "secret": b"outside"}))
+    assert one.steps[0].next_observation.truncation == "recorder"
+
+
+def test_a_damaged_entry_is_rejected_and_the_others_are_read():
+    data = b'{"log": {"entries": [{"request": {"url": nul}}, ' + json.dumps(entry("http://a/")).encode() + b"]}}"
+    reject, one = read(MemoryBlob("x.har", data))
+    assert (reject.reason, reject.offset) == ("bad_json", 21)
+    assert one.steps[0].offset == 48
+
+
+def test_a_cut_log_keeps_what_stands_before_the_cut():
+    data = json.dumps({"log": {"entries": [entry("http://a/"), entry("http://a/2")]}}).encode()
+    found: Iterator[Any] = HAR.parse(MemoryBlob("x.har", data[:-30]))
+    assert len(next(found).steps) == 1
+    with pytest.raises(ParseError) as caught:
+        next(found)
+    assert (caught.value.reason, caught.value.offset) == ("truncated", data.index(b'{"request"', 40))
+
+
+def test_several_logs_beside_their_bodies_are_one_input_with_pages_of_their_own():
+    names = ["t/a.har", "t/b.har", "t/" + "0" * 40 + ".html", "u/c.har", "u/readme.html"]
+    (log,) = HAR.join(names)
+    assert (log.uri, sorted(log.members)) == ("t", ["0" * 40 + ".html", "a.har", "b.har"])
+    data = json.dumps({"log": {"entries": [entry("http://a/", pageref="p")]}}).encode()
+    found = read(MemoryBlob("t", {"a.har": data, "b.har": data}))
+    assert [one.native_id for one in found] == ["a.har#p", "b.har#p"]
+
+
+def test_faults_within_an_archive_are_placed_where_its_member_begins():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("0" * 40 + ".html", "<p>")
+        archive.writestr("har.har", json.dumps({"log": {"entries": [entry("http://a/")] * 99}})[:-5])
+    place = zipfile.ZipFile(packed).getinfo("har.har").header_offset
+    with pytest.raises(ParseError) as caught:
+        read(MemoryBlob("x.har.zip", packed.getvalue()))
+    assert (caught.value.reason, caught.value.offset) == ("truncated", place)
+
+
+def test_bodies_are_unpacked_only_where_they_are_packed():
+    packed = gzip.compress(b'{"a": 1}')
+    assert byte_body(packed, "application/json", "gzip").text == '{"a": 1}'
+    assert byte_body(b'{"a": 1}', "application/json", "gzip").text == '{"a": 1}'
+    assert byte_body(packed[:-4], "application/json", "gzip").lost
+    assert text_body(packed.decode("latin-1"), "application/json").text == '{"a": 1}'
+    assert byte_body(b"\x8b\x02\x80\x00\xff\xfe" * 9, "text/html", "br").lost
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "text"),
+    [
+        ("Käse".encode("latin-1"), "text/html; charset=ISO-8859-1", "Käse"),
+        ("“ja”".encode("cp1252"), "text/html; charset=iso-8859-1", "“ja”"),
+        ("Käse".encode("latin-1"), "text/html", "Käse"),
+        (b"\xef\xbb\xbfK\xc3\xa4se", "text/html; charset=iso-8859-1", "Käse"),
+        ('<meta charset="shift_jis">港'.encode("shift_jis"), "text/html", '<meta charset="shift_jis">港'),
+        ("港".encode(), "text/html; charset=rot13", "港"),
+        (b"\x89PNG\x00", "", None),
+        (b"plain", "", "plain"),
+    ],
+)
+def test_text_is_decoded_as_browsers_do(data, content_type, text):
+    assert byte_body(data, content_type).text == text
+
+
+def test_elements_are_found_across_reads_whatever_their_strings_hold(monkeypatch):
+    values = [{"a": 'x"}{[]\\' * n, "b": [{"c": {}}, "\\\\", '\\"']} for n in range(9)] + [{}]
+    document = {"x": {"entries": [1]}, "log": {"entries ": [{}], "pages": ["]", {"entries": []}], "entries": values}}
+    for indent in (None, 1):
+        data = json.dumps({**document, "after": [{"a": 1}]}, indent=indent).encode()
+        for chunk in (1, 2, 7, 4096):
+            monkeypatch.setattr("connectors.web.elements._CHUNK", chunk)
+            found = list(elements(io.BytesIO(data), "x", ("log", "entries")))
+            assert [json.loads(piece) for _, piece in found] == values
+            assert all(data[offset:].startswith(piece) for offset, piece in found)
+
+
+def test_what_is_no_object_among_the_entries_ends_the_log_there():
+    for junk in (b"null", b'"x"', b"]]", b"[{}]"):
+        data = b'{"log": {"entries": [{"a": 1}, ' + junk + b', {"b": 2}]}}'
+        found = elements(io.BytesIO(data), "x", ("log", "entries"))
+        assert next(found) == (21, b'{"a": 1}')
+        if junk == b"]]":
+            assert list(found) == []
+        else:
+            with pytest.raises(ParseError) as caught:
+                next(found)
+            assert (caught.value.reason, caught.value.offset) == ("bad_json", 31)
+
+
+def test_a_zip_archive_that_is_no_har_is_left_to_others():
+    assert HAR.sniff(b"PK\x03\x04" + bytes(22) + b"\x0b\x00\x00\x00trace.trace", "trace.zip") is None
+    assert HAR.sniff(b'{"log": {"other": 1}}', "x.json") is None
+
+
+def test_web_socket_messages_sent_in_a_row_are_one_action():
+    raw = base64.b64encode(b"hi").decode()
+    messages = [
+        {"type": "send", "opcode": 1, "data": "a"},
+        {"type": "send", "opcode": 2, "data": raw},
+        {"type": "receive", "opcode": 1, "data": "c"},
+        {"type": "receive", "opcode": 1, "data": "d"},
+        {"type": "send", "opcode": 1, "data": "e"},
+    ]
+    opened, first, last = steps(entry("ws://a/", status=101, text="", _webSocketMessages=messages))
+    assert opened.next_observation.content.startswith("HTTP 101")
+    assert (first.action.name, first.action.text, first.next_observation.content) == ("websocket_send", "a\nhi", "c\nd")
+    assert last.next_observation is None
+
+
+@pytest.mark.corpus
+def test_real_archives_of_every_recorder_are_read(corpus):
+    found: dict[str, int | str] = {}
+    for folder in corpus("har"):
+        for path in sorted(folder.rglob("*.har")):
+            try:
+                read = list(HAR.parse(MemoryBlob(path.name, path.read_bytes())))
+            except ParseError as error:
+                found[path.name] = error.reason
+                continue
+            found[path.name] = sum(1 if isinstance(one, Reject) else len(one.steps) for one in read)
+    assert found["safari.har"] == 5
+    assert found["firefox.har"] == 5
+    assert found["websocket.har"] == 4
+    assert found["brokenfile.har"] == "no_array"

@@ -1,0 +1,387 @@
+"""Tables of published data sets: layouts that a recipe maps, known layouts, and tables that are not what they say."""
+
+import io
+import json
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.published import tables
+from connectors.published.mapping import Rows
+from connectors.published.table import PublishedTable
+from connectors.published.tables import Table
+from schemas import ParseError, Reject, Trajectory
+
+
+def parquet(rows: list, schema: pa.Schema | None = None, **settings: object) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), stream, **settings)
+    return stream.getvalue()
+
+
+def jsonl(rows: list[dict]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def found(data: bytes, columns: dict[str, str] | None = None, **mapping: object) -> list[Trajectory | Reject]:
+    rows = Rows(columns=tuple((columns or {}).items()), **mapping)  # type: ignore[arg-type]
+    return list(PublishedTable().parse(MemoryBlob("rows", data, Choices(rows=rows))))
+
+
+def read(data: bytes, columns: dict[str, str] | None = None, **mapping: object) -> list[Trajectory]:
+    made = found(data, columns, **mapping)
+    assert not [one for one in made if isinstance(one, Reject)]
+    return [one for one in made if isinstance(one, Trajectory)]
+
+
+def seen(one: Trajectory) -> list[tuple[str | None, str, str | None]]:
+    """(observation, action, next observation) of each step."""
+    return [
+        (
+            step.observation.content if step.observation else None,
+            step.action.text,
+            step.next_observation.content if step.next_observation else None,
+        )
+        for step in one.steps
+    ]
+
+
+EPISODES = {"id": "episode", "observation": "before", "action": "did"}
+
+
+def episode(name: str, *seen_and_done: tuple[str | None, str | None], **more: object) -> list[dict]:
+    return [{"episode": name, "before": before, "did": did, **more} for before, did in seen_and_done]
+
+
+@pytest.mark.parametrize("write", [parquet, jsonl])
+def test_rows_of_one_id_are_one_trajectory_and_the_next_row_shows_what_came_of_an_action(write):
+    rows = [*episode("a", ("one", "go()"), ("two", "stop()")), *episode("b", ("three", "go()"), ("four", None))]
+    first, second = read(write(rows), layout="transitions", columns=EPISODES, domain="web")
+    assert seen(first) == [("one", "go()", "two"), ("two", "stop()", None)]
+    assert seen(second) == [("three", "go()", "four")]
+    assert [first.native_id, second.native_id] == ["a", "b"]
+    assert {step.observation.form for step in first.steps if step.observation} == {"screen"}
+
+
+def test_the_place_of_a_step_is_the_number_of_its_row_and_in_json_lines_the_byte_of_its_line():
+    rows = episode("a", ("one", "go()"), ("two", "stop()"))
+    assert [step.offset for step in read(parquet(rows), layout="transitions", columns=EPISODES)[0].steps] == [0, 1]
+    data = jsonl(rows)
+    places = [step.offset for step in read(data, layout="transitions", columns=EPISODES)[0].steps]
+    assert places == [0, data.index(b"\n") + 1]
+
+
+def test_mixed_rows_of_two_trajectories_are_told_apart_in_row_order():
+    rows = episode("a", ("1", "x()"), ("3", "y()")), episode("b", ("2", "x()"), ("4", "y()"))
+    mixed = [row for pair in zip(*rows, strict=True) for row in pair]
+    first, second = read(parquet(mixed), layout="transitions", columns=EPISODES)
+    assert seen(first) == [("1", "x()", "3"), ("3", "y()", None)]
+    assert seen(second) == [("2", "x()", "4"), ("4", "y()", None)]
+
+
+def test_a_trajectory_with_an_unreadable_row_is_refused_since_what_followed_an_action_is_not_known():
+    data = jsonl(episode("a", ("1", "x()"), ("2", "y()"))) + b"{broken\n" + jsonl(episode("a", ("4", "z()")))
+    data += jsonl(episode("b", ("5", "x()"), ("6", "y()")))
+    made = found(data, layout="transitions", columns=EPISODES)
+    assert [one.reason for one in made if isinstance(one, Reject)] == ["bad_json", "row_missing"]
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["b"]
+
+
+def test_rows_that_wait_too_long_for_the_end_of_their_trajectory_end_the_reading(monkeypatch):
+    monkeypatch.setattr("connectors.published.layouts.OPEN_BYTES", 2000)
+    rows = episode("a", *(("x" * 100, "go()") for _ in range(50)))
+    with pytest.raises(ParseError, match="rows_too_mixed"):
+        found(parquet(rows), layout="transitions", columns=EPISODES)
+    shorter = [row for name in "abcdefgh" for row in episode(name, ("x" * 300, "go()"), ("y" * 300, "go()"))]
+    assert len(read(parquet(shorter), layout="transitions", columns=EPISODES)) == 8
+
+
+def test_a_row_without_an_id_and_a_step_without_an_action_are_told():
+    rows = [*episode("a", ("1", "x()"), ("2", None), ("3", "z()")), {"episode": None, "before": "?", "did": "x()"}]
+    made = found(parquet(rows), layout="transitions", columns=EPISODES)
+    assert {(one.reason, one.offset) for one in made if isinstance(one, Reject)} == {("no_action", 1), ("no_id", 3)}
+    whole = next(one for one in made if isinstance(one, Trajectory))
+    assert seen(whole) == [("1", "x()", "2"), ("3", "z()", None)]
+
+
+def test_what_is_told_of_the_whole_comes_from_the_first_row_that_tells_it():
+    rows = episode("a", ("1", "x()"), ("2", "y()"), solved=None, licence="MIT", goal="Win.")
+    rows[1]["solved"] = True
+    columns = {**EPISODES, "resolved": "solved", "licence": "licence", "instruction": "goal"}
+    one = read(parquet(rows), layout="transitions", columns=columns)[0]
+    assert one.outcome is not None
+    assert (one.outcome.resolved, one.licence, one.task.instruction) == (True, "MIT", "Win.")
+
+
+STEPS = {"steps": "trace", "id": "name", "observation": "obs", "action": "act", "next_observation": "next"}
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_list_of_steps_may_be_structs_or_json_text(as_text):
+    trace = [{"obs": "1", "act": "open(x)", "next": "2"}, {"obs": None, "act": "shut", "next": None}]
+    data = parquet([{"name": "t", "trace": json.dumps(trace) if as_text else trace}])
+    one = read(data, layout="steps", columns=STEPS, domain="os")[0]
+    assert seen(one) == [("1", "open(x)", "2"), ("2", "shut", None)]
+    assert [step.action.name for step in one.steps] == ["open", "shut"]
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "text", "arguments"),
+    [
+        ({"name": "tap", "arguments": {"x": 1}}, "tap", '{"name": "tap", "arguments": {"x": 1}}', '{"x": 1}'),
+        ({"action_type": "type", "input": "hi", "at": 3}, "type", None, '{"input": "hi", "at": 3}'),
+        ({"function": {"name": "f", "arguments": '{"a": [1]}'}, "id": "7"}, "f", None, '{"a": [1]}'),
+        ('{"tool": "f", "kwargs": {"b": 2}}', "f", None, '{"b": 2}'),
+        ("click('12')", "click", "click('12')", None),
+        ("Look around & wait", "act", "Look around & wait", None),
+        ([{"keystrokes": "ls\n", "duration": 0.5}], "keystrokes", '[{"keystrokes": "ls\\n", "duration": 0.5}]', None),
+    ],
+)
+def test_an_action_is_read_in_the_shapes_it_is_published_in(action, name, text, arguments):
+    data = jsonl([{"name": "t", "trace": [{"obs": "1", "act": action, "next": "2"}]}])
+    made = read(data, layout="steps", columns=STEPS)[0].steps[0].action
+    assert (made.name, made.arguments) == (name, arguments)
+    assert text is None or made.text == text
+
+
+def test_plain_text_is_a_call_of_the_tool_that_the_recipe_names():
+    data = jsonl([{"name": "t", "trace": [{"obs": None, "act": "ls -l", "next": "a"}]}])
+    made = read(data, layout="steps", columns=STEPS, tool="bash", argument="command")[0].steps[0].action
+    assert (made.name, made.text) == ("bash", '{"name": "bash", "arguments": {"command": "ls -l"}}')
+
+
+def test_parallel_calls_share_a_turn_and_each_has_its_own_answer():
+    trace = [
+        {"obs": "0", "act": [{"name": "f"}, {"name": "g"}], "next": ["1", "2"]},
+        {"act": {"name": "h"}, "next": "3"},
+    ]
+    steps = read(jsonl([{"name": "t", "trace": trace}]), layout="steps", columns=STEPS)[0].steps
+    assert [(step.turn, step.call_index, step.num_calls) for step in steps] == [(0, 0, 2), (0, 1, 2), (1, 0, 1)]
+    assert [step.next_observation.content for step in steps if step.next_observation] == ["1", "2", "3"]
+    assert steps[2].observation == steps[1].next_observation
+
+
+@pytest.mark.parametrize("action", [5, ["x", 7], {"x": 1}, [None]])
+def test_a_trajectory_with_an_action_that_is_none_is_refused_whole(action):
+    good = {"name": "u", "trace": [{"obs": "1", "act": "go", "next": "2"}]}
+    bad = {"name": "t", "trace": [{"obs": "1", "act": "go", "next": "2"}, {"obs": "2", "act": action, "next": "3"}]}
+    made = found(jsonl([bad, good]), layout="steps", columns=STEPS)
+    assert [one.reason for one in made if isinstance(one, Reject)] == ["bad_action"]
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["u"]
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Go."},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "content": "done", "tool_call_id": "1"},
+]
+
+
+def test_a_conversation_is_read_from_the_column_that_holds_it():
+    row = {"talk": CHAT, "meta": {"key": "k-1", "solved": 1}, "defs": json.dumps([{"name": "f"}]), "who": "m-7"}
+    columns = {"messages": "talk", "id": "meta.key", "tools": "defs", "model": "who", "resolved": "meta.solved"}
+    one = read(parquet([row]), layout="messages", columns=columns, domain="search")[0]
+    assert (one.native_id, one.domain, one.agent.model) == ("k-1", "search", "m-7")
+    assert (one.task.instruction, one.context.agent_system) == ("Go.", "Be brief.")
+    assert one.context.action_space == '[{"name": "f"}]'
+    assert one.outcome is not None
+    assert one.outcome.resolved is True
+    assert seen(one) == [(None, '{"name": "f", "arguments": {"a": 1}}', "done")]
+
+
+def test_null_fields_of_ragged_structs_do_not_leak_into_arguments():
+    def call(name, arguments):
+        return {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": name, "function": {"name": name, "arguments": arguments}}],
+        }
+
+    row = {"id": "t", "messages": [call("f", {"a": 1}), call("g", {"b": 2})]}
+    assert [step.action.arguments for step in read(parquet([row]))[0].steps] == ['{"a": 1}', '{"b": 2}']
+
+
+def test_shell_lines_in_fences_are_the_actions_of_an_swe_conversation():
+    talk = [
+        {"role": "user", "content": "Fix."},
+        {"role": "assistant", "content": "See:\n```\nls\n```"},
+        {"role": "user", "content": "a.py"},
+    ]
+    one = read(
+        parquet([{"talk": talk, "n": 3}]), layout="messages", columns={"messages": "talk", "task": "n"}, domain="swe"
+    )[0]
+    assert (one.steps[0].action.name, one.task.id) == ("bash", "3")
+    assert one.steps[0].next_observation is not None
+    assert one.steps[0].next_observation.content == "a.py"
+
+
+def test_a_row_may_hold_a_whole_log_of_another_format():
+    events = ('[0.1, "o", "$ "]', '[0.2, "i", "ls\\r"]', '[0.3, "o", "ls\\r\\na\\r\\n$ "]')
+    log = "\n".join(['{"version": 2, "width": 80, "height": 24}', *events, ""])
+    rows = [{"cast": log, "name": "first"}, {"cast": "no recording", "name": "second"}, {"cast": None, "name": "third"}]
+    made = found(parquet(rows), layout="log", format="asciicast", columns={"content": "cast", "id": "name"})
+    whole = [one for one in made if isinstance(one, Trajectory)]
+    assert [(one.native_id, one.domain, one.steps[0].offset) for one in whole] == [("first", "terminal", 0)]
+    assert [one.offset for one in made if isinstance(one, Reject)] == [1, 2]
+
+
+def test_a_domain_may_stand_in_a_column_and_must_be_one_of_the_seven():
+    rows = episode("a", ("1", "x()"), world="android") + episode("b", ("1", "x()"), world="chess")
+    made = found(parquet(rows), layout="transitions", columns={**EPISODES, "domain": "world"})
+    assert [one.domain for one in made if isinstance(one, Trajectory)] == ["android"]
+    assert [one.reason for one in made if isinstance(one, Reject)] == ["unknown_domain"]
+
+
+def test_a_simulated_environment_is_marked_in_every_trajectory():
+    rows = episode("a", ("1", "x()"))
+    mapping = {"kind": "model", "world_model": "m@1", "sampling": '{"temperature": 0}'}
+    one = read(parquet(rows), layout="transitions", columns=EPISODES, **mapping)[0]
+    assert (one.environment.kind, one.environment.world_model) == ("model", "m@1")
+    chat = read(parquet([{"id": "t", "messages": CHAT}]), kind="code")[0]
+    assert chat.environment.kind == "code"
+
+
+def test_without_a_mapping_a_table_of_other_columns_is_refused_with_what_to_do():
+    with pytest.raises(ParseError, match=r"unknown_columns.*height.*normalize\.dataset"):
+        found(parquet([{"height": 1}]))
+
+
+def test_what_trajmill_wrote_is_no_raw_log():
+    with pytest.raises(ParseError, match="own_output"):
+        found(parquet([{"trajectory_id": "0", "next_observation": "x", "provenance": "y"}]))
+
+
+def test_adp_rows_in_parquet_are_read_as_in_json_lines():
+    content = [
+        {"class_": "text_observation", "content": "Go.", "source": "user"},
+        {"class_": "code_action", "content": "ls", "language": "bash"},
+        {"class_": "text_observation", "content": "a", "source": "environment"},
+    ]
+    for held in (content, json.dumps(content)):
+        one = read(parquet([{"id": "t", "content": held, "details": "{}"}]))[0]
+        assert (one.native_id, one.task.instruction) == ("t", "Go.")
+        assert seen(one) == [(None, '{"name": "bash", "arguments": {"command": "ls"}}', "a")]
+
+
+def test_a_parquet_file_that_states_billions_of_rows_is_refused_before_a_row_is_read():
+    data = parquet([{"id": "t", "messages": json.dumps(CHAT)}])
+    count = struct.unpack("<I", data[-8:-4])[0]
+    footer = data[-8 - count : -8]
+    one, many = b"\x16\x02\x19", b"\x16\x80\xc8\xaf\xa0\x25\x19"  # i64 of 1, and of 5 000 000 000, as thrift writes it
+    grown = footer.replace(one, many, 1)
+    forged = data[: -8 - count] + grown + struct.pack("<I", len(grown)) + b"PAR1"
+    assert pq.read_metadata(io.BytesIO(forged)).num_rows == 5_000_000_000
+    with pytest.raises(ParseError, match="too_many_rows"):
+        found(forged)
+
+
+def test_weird_columns_are_read_as_json_has_them_or_refused_by_row():
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("messages", pa.string()),
+            ("deep", pa.map_(pa.string(), pa.list_(pa.struct([("x", pa.decimal128(20, 2)), ("y", pa.binary())])))),
+            ("when", pa.timestamp("ns")),
+            ("day", pa.date64()),
+            ("nan", pa.float64()),
+        ]
+    )
+    row = {"id": "t", "messages": json.dumps(CHAT), "deep": [("k", [{"x": 1, "y": b"\xff"}])], "nan": float("nan")}
+    assert len(read(parquet([row, {**row, "when": 1}], schema))) == 2
+
+
+@pytest.mark.parametrize("write", [pa.ipc.new_stream, pa.ipc.new_file, pq.ParquetWriter])
+def test_a_table_with_two_columns_of_one_name_is_refused(write):
+    table = pa.table([pa.array(["a"]), pa.array(["b"]), pa.array(["c"])], names=["id", "messages", "messages"])
+    stream = io.BytesIO()
+    with write(stream, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(ParseError, match="repeated_column"):
+        found(stream.getvalue())
+
+
+def test_a_table_whose_bytes_are_no_table_after_its_first_is_refused_by_kind():
+    for data in (b"PAR1" + b"x" * 100 + b"PAR1", b"ARROW1\x00\x00" + b"x" * 100, b"PAR1", b"ARROW1\x00\x00"):
+        with pytest.raises(ParseError, match=r"bad_parquet|bad_arrow"):
+            found(data)
+
+
+def test_a_parquet_file_cut_in_its_pages_but_not_in_its_footer_keeps_the_rows_before():
+    rows = [{"id": f"{number}", "messages": json.dumps(CHAT) + " " * number} for number in range(60)]
+    data = bytearray(parquet(rows, compression="zstd", row_group_size=20))
+    place = pq.read_metadata(io.BytesIO(bytes(data))).row_group(1).column(1).data_page_offset
+    data[place : place + 60] = b"\xff" * 60
+    made: list[Trajectory | Reject] = []
+    with pytest.raises(ParseError, match="bad_parquet") as caught:
+        made.extend(PublishedTable().parse(MemoryBlob("rows", bytes(data))))
+    assert caught.value.offset == 20
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == [f"{number}" for number in range(20)]
+
+
+def test_text_that_is_no_utf8_costs_its_row_alone():
+    texts = pa.array([json.dumps(CHAT).encode(), b'[{"role": "\xff"}]', json.dumps(CHAT).encode()]).view(pa.string())
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "messages": texts}), stream)
+    made = found(stream.getvalue())
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["a", "c"]
+    assert [(one.reason, one.offset) for one in made if isinstance(one, Reject)] == [("bad_value", 1)]
+
+
+class Counting(io.BytesIO):
+    """A file that says how much of it was asked for."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        Counting.taken += len(data)
+        return data
+
+
+class CountingBlob(MemoryBlob):
+    def seekable(self, member: str = "") -> Counting:
+        return Counting(self.read(member))
+
+
+def test_a_large_file_is_read_batch_by_batch_and_never_whole(monkeypatch):
+    monkeypatch.setattr(tables, "BATCH_BYTES", 64 << 10)
+    rows = [{"id": f"{number}", "messages": json.dumps(CHAT), "more": f"{number:x}" * 1000} for number in range(2000)]
+    data = parquet(rows, compression="none", use_dictionary=False, row_group_size=100)
+    before = pa.total_allocated_bytes()
+    Counting.taken, peak, number = 0, 0, 0
+    for number, (place, row) in enumerate(Table(CountingBlob("rows", data)).rows(["id", "more"])):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+        assert isinstance(row, dict)
+        assert (place, row["id"]) == (number, f"{number}")
+        if number == 50:
+            assert Counting.taken < len(data) / 4
+    assert number == 1999
+    assert peak < len(data) / 8
+
+
+def test_columns_that_are_not_mapped_are_not_read(monkeypatch):
+    rows = [{**one, "screenshot": b"x" * 10_000} for one in episode("a", *(("1", "x()") for _ in range(200)))]
+    data = parquet(rows, compression="none", use_dictionary=False)
+    Counting.taken = 0
+    blob = CountingBlob("rows", data, Choices(rows=Rows("transitions", tuple(EPISODES.items()))))
+    assert len(list(PublishedTable().parse(blob))) == 1
+    assert Counting.taken < len(data) / 4
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), min_size=1, max_size=30), st.integers(1, 7))
+def test_trajectories_are_the_rows_of_their_ids_however_the_file_is_cut_into_row_groups(rows, size):
+    made = [{"episode": name, "before": before, "did": "go()"} for name, before in rows]
+    trajectories = read(parquet(made, row_group_size=size), layout="transitions", columns=EPISODES)
+    kept = {
+        one.native_id: [step.observation.content if step.observation else None for step in one.steps]
+        for one in trajectories
+    }
+    assert kept == {key: [before for name, before in rows if name == key] for key in {name for name, _ in rows}}
+    assert trajectories == read(parquet(made), layout="transitions", columns=EPISODES)

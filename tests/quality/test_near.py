@@ -1,0 +1,187 @@
+"""Near duplicates: rollouts that only begin alike stay, copies go, and no order or chain changes who."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from quality.fingerprint import trajectory_starts
+from quality.near import (
+    BEST,
+    FEW,
+    MEMBER,
+    PAIR,
+    STEP,
+    Bands,
+    background_steps,
+    candidates,
+    dropped,
+    members,
+    signatures,
+)
+from quality.sketch import SIZE, Sketches, absent_shares, sketched
+from schemas import Step, Trajectory
+from tests.make import batch_of, steps_of
+
+VOCABULARY = [f"word{number}" for number in range(5000)]
+
+
+def said(random_: random.Random, words: int) -> str:
+    return " ".join(random_.choices(VOCABULARY, k=words))
+
+
+def edited(random_: random.Random, text: str) -> str:
+    """The text with one word changed."""
+    words = text.split()
+    words[random_.randrange(len(words))] = "changed"
+    return " ".join(words)
+
+
+def sketches_of(*logs: list[str], form: str = "stream") -> Sketches:
+    trajectories = [
+        Trajectory(str(number), "terminal", steps_of(*texts, form=form)) for number, texts in enumerate(logs)
+    ]
+    batch = batch_of(*trajectories)
+    return Sketches.of(pa.Table.from_batches([sketched(batch)]), trajectory_starts(batch))
+
+
+def background_of(sketches: Sketches, tasks: list[int]) -> npt.NDArray[np.bool_]:
+    steps = np.zeros(len(sketches.step), STEP)
+    steps["task"] = np.repeat(tasks, sketches.lengths)
+    steps["step"] = sketches.step
+    steps["content"] = np.repeat(sketches.sequence(), sketches.lengths)
+    return background_steps(steps, 3, 0.2)
+
+
+def goers(sketches: Sketches, tasks: list[int], max_absent: float = 0.2) -> list[int]:
+    """The numbers of the trajectories that go, by the whole scheme within one unit."""
+    background = background_of(sketches, tasks)
+    count = len(sketches.starts)
+    who = np.zeros(count, MEMBER)
+    who["tie"], who["row"] = np.arange(count), sketches.starts
+    found = candidates(members(sketches, np.arange(count), background, Bands(), who))
+    number = np.searchsorted(sketches.starts, found["row"])
+    other = np.searchsorted(sketches.starts, found["other_row"])
+    absent, size = absent_shares(sketches, number, background, sketches, other)
+    sequence = sketches.sequence()
+    found["absent"] = np.where(sequence[number] == sequence[other], 0, np.where(size < FEW, 1, absent))
+    gone = dropped(found[found["absent"] < max_absent])
+    return sorted(np.searchsorted(sketches.starts, gone["row"]).tolist())
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.8, 0.9])
+def test_rollouts_that_share_a_prefix_stay_and_their_copies_go(shared: float):
+    random_ = random.Random(7)
+    logs, tasks, copies = [], [], []
+    for task in range(4):
+        prefix = [said(random_, 60) for _ in range(round(20 * shared))]
+        tails = [[said(random_, 60) for _ in range(20 - len(prefix))] for _ in range(10)]
+        logs += [prefix + tail for tail in tails]
+        copies += [len(logs), len(logs) + 1]
+        logs += [prefix + [edited(random_, text) for text in tail] for tail in tails[:2]]
+        tasks += [task] * 12
+    assert goers(sketches_of(*logs), tasks) == copies
+
+
+def test_a_log_that_goes_on_where_another_was_cut_stays():
+    random_ = random.Random(1)
+    texts = [said(random_, 60) for _ in range(8)]
+    assert goers(sketches_of(texts, texts[:4] + [said(random_, 60) for _ in range(4)]), [1, 2]) == []
+
+
+def test_what_is_held_by_a_longer_kept_log_goes():
+    random_ = random.Random(2)
+    texts = [said(random_, 60) for _ in range(20)]
+    assert goers(sketches_of(texts, texts[:19]), [1, 2]) == [1]
+
+
+def test_short_logs_go_only_if_every_step_is_equal():
+    assert goers(sketches_of(["total 0", "done"], ["total 0", "done"], ["total 0", "gone"]), [1, 2, 3]) == [1]
+
+
+def test_screens_that_share_a_layout_are_told_apart_by_their_new_lines():
+    random_ = random.Random(3)
+    frame = [f'#{number} group clickable [0,{number}][9,{number}] "{said(random_, 4)}"' for number in range(90)]
+
+    def visit(word: str) -> list[str]:
+        return ["\n".join(frame)] + ["\n".join([*frame, f'#91 text "{word} {place}"']) for place in range(40)]
+
+    stay = sketches_of(visit("wifi"), visit("battery"), form="screen")
+    assert absent_shares(stay, np.array([1]), np.zeros(len(stay.step), bool), stay, np.array([0]))[0][0] > 0.3
+    equal = sketches_of(visit("wifi"), visit("wifi"), form="screen")
+    assert absent_shares(equal, np.array([1]), np.zeros(len(equal.step), bool), equal, np.array([0]))[0][0] == 0
+
+
+def test_a_step_is_background_from_three_rollouts_and_a_fifth_on_and_equal_rollouts_count_once():
+    steps = np.zeros(13, STEP)
+    steps["content"] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 3, 3]
+    steps["task"] = 5
+    steps["step"] = [1, 1, 1, 2, 2, 6, 7, 8, 9, 9, 9, 2, 9]
+    flags = background_steps(steps, 3, 0.2)
+    assert {int(step) for step in steps["step"][flags]} == {1, 2, 9}
+    steps["content"][11:] = [5, 9]
+    assert {int(step) for step in steps["step"][background_steps(steps, 3, 0.2)]} == {1, 9}
+    assert not background_steps(steps, 3, 0.5).any()
+
+
+def test_a_chain_of_alike_logs_loses_only_those_that_a_kept_one_is_like():
+    pairs = np.zeros(3, PAIR)
+    pairs["tie"], pairs["row"] = [2, 3, 4], [2, 3, 4]
+    pairs["other_tie"], pairs["other_row"] = [1, 2, 3], [1, 2, 3]
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        gone = dropped(pairs[order])
+        assert sorted(zip(gone["row"].tolist(), gone["other_row"].tolist(), strict=True)) == [(2, 1), (4, 3)]
+
+
+def test_a_bucket_compares_only_with_its_best_whatever_the_order():
+    found = np.zeros(30, MEMBER)
+    found["band"], found["tie"], found["row"] = 9, np.arange(30), np.arange(30)
+    found["rank"] = np.arange(30)[::-1]
+    pairs = candidates(found)
+    assert set(pairs["other_row"].tolist()) == set(range(30 - BEST, 30))
+    assert len(pairs) == BEST * 30 - BEST * (BEST + 1) // 2
+    assert pairs.tobytes() == candidates(found[::-1]).tobytes()
+
+
+def test_similarity_of_signatures_is_that_of_the_sets():
+    random_ = np.random.default_rng(5)
+    bins = 4096
+    for share in (0.2, 0.5, 0.9):
+        common = random_.integers(0, 1 << 32, 400, np.uint32)
+        rest = [random_.integers(0, 1 << 32, round(400 * (1 - share) / share / 2), np.uint32) for _ in range(2)]
+        sets = [np.unique(np.concatenate([common, more])) for more in rest]
+        place = np.repeat([0, 1], [len(one) for one in sets])
+        found = signatures(place, np.concatenate(sets), 2, bins)
+        first, second = sets
+        expected = len(np.intersect1d(first, second)) / len(np.union1d(first, second))
+        assert abs(float((found[0] == found[1]).mean()) - expected) < 0.08
+
+
+def test_the_probability_of_meeting_follows_the_curve():
+    assert Bands(14, 8).probability(0.8) == pytest.approx(0.9236, abs=1e-3)
+    assert Bands().probability(0.8) > 0.99
+
+
+def test_a_long_log_keeps_a_bounded_sample_that_still_tells():
+    random_ = random.Random(4)
+    texts = [said(random_, 2000) for _ in range(6)]
+    other = [said(random_, 2000) for _ in range(6)]
+    half = [*texts[:3], *other[:3]]
+    sketches = sketches_of(texts, half, other)
+    held = [len(sketches.whole(np.array([number]))[1]) for number in range(3)]
+    assert all(size <= SIZE for size in held)
+    none = np.zeros(len(sketches.step), bool)
+    shares, size = absent_shares(sketches, np.array([1, 2]), none, sketches, np.array([0, 0]))
+    assert shares[0] == pytest.approx(0.5, abs=0.05)
+    assert shares[1] > 0.95
+    assert size == pytest.approx(12000, rel=0.1)
+
+
+def test_the_steps_of_a_log_without_a_task_are_nobodys_background():
+    step = steps_of("one", "two")
+    assert isinstance(step[0], Step)
+    assert not background_of(sketches_of(["one", "two"], ["one", "three"], ["one", "four"]), [1, 2, 3]).any()

@@ -1,0 +1,94 @@
+"""Shingles of many texts at once agree with the plain definition, one text at a time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality.lines import Lines
+from quality.shingle import WORDS, shingles
+
+WORD = re.compile(r"[\u3000-\udfff]|[0-9A-Za-z_\x80-\u2fff\ue000-\U0010ffff]+")
+TEXT = st.text(st.sampled_from("ab Z_9é日本\n.,-"), max_size=60)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, from the definition."""
+    return [word.lower() if word.isascii() else fold(word) for word in WORD.findall(text)]
+
+
+def fold(word: str) -> str:
+    return "".join(char.lower() if char.isascii() else char for char in word)
+
+
+def plain(text: str) -> list[tuple[str, ...]]:
+    """The shingles of a text as tuples of words, from the definition."""
+    found = words(text)
+    return [tuple(found[place : place + WORDS]) for place in range(max(len(found) - WORDS + 1, min(len(found), 1)))]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TEXT, max_size=8))
+def test_texts_share_shingles_exactly_where_they_share_runs_of_words(texts: list[str]):
+    hashes, offsets = shingles(pa.array(texts, pa.string()))
+    meaning: dict[tuple[str, ...], int] = {}
+    for number, text in enumerate(texts):
+        found = hashes[offsets[number] : offsets[number + 1]].tolist()
+        expected = plain(text)
+        assert len(found) == len(expected)
+        for name, value in zip(expected, found, strict=True):
+            assert meaning.setdefault(name, value) == value
+    assert len(set(meaning.values())) == len(meaning)
+
+
+def test_case_does_not_matter_and_long_words_are_told_apart():
+    base = "x" * 30
+    texts = ["Hello WORLD", "hello world", base + "1", base + "2", base + "11", "y" + base, "a" * 9, "a" * 17, "a" * 25]
+    hashes, offsets = shingles(pa.array(texts))
+    assert np.diff(offsets).tolist() == [1] * len(texts)
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes[1:].tolist())) == len(texts) - 1
+
+
+def test_nulls_and_slices_have_their_own_shingles():
+    whole = pa.array(["one two three four five six", None, "", "seven"])
+    hashes, offsets = shingles(whole)
+    assert np.diff(offsets).tolist() == [2, 0, 0, 1]
+    part, cut = shingles(whole.slice(2))
+    assert np.diff(cut).tolist() == [0, 1]
+    assert part.tolist() == hashes[-1:].tolist()
+
+
+def test_many_blocks_give_what_one_text_at_a_time_gives():
+    texts = [" ".join(f"w{number * 7919 % 1000}" for number in range(start, start + 3000)) for start in range(40)]
+    hashes, offsets = shingles(pa.array(texts))
+    for number in (0, 17, 39):
+        alone, _ = shingles(pa.array([texts[number]]))
+        assert hashes[offsets[number] : offsets[number + 1]].tolist() == alone.tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab\n é"), max_size=20), max_size=6))
+def test_lines_are_equal_exactly_where_their_text_is(texts: list[str]):
+    cut = Lines.of(pa.array(texts, pa.string()))
+    hashes = cut.hashes()
+    meaning: dict[str, int] = {}
+    for number, text in enumerate(texts):
+        lines = text.split("\n")
+        found = hashes[cut.first[number] : cut.first[number + 1]].tolist()
+        assert len(found) == len(lines)
+        for line, value in zip(lines, found, strict=True):
+            assert meaning.setdefault(line, value) == value
+    assert len(set(meaning.values())) == len(meaning)
+
+
+def test_a_line_has_one_hash_wherever_it_stands():
+    texts = ["x" * 70000 + "\nhere it is\n" + "y" * 150000 + "\nhere it is", "here it is"]
+    cut = Lines.of(pa.array(texts))
+    hashes = cut.hashes()
+    assert hashes[1] == hashes[3] == hashes[4]
+    assert len(set(hashes.tolist())) == 3
