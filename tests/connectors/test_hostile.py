@@ -88,7 +88,7 @@ def test_nul_bytes_and_bare_carriage_returns_raise_nothing_but_a_parse_error(nam
 
 @pytest.mark.parametrize(("name", "path"), cases("input"))
 def test_a_byte_order_mark_changes_no_transition_of_a_log_that_is_still_read(name, path):
-    if path.is_file() and documents(path.read_bytes()) is not None:
+    if path.is_file() and b"\0" not in path.read_bytes() and documents(path.read_bytes()) is not None:
         blob = blob_at(path)
         plain, _ = parsed(connectors()[name], blob)
         marked, _ = parsed(connectors()[name], MemoryBlob(blob.uri, b"\xef\xbb\xbf" + blob.read()))
