@@ -152,7 +152,9 @@ class Session:
         asked = self.asked[sender]
         before = asked.get(key)
         mark = _mark(body)
-        if before is not None and before.reply is None and before.mark == mark:
+        if before is not None and before.mark == mark and (before.reply is None or sender == SERVER):
+            # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
+            # gives every call one id means another call.
             return
         one = asked[key] = _Request(body["method"], mark)
         params = body.get("params")

@@ -42,15 +42,18 @@ TABLE: dict[str, set[str | None]] = {
     "tau2_results": {"tau2"},
     "tau_bench_results": {"tau_bench"},
     "toolbench_answer": {"toolbench"},
+    "terminator_mcp_log": {None},
+    "terminator_recording": {"terminator"},
     "ttyrec": {"ttyrec", None},
+    "utf16_log": {None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
     "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
-protocol's specification are no log, a summary of results is no prediction, and an empty file is
-nothing. Formats that are not named here are read
-by nothing yet, or hold no trajectory (question seeds, tool logs)."""
+protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no
+prediction, and an empty file is nothing. Formats that are not named here are read by nothing yet, or hold no trajectory
+(question seeds, tool logs)."""
 
 
 @pytest.mark.corpus

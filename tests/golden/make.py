@@ -51,6 +51,7 @@ FOLDERS = {
     "browsergym": ["web/browsergym_result"],
     "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
+    "terminator": ["os/terminator_recording"],
 }
 """Where the corpora hold each connector's real files."""
 

@@ -1,0 +1,115 @@
+"""Trajectories of AgentNet (OpenCUA, arXiv 2508.09123): people's desktop tasks as JSON Lines, one task a line.
+
+A line is `{task_id, instruction, task_completed, alignment_score, …, traj}`; `traj` has a step an action: `{index,
+image, value: {code, observation, thought, action, last_step_correct, last_step_redundant, reflection}}`. The image is
+the screen before the action, so the next step's image is what came of it. Screens stand in the data set as pictures
+only, in an archive of their own: the content of every observation is null, and the picture's name is its address.
+
+`observation`, `thought` and `action` are a model's words about what a person did, written afterwards: they are
+reasoning, and never an observation. `reflection` says what the action led to and is left out, since it would tell the
+outcome before it. The code's points are shares of the screen. Whether the task was completed is a model's verdict too,
+and its scores go from 0 to 10, so only that is the outcome. `natural_language_task` and `actual_task`, which the same
+model wrote, are not carried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.desktop import action as act
+from connectors.desktop.pyautogui import calls_of
+from connectors.records import json_lines
+from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
+
+_STEP_KEYS: Final = (b'"traj"', b'"task_id"')
+_REASONING: Final = ("observation", "thought", "action")
+
+
+class AgentNet(Connector):
+    """AgentNet's JSON Lines."""
+
+    name: ClassVar[str] = "agentnet"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("os",)
+    title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+        if not line.startswith(b"{"):
+            return None
+        has_code = b'"code"' in line and (b"pyautogui." in line or b"computer." in line)
+        if b'"traj"' in line and b'"value"' in line and has_code:
+            return Sniff(0.92, "a task with a traj of pyautogui code and images, as AgentNet has it")
+        if b'"task_id"' in line and b'"task_completed"' in line and b'"alignment_score"' in line:
+            return Sniff(0.9, "a task of AgentNet with its scores")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        found = False
+        for offset, value in json_lines(blob):
+            try:
+                if isinstance(value, ParseError):
+                    raise value
+                trajectory = _trajectory(value, blob.uri, offset)
+            except ParseError as error:
+                yield Reject.of(error, connector=self.name)
+                continue
+            found = True
+            yield trajectory
+        if not found:
+            raise ParseError(blob.uri, -1, "no_transitions", "no line holds a task with an action")
+
+
+def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
+    """The trajectory of a line.
+
+    Raises:
+        ParseError: `bad_record` (no task), `no_transitions` (a task without a step), `bad_step` (a step without code:
+            what was done there is not known, so the steps around it do not follow upon each other).
+    """
+    rows = value.get("traj") if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        raise ParseError(uri, offset, "bad_record", "wanted an object with a list traj")
+    if not rows:
+        raise ParseError(uri, offset, "no_transitions", "the task has no step")
+    steps: list[Step] = []
+    pictures = [_picture(row) for row in rows]
+    for place, row in enumerate(rows):
+        told = row.get("value") if isinstance(row, dict) else None
+        code = told.get("code") if isinstance(told, dict) else None
+        if not isinstance(code, str) or not isinstance(told, dict):
+            raise ParseError(uri, offset, "bad_step", f"step {place} of the task has no code")
+        after = pictures[place + 1] if place + 1 < len(pictures) else None
+        steps.append(Step(_action(code, told), pictures[place], after, turn=place, offset=offset))
+    completed = value.get("task_completed")
+    resolved = completed if isinstance(completed, bool) else None
+    identity = _text(value.get("task_id"))
+    return Trajectory(
+        native_id=identity or str(offset),
+        domain="os",
+        steps=steps,
+        agent=Agent(name="person"),
+        task=Task(identity, _text(value.get("instruction"))),
+        outcome=Outcome(resolved=resolved, verifier="agentnet") if resolved is not None else None,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _picture(row: Any) -> Observation | None:
+    """The screen before a step: its picture's name, and no content."""
+    name = _text(row.get("image")) if isinstance(row, dict) else None
+    return Observation(None, media_type="image/png", form="screen", uri=name) if name is not None else None
+
+
+def _action(code: str, told: dict[str, Any]) -> Action:
+    words = [_text(told.get(key)) for key in _REASONING]
+    reasoning = "\n\n".join(part for part in words if part) or None
+    calls = calls_of(code)
+    if not calls:
+        return act.told_action(act.CODE, {"code": code}, {"code": code}, reasoning)
+    return act.action_of(calls, None, {"code": code}, reasoning)

@@ -1,0 +1,304 @@
+r"""The screen that an accessibility dump in OSWorld's XML dialect shows, as a tree of `connectors.tree`.
+
+The dialect (`desktop_env/server/main.py` of OSWorld) has an element a widget, named by its role, and attributes in
+namespaces whose last word says of what kind they are: `…/ns/state` (`st:showing="true"`), `…/ns/component`
+(`cp:screencoord="(x, y)"`, `cp:size="(w, h)"`), and likewise `value`, `attributes`, `action`, `class` and `role`. The
+word before tells the system: ubuntu (AT-SPI), windows (UI Automation), macos (AX). Dumps of 2024 and before have
+`uri:deskat:state.at-spi.gnome.org` and the like instead. What a widget holds is the element's text.
+
+What becomes a line:
+
+- On Ubuntu only what has both `st:showing` and `st:visible`; on Windows what is not `st:visible="false"`; AX has no
+  such state. What is not shown leaves no line, but what is in it may.
+- Nothing without area, and nothing wholly left of or above the screen.
+- Not what only lays out others: a panel without name, text or state is passed over.
+- The children of an `<application>` are the windows, described by its name.
+
+Two things in such a dump are a race of the threads that made it, and are put in order so that equal screens have equal
+text: the active window comes first and the others by the name of their program; on Windows and macOS, where the order
+of siblings itself is a race, siblings stand from top to bottom and left to right.
+
+The XML is read by lxml with entities never expanded (a document type is refused), no network and no huge trees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lxml import etree
+
+from connectors.desktop.element import FARTHEST, SYSTEM, Widget, clean, kind_of, widget
+from connectors.records import json_value
+from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
+from schemas import Attachment, Observation, ParseError
+
+RAW_DIALECT: Final = "osworld-a11y"
+"""Dialect of an observation that keeps the dump's own XML."""
+
+MAX_BYTES: Final = 64 << 20
+"""A larger dump is refused; the largest real ones, of spreadsheets, have some megabytes."""
+
+_DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
+_CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
+
+NAMESPACES: Final = re.compile(
+    rb"https://accessibility\.(?:ubuntu|windows|macos)\.example\.org/ns/|uri:deskat:[a-z.]+\.at-spi\.gnome\.org"
+)
+"""What every dump of the dialect holds, for sniffing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A screen: its tree, the tree's text, the dump's XML, and whether it was still changing.
+
+    Attributes:
+        tree: the windows, the active one first.
+        text: of the tree.
+        xml: the dump as it stood in the log, decoded.
+        program: of the active window, else of the first.
+        busy: the active window says that it is still loading (`st:busy`).
+        order: ids of the top-level nodes, from the one a pointer meets first to the last.
+    """
+
+    tree: Tree
+    text: str
+    xml: str
+    program: str
+    busy: bool
+    order: tuple[range, ...] = field(repr=False)
+
+    def observation(self, raw: bool, attachments: tuple[Attachment, ...] = (), settled: bool = True) -> Observation:
+        """The screen as an observation.
+
+        Args:
+            raw: keep the dump's XML instead of the compact tree.
+            attachments: screenshots of the same moment.
+            settled: whether the recorder waited for the screen to come to rest. A screen that had not is marked as cut
+                by the recorder: what the action led to was still to come.
+        """
+        return Observation(
+            self.xml if raw else self.text,
+            media_type="application/xml" if raw else "text/plain",
+            form="screen",
+            dialect=RAW_DIALECT if raw else DIALECT,
+            truncation="none" if settled and not self.busy else "recorder",
+            attachments=attachments,
+        )
+
+    def at(self, x: float, y: float) -> int | None:
+        """The id of the innermost node at the point; None if no window is there, or the window alone.
+
+        Menus and other popups that are open lie over everything, then windows count in `order`. Of the nodes of a
+        window that hold the point the smallest counts, the later one where two are equal.
+        """
+        nodes = self.tree.nodes
+        for places in self._layers():
+            held = [place for place in places if nodes[place].holds(x, y)]
+            if held:
+                return self._smallest(held)
+        return None
+
+    def _layers(self) -> Iterator[range]:
+        """Places of nodes that lie together: open popups, then windows."""
+        nodes, depths = self.tree.nodes, self.tree.depths
+        for place, node in enumerate(nodes):
+            if node.role == "menu" and place + 1 < len(nodes) and depths[place + 1] > depths[place]:
+                end = place + 1
+                while end < len(nodes) and depths[end] > depths[place]:
+                    end += 1
+                yield range(place + 1, end)
+        yield from self.order
+
+    def _smallest(self, held: list[int]) -> int | None:
+        nodes = self.tree.nodes
+
+        def size(place: int) -> tuple[int, int]:
+            left, top, right, bottom = nodes[place].bounds or (0, 0, 0, 0)
+            return (right - left) * (bottom - top), -place
+
+        place = min(held, key=size)
+        return place + 1 if self.tree.depths[place] > 0 else None
+
+
+def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0) -> Screen:
+    """The screen that a dump shows.
+
+    Args:
+        data: the whole dump: XML, or the JSON object with the XML under `AT` that OSWorld's server answers with.
+        uri: the input, for errors.
+        member: its file, likewise.
+        offset: where the dump begins in the member.
+
+    Raises:
+        ParseError: `empty`, `too_large`, `bad_encoding`, `doctype`, `truncated`, `bad_xml`, `too_deep` or
+            `no_nodes` (nothing is shown, or it is XML of another kind).
+    """
+    if len(data) > MAX_BYTES:
+        raise ParseError(uri, offset, "too_large", f"a dump of {len(data)} bytes, at most {MAX_BYTES}", member)
+    xml = _decoded(data, uri, member, offset)
+    root = _parsed(xml, uri, member, offset)
+    walk = _Walk(root)
+    walk.take(root)
+    if not walk.tops:
+        raise ParseError(uri, offset, "no_nodes", "the dump shows no widget", member, data[:512])
+    return walk.screen(xml, uri, member, offset)
+
+
+def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
+    """The XML text of a dump, out of its JSON object if it stands in one."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        text = data.decode("utf-16", "replace")
+    else:
+        try:
+            text = data.removeprefix(b"\xef\xbb\xbf").decode()
+        except UnicodeDecodeError as error:
+            reason = "truncated" if error.reason == "unexpected end of data" else "bad_encoding"
+            raise ParseError(uri, offset + error.start, reason, f"wanted UTF-8: {error.reason}", member) from None
+    if text.lstrip()[:1] == "{":
+        try:
+            value = json_value(text)
+        except ValueError as error:
+            raise ParseError(uri, offset, "bad_json", f"wanted an object with AT: {error}", member) from None
+        inner = value.get("AT") if isinstance(value, dict) else None
+        text = inner if isinstance(inner, str) else ""
+    if not text.strip():
+        raise ParseError(uri, offset, "empty", "the dump holds nothing", member)
+    return text
+
+
+def _parsed(xml: str, uri: str, member: str, offset: int) -> etree._Element:
+    excerpt = xml[:512].encode("utf-8", "replace")
+    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+        detail = "a dump declares no document type and no entities"
+        raise ParseError(uri, offset, "doctype", detail, member, excerpt)
+    body = _DECLARED.sub("", xml, count=1) if xml.lstrip().startswith("<?xml") else xml
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(body.encode("utf-8", "replace"), parser)
+    except etree.XMLSyntaxError as error:
+        told = str(error.msg)[:200]
+        reason = "too_deep" if "depth" in told.lower() else "bad_xml" if _is_closed(body) else "truncated"
+        raise ParseError(uri, offset, reason, f"wanted XML: {told}", member, excerpt) from None
+
+
+def _is_closed(body: str) -> bool:
+    """Whether the document ends with the tag that closes its root, so that a fault in it is no cut."""
+    root = re.match(r"\s*<([^\s/>]+)", body)
+    return root is not None and (body.rstrip().endswith(f"</{root[1]}>") or body.count("<") == 1)
+
+
+def _system_of(root: etree._Element) -> str:
+    """ubuntu, windows or macos, by the namespaces that the root declares or the first attributes have."""
+    for uri in root.nsmap.values():
+        if found := SYSTEM.search(uri or ""):
+            return found[1]
+    return "ubuntu"
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """A window with all that is under it."""
+
+    program: str
+    nodes: list[Node]
+    depths: list[int]
+
+    def rank(self) -> tuple[bool, str]:
+        return "active" not in self.nodes[0].states, self.program
+
+
+class _Walk:
+    """The windows of one dump."""
+
+    def __init__(self, root: etree._Element) -> None:
+        self.tops: list[_Top] = []
+        self._system = _system_of(root)
+        states = [uri for uri in root.nsmap.values() if uri and kind_of(f"{{{uri}}}x")[0] == "state"]
+        self._showing = f"{{{states[0]}}}showing" if len(states) == 1 and self._system == "ubuntu" else None
+
+    def take(self, root: etree._Element) -> None:
+        """Takes in a document: a desktop, an application, or a single window."""
+        if root.tag in _CONTAINERS:
+            for child in root:
+                if child.tag == "application":
+                    self._application(child)
+                else:
+                    self._window(child, "")
+        elif root.tag == "application":
+            self._application(root)
+        elif any(kind_of(str(key))[0] == "state" for key in root.attrib):
+            self._window(root, "")
+
+    def _application(self, element: etree._Element) -> None:
+        program = clean(str(element.get("name") or ""))
+        for child in element:
+            self._window(child, program)
+
+    def _widget(self, element: etree._Element) -> Widget:
+        return widget(str(element.tag), tuple(element.items()), element.text or "", self._system)  # type: ignore[arg-type]
+
+    def _window(self, element: etree._Element, program: str) -> None:
+        """Adds the window and what it holds, unless nothing of it is shown."""
+        found = self._widget(element)
+        if self._system == "macos" and not program:
+            program = found.name
+        nodes, depths = self._inside(element)
+        second = program if program != found.name else ""
+        if found.window is not None:
+            top = replace(found.window, description=second)
+        elif nodes:
+            # What is shown of a window that is not: its own line says no more than whose it is.
+            top = Node("window", found.name, "", second)
+        else:
+            return
+        self.tops.append(_Top(program, [top, *nodes], [0, *depths]))
+
+    def _inside(self, element: etree._Element) -> tuple[list[Node], list[int]]:
+        """(nodes, depths) of all that is shown below the element; without recursion, since dumps may be deep."""
+        nodes: list[Node] = []
+        depths: list[int] = []
+        showing = self._showing
+        waiting = [(child, 1) for child in reversed(self._children(element))]
+        while waiting:
+            child, depth = waiting.pop()
+            # Most of a Linux dump is not showing, and asking for one attribute is cheaper than reading all.
+            hidden = showing is not None and child.get(showing) is None
+            node = None if hidden else self._widget(child).node
+            if node is not None:
+                nodes.append(node)
+                depths.append(depth)
+                depth += 1
+            if len(child):
+                waiting += [(below, depth) for below in reversed(self._children(child))]
+        return nodes, depths
+
+    def _children(self, element: etree._Element) -> list[etree._Element]:
+        children = list(element)
+        if self._system == "ubuntu" or len(children) < 2:
+            return children
+        return sorted(children, key=lambda child: self._widget(child).place)
+
+    def screen(self, xml: str, uri: str, member: str, offset: int) -> Screen:
+        """The screen, once all windows are known."""
+        self.tops.sort(key=_Top.rank)
+        nodes = [node for top in self.tops for node in top.nodes]
+        depths = [depth for top in self.tops for depth in top.depths]
+        if max(depths) >= MAX_DEPTH:
+            raise ParseError(uri, offset, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+        tree = Tree(nodes, depths)
+        windows = list(tree.windows())
+        # No dump tells which of the other windows lies on top: the smaller hides less of what is under it.
+        order = sorted(windows, key=lambda places: ("active" not in nodes[places[0]].states, _area(nodes[places[0]])))
+        first = [node for node, place in zip(self.tops[0].nodes, self.tops[0].depths, strict=True) if place <= 2]
+        busy = any("busy" in node.states for node in first if node.role in ("window", "dialog", "document"))
+        return Screen(tree, tree.text, xml, self.tops[0].program or nodes[0].name, busy, tuple(order))
+
+
+def _area(node: Node) -> int:
+    left, top, right, bottom = node.bounds or (0, 0, FARTHEST, FARTHEST)
+    return (right - left) * (bottom - top)

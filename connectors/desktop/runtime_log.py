@@ -1,0 +1,74 @@
+"""What OSWorld's `runtime.log` holds of screens: the accessibility tree that the agent was given before each answer.
+
+OSWorld saves no accessibility tree, but its baseline agent (`mm_agents/agent.py`) logs, for each answer, `LINEAR AT: `
+with the tree as a table (a line a widget: tag, name, text, class, description, position, size, between tabs) and then
+`RESPONSE: ` with the answer. The table is the log's own text form of the screen and is kept as it is. It has no id to
+name a widget by, and a text of several lines breaks its rows, so it is not made into a tree.
+
+The log is appended to where a task is run again, and an answer may come without a table: a table is an answer's if it
+stands between the answer before and it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from schemas import Observation
+
+LINEAR_DIALECT: Final = "osworld-linear"
+
+_OPENS: Final = re.compile(
+    r"^(?:(LINEAR AT: )|(RESPONSE: )|Generating content with |Failed to |Retrying|Got Action: |PLAN: )",
+    re.MULTILINE,
+)
+_HEADER: Final = "tag\t"
+_CUT: Final = "[...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of the agent: its text, and the table that stood before it."""
+
+    response: str
+    table: str | None
+
+    def observation(self) -> Observation | None:
+        """The table as an observation; cut by the harness where it says so."""
+        if self.table is None:
+            return None
+        truncation = "harness" if self.table.endswith(_CUT) else "none"
+        return Observation(self.table, form="screen", dialect=LINEAR_DIALECT, truncation=truncation)
+
+
+def answers_of(text: str) -> list[Answer]:
+    """The answers of a log, in order."""
+    opened = list(_OPENS.finditer(text))
+    found: list[Answer] = []
+    table: str | None = None
+    for place, opener in enumerate(opened):
+        end = opened[place + 1].start() if place + 1 < len(opened) else len(text)
+        body = text[opener.end() : end]
+        if opener[1]:
+            table = body.rstrip() if body.startswith(_HEADER) else None
+        elif opener[2]:
+            found.append(Answer(body.strip(), table))
+            table = None
+    return found
+
+
+def aligned(responses: list[str | None], answers: list[Answer]) -> list[Answer | None]:
+    """For each response of a trajectory its answer in the log: the next one with the same text; None without one.
+
+    A response that is not in the log leaves its place empty and the search where it was, so one that was logged
+    otherwise does not shift those after it.
+    """
+    found: list[Answer | None] = []
+    start = 0
+    for response in responses:
+        wanted = response.strip() if response else None
+        hit = next((at for at in range(start, len(answers)) if wanted and answers[at].response == wanted), None)
+        found.append(answers[hit] if hit is not None else None)
+        start = hit + 1 if hit is not None else start
+    return found

@@ -1,0 +1,140 @@
+"""Roles and states of desktop widgets in the words of the compact tree, whichever toolkit named them.
+
+AT-SPI (Linux), UI Automation (Windows) and AX (macOS) name the same widget differently; `role_of` gives one word, the
+one that Android's trees use too where there is one. Nothing here reads files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+_WORDS: Final = {
+    "window": "frame window internalframe",
+    "dialog": "dialog alert filechooser colorchooser fontchooser sheet messagebox systemdialog",
+    "button": "pushbutton button splitbutton toolbarbutton menubutton",
+    "toggle": "togglebutton",
+    "switch": "switch",
+    "textbox": "text entry edit editbar textfield textarea securetextfield searchfield passwordtext autocomplete "
+    "textbox dateeditor",
+    "text": "label static statictext paragraph caption textblock accelerlabel comment",
+    "checkbox": "checkbox checkmenuitemcheckbox",
+    "radio": "radiobutton",
+    "combobox": "combobox popupbutton",
+    "menuitem": "menuitem checkmenuitem radiomenuitem tearoffmenuitem menubaritem",
+    "menu": "menu popupmenu contextmenu",
+    "menubar": "menubar",
+    "toolbar": "toolbar",
+    "statusbar": "statusbar",
+    "tooltip": "tooltip helptag",
+    "list": "list listbox listview directorypane iconview",
+    "listitem": "listitem listboxitem desktopicon",
+    "table": "table datagrid grid",
+    "row": "tablerow row dataitem outlinerow",
+    "cell": "tablecell cell datacell",
+    "columnheader": "tablecolumnheader columnheader headeritem sortbutton",
+    "rowheader": "tablerowheader rowheader",
+    "tree": "tree treetable treeview outline",
+    "treeitem": "treeitem treeviewitem",
+    "tab": "pagetab tabitem tab",
+    "tablist": "pagetablist tabcontrol tabgroup",
+    "slider": "slider trackbar dial",
+    "spinbutton": "spinbutton spinner updown stepper incrementor",
+    "progressbar": "progressbar progress progressindicator levelbar",
+    "scrollbar": "scrollbar",
+    "link": "link hyperlink",
+    "heading": "heading header",
+    "image": "image icon animation picture",
+    "document": "document documentframe documentweb documenttext documentspreadsheet documentpresentation "
+    "documentemail webarea embedded",
+    "terminal": "terminal",
+    "canvas": "canvas drawingarea",
+    "group": "filler panel section viewport layeredpane splitpane grouping group rootpane redundantobject unknown "
+    "unknownrole form scrollpane scrollarea optionpane glasspane pane custom groupbox splitgroup splitter separator "
+    "generic article landmark blockquote titlebar thumb valueindicator container layoutarea layoutitem",
+}
+_ROLES: Final = {word: role for role, words in _WORDS.items() for word in words.split()}
+_NOT_ROLE: Final = re.compile(r"[^a-z0-9_.-]+")
+_JOINTS: Final = re.compile(r"[\s_-]+")
+
+CHECKABLE: Final = frozenset({"checkbox", "radio", "switch", "toggle"})
+"""Roles that are either checked or not; the tree says which."""
+
+INTERACTIVE: Final = CHECKABLE | frozenset(
+    {"button", "textbox", "combobox", "menuitem", "listitem", "tab", "slider", "spinbutton", "link", "treeitem"}
+)
+"""Roles that a person acts on: where one of them cannot be used, the tree says `disabled`."""
+
+HOLDING: Final = frozenset({"textbox", "combobox", "spinbutton", "terminal"})
+"""Roles whose text is what they hold, not what labels them."""
+
+MEASURING: Final = frozenset({"slider", "progressbar", "scrollbar", "spinbutton"})
+"""Roles whose number is worth telling."""
+
+POPUPS: Final = frozenset({"menu", "tooltip", "list"})
+"""Roles that, as windows of their own or opened from a widget, lie over everything else."""
+
+_KEPT: Final = (
+    ("active", "active"),
+    ("modal", "modal"),
+    ("focused", "focused"),
+    ("selected", "selected"),
+    ("checked", "checked"),
+    ("indeterminate", "indeterminate"),
+    ("pressed", "pressed"),
+    ("expanded", "expanded"),
+    ("collapsed", "collapsed"),
+    ("busy", "busy"),
+    ("invalid_entry", "invalid"),
+    ("required", "required"),
+    ("minimized", "minimized"),
+    ("iconified", "minimized"),
+)
+
+
+@lru_cache(maxsize=4096)
+def role_of(word: str) -> str:
+    """The role of a toolkit's word for a widget, such as `button` for `push-button`, `AXButton` or `SplitButton`.
+
+    `group` for what only lays out others. A word without a role of its own is kept, in lower case.
+    """
+    short = word.strip()
+    if short.startswith("AX"):
+        short = short[2:]
+    short = short.lower()
+    plain = _JOINTS.sub("", short)
+    return _ROLES.get(plain) or _NOT_ROLE.sub("_", short)[:64].strip("_.-") or "group"
+
+
+def states_of(role: str, word: str, states: Mapping[str, bool]) -> tuple[str, ...]:
+    """The states of a widget that are worth telling, in a fixed order.
+
+    Args:
+        role: as `role_of` gives it.
+        word: the toolkit's own, which for menu items tells whether they can be checked.
+        states: the source's states, by name without prefix, in lower case; absent ones are not set.
+    """
+    found = [told for name, told in _KEPT if states.get(name)]
+    if "active" in found and role not in ("window", "dialog", "menu"):
+        # Elsewhere AT-SPI means the cursor of a list, which `focused` and `selected` tell.
+        found.remove("active")
+    if "expanded" not in found and "collapsed" not in found and states.get("expandable"):
+        found.append("collapsed")
+    can_check = role in CHECKABLE or "check" in word or "radio" in word or states.get("checkable")
+    if can_check and "checked" not in found and (role != "toggle" or "pressed" not in found):
+        found.append("unchecked")
+    if role == "textbox" and (states.get("read_only") or states.get("editable") is False):
+        found.append("readonly")
+    if role != "textbox" and states.get("editable"):
+        found.append("editable")
+    if role in INTERACTIVE and not _is_usable(states):
+        found.append("disabled")
+    return tuple(dict.fromkeys(found))
+
+
+def _is_usable(states: Mapping[str, bool]) -> bool:
+    """Whether the widget takes input: where no source says so either way, it does."""
+    told = [states[name] for name in ("enabled", "sensitive") if name in states]
+    return any(told) if told else True

@@ -1,0 +1,254 @@
+"""Recordings of terminator's workflow recorder (github.com/mediar-ai/terminator): what a person did on Windows.
+
+`{name, start_time, end_time, events: [{timestamp, event: {<kind>: {…}}}]}`: mouse, keys, and what UI Automation made of
+them (a `Click` on an element, `TextInputCompleted` of a field, `Hotkey`, `ApplicationSwitch`, `BrowserTabNavigation`,
+…). No screen is recorded and no tree: every observation is null. What an event says of its element (`ui_element`, and
+text and role) stays in the action's arguments; it names no node of a screen, since there is none.
+
+One deed is recorded several times over, and told once:
+
+- `Click` is derived from a mouse button going down and up, which are part of it. A button released elsewhere than it
+  was pressed is a drag; released where it was, without a `Click`, a click. Two clicks that the recorder then calls a
+  `DoubleClick` are that.
+- The pointer's hundreds of `Move`s are no actions, since every act says its own place.
+- Characters from `Keyboard` events in a row are one `type`. `TextInputCompleted` tells what a field held in the end,
+  and how many keys were counted: it is the `type` only where keys were counted and none was recorded by itself.
+- `ApplicationSwitch`, `BrowserTabNavigation`, `FileOpened`, `Clipboard`, `TextSelection` and `BrowserClick` tell what
+  an act led to, or tell it again. They are no actions, and too little to be a screen: left out.
+
+Times are milliseconds since 1970 UTC. An element that could not be captured (`[Element capture failed]`) is not named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.desktop import action as act
+from connectors.desktop.action import Call, Point
+from connectors.records import json_value
+from schemas import Action, Agent, ParseError, Reject, Step, Trajectory
+
+_KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'"Click"', b'"Keyboard"', b'"Hotkey"')
+_BUTTONS: Final = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
+_FAILED: Final = "[Element capture failed]"
+_STILL: Final = 10
+"""Pixels that a hand may move while it clicks."""
+_TWICE_MS: Final = 1000
+_KEYS: Final = {8: "backspace", 9: "tab", 13: "enter", 27: "esc", 32: "space", 33: "pageup", 34: "pagedown", 35: "end"}
+_MORE_KEYS: Final = {36: "home", 37: "left", 38: "up", 39: "right", 40: "down", 45: "insert", 46: "delete"}
+_MODIFIERS: Final = ("ctrl", "alt", "shift", "win")
+_MODIFIER_CODES: Final = frozenset({16, 17, 18, 20, 91, 92, *range(160, 166)})
+
+
+class Workflow(Connector):
+    """Recordings of terminator."""
+
+    name: ClassVar[str] = "terminator"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("os",)
+    title: ClassVar[str] = "terminator workflow recordings (Windows UI Automation, JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if not start.startswith(b"{") or b'"events"' not in head or b'"event"' not in head:
+            return None
+        if b'"start_time"' in head and any(kind in head for kind in _KINDS):
+            return Sniff(0.92, "events of terminator's recorder, named by their kind")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        data = blob.read(blob.members[0])
+        try:
+            value = json_value(data)
+        except ValueError as error:
+            reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
+            raise ParseError(blob.uri, 0, reason, f"wanted a JSON object: {error}", "", data[:512]) from None
+        events = value.get("events") if isinstance(value, dict) else None
+        if not isinstance(events, list):
+            raise ParseError(blob.uri, 0, "bad_record", "wanted an object with a list of events", "", data[:512])
+        deeds = _Deeds()
+        for place, event in enumerate(events):
+            kind, fields = _event(event)
+            if kind is None:
+                detail = f"event {place} is none: wanted one kind with its fields"
+                yield Reject.of(ParseError(blob.uri, 0, "bad_event", detail), connector=self.name)
+                continue
+            deeds.take(kind, fields, _time(event, fields))
+        steps = deeds.steps()
+        if not steps:
+            raise ParseError(
+                blob.uri, 0, "no_transitions", "no event is an act of the mouse or the keys", "", data[:512]
+            )
+        yield Trajectory(
+            native_id=blob.uri.rstrip("/").rpartition("/")[2],
+            domain="os",
+            steps=steps,
+            agent=Agent(name="person"),
+        )
+
+
+def _event(event: Any) -> tuple[str | None, Mapping[str, Any]]:
+    """(kind, fields) of an event; no kind if it is none."""
+    inner = event.get("event") if isinstance(event, dict) else None
+    if isinstance(inner, dict) and len(inner) == 1:
+        kind, fields = next(iter(inner.items()))
+        if isinstance(fields, dict):
+            return kind, fields
+    return None, {}
+
+
+def _time(event: Any, fields: Mapping[str, Any]) -> int | None:
+    """Milliseconds since 1970."""
+    metadata = fields.get("metadata")
+    stamps = (event.get("timestamp"), metadata.get("timestamp") if isinstance(metadata, dict) else None)
+    # 9999-12-31, after which no timestamp is one.
+    return next((time for time in stamps if type(time) is int and 0 < time < 253_402_300_800_000), None)
+
+
+def _point(place: Any) -> Point | None:
+    return act.point_of(place.get("x"), place.get("y")) if isinstance(place, dict) else None
+
+
+class _Deeds:
+    """The acts of a recording, put together from its events in their order."""
+
+    def __init__(self) -> None:
+        self._done: list[tuple[Call, Mapping[str, Any], int | None]] = []
+        self._down: tuple[Point, Mapping[str, Any]] | None = None
+        self._keyed = False
+
+    def take(self, kind: str, fields: Mapping[str, Any], time: int | None) -> None:
+        """Takes an event in; those that are no act leave no trace."""
+        if kind == "Mouse":
+            self._mouse(fields, time)
+        elif kind == "Click":
+            point = _point(fields.get("click_position"))
+            button = str(self._down[1].get("button", "")).lower() if self._down is not None else ""
+            self._add(act.call(_BUTTONS.get(button, act.CLICK), point, target=_target(fields)), fields, time)
+            self._down = None
+        elif kind == "Keyboard":
+            self._key(fields, time)
+        elif kind == "Hotkey":
+            keys = [part.strip().lower() for part in str(fields.get("combination", "")).split("+")]
+            if all(keys):
+                self._add(act.call(act.HOTKEY, keys=keys), fields, time)
+        elif kind == "DragDrop":
+            start, end = _point(fields.get("start_position")), _point(fields.get("end_position"))
+            if start is not None and end is not None and not self._was_drag(start):
+                self._add(act.call(act.DRAG, start, to=list(end)), fields, time)
+        elif kind in ("TextInputCompleted", "BrowserTextInput"):
+            count, text = fields.get("keystroke_count"), fields.get("text_value", fields.get("text"))
+            counted = not isinstance(count, int) or count > 0
+            if counted and not self._keyed and isinstance(text, str) and text:
+                self._add(act.call(act.TYPE, text=text, target=_target(fields)), fields, time)
+            self._keyed = False
+
+    def _add(self, call: Call, fields: Mapping[str, Any], time: int | None) -> None:
+        self._done.append((call, fields, time))
+        self._keyed = call.name in (act.TYPE, act.PRESS)
+
+    def _mouse(self, fields: Mapping[str, Any], time: int | None) -> None:
+        kind, point = fields.get("event_type"), _point(fields.get("position"))
+        if kind == "Down" and point is not None:
+            self._down = (point, fields)
+        elif kind == "Up":
+            if self._down is not None and point is not None:
+                start, pressed = self._down
+                button = str(pressed.get("button", "")).lower()
+                if math.dist(start, point) > _STILL:
+                    other = button if button in _BUTTONS else None
+                    self._add(act.call(act.DRAG, start, to=list(point), button=other), pressed, time)
+                else:
+                    self._add(act.call(_BUTTONS.get(button, act.CLICK), start, target=_target(pressed)), pressed, time)
+            self._down = None
+        elif kind == "DoubleClick" and point is not None:
+            target = _target(fields)
+            while self._done and self._is_click_there(point, time):
+                earlier = self._done.pop()[0]
+                target = target or dict(earlier.told).get("target")
+            self._add(act.call(act.DOUBLE_CLICK, point, target=target), fields, time)
+            self._down = None
+        elif kind == "Wheel":
+            delta = fields.get("scroll_delta")
+            dx, dy = (act.number(one) for one in delta) if isinstance(delta, list) and len(delta) == 2 else (None, None)
+            if dx or dy:
+                self._add(act.call(act.SCROLL, point, clicks=dy or None, dx=dx or None), fields, time)
+
+    def _is_click_there(self, point: Point, time: int | None) -> bool:
+        """Whether the last act is a click of a double click that ends at the point now."""
+        call, _, before = self._done[-1]
+        near = call.name == act.CLICK and call.point is not None and math.dist(call.point, point) <= _STILL
+        return near and (time is None or before is None or time - before <= _TWICE_MS)
+
+    def _was_drag(self, start: Point) -> bool:
+        last = self._done[-1][0] if self._done else None
+        return last is not None and last.name == act.DRAG and last.point == start
+
+    def _key(self, fields: Mapping[str, Any], time: int | None) -> None:
+        code = fields.get("key_code")
+        if fields.get("is_key_down") is not True or code in _MODIFIER_CODES:
+            return
+        held = [name for name in _MODIFIERS if fields.get(f"{name}_pressed") is True]
+        character = fields.get("character")
+        plain = not {"ctrl", "alt", "win"} & set(held)
+        if plain and isinstance(character, str) and len(character) == 1 and character.isprintable():
+            last = self._done[-1] if self._done else None
+            if last is not None and last[0].name == act.TYPE and self._keyed:
+                text = dict(last[0].told)["text"] + character
+                self._done[-1] = (act.call(act.TYPE, text=text), last[1], last[2])
+            else:
+                self._add(act.call(act.TYPE, text=character), fields, time)
+            return
+        key = _key_name(code)
+        if key is None:
+            return
+        # Shift with a key that has no character (an arrow, tab) is a combination; with one it is the character.
+        self._add(act.call(act.HOTKEY, keys=[*held, key]) if held else act.call(act.PRESS, key=key), fields, time)
+
+    def steps(self) -> list[Step]:
+        """The acts as transitions between screens that nobody recorded."""
+        return [
+            Step(
+                action=_action(call, fields),
+                observation=None,
+                next_observation=None,
+                turn=turn,
+                offset=0,
+                started_at=time * 1000 if time is not None else None,
+            )
+            for turn, (call, fields, time) in enumerate(self._done)
+        ]
+
+
+def _key_name(code: Any) -> str | None:
+    """The key of a virtual key code of Windows."""
+    if type(code) is not int:
+        return None
+    if 48 <= code <= 57 or 65 <= code <= 90:
+        return chr(code).lower()
+    if 112 <= code <= 123:
+        return f"f{code - 111}"
+    return (_KEYS | _MORE_KEYS).get(code)
+
+
+def _target(fields: Mapping[str, Any]) -> dict[str, str] | None:
+    """What the event says of the widget that it met: role and name; None if that was not captured."""
+    metadata = fields.get("metadata")
+    element = metadata.get("ui_element") if isinstance(metadata, dict) else None
+    element = element if isinstance(element, dict) else {}
+    name = fields.get("element_text") or fields.get("field_name") or element.get("name")
+    role = fields.get("element_role") or fields.get("field_type") or element.get("role")
+    found = {"role": role, "name": name}
+    told = {
+        key: value
+        for key, value in found.items()
+        if isinstance(value, str) and value and value not in (_FAILED, "unknown")
+    }
+    return told or None
+
+
+def _action(call: Call, fields: Mapping[str, Any]) -> Action:
+    return act.told_action(call.name, call.arguments(None), fields)

@@ -1,0 +1,444 @@
+"""Desktop logs: accessibility trees of three systems, code that is read and not run, and OSWorld's folders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.desktop import action as act
+from connectors.desktop.action import action_of
+from connectors.desktop.atspi import Screen, read_screen
+from connectors.desktop.computer_13 import call_of
+from connectors.desktop.osworld import OSWorld
+from connectors.desktop.pyautogui import calls_of
+from connectors.desktop.runtime_log import aligned, answers_of
+from connectors.registry import sniff
+from connectors.tree import Tree
+from schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
+from tests.conftest import FUZZ
+
+KINDS: Final = {"st": "state", "attr": "attributes", "cp": "component", "val": "value", "act": "action"}
+SHOWN: Final = 'st:showing="true" st:visible="true" st:enabled="true" '
+
+
+def desktop(body: str, system: str = "ubuntu", root: str = "desktop-frame") -> bytes:
+    kinds = {**KINDS, "class": "class", "role": "role"}
+    spaces = " ".join(f'xmlns:{k}="https://accessibility.{system}.example.org/ns/{v}"' for k, v in kinds.items())
+    return f"<{root} {spaces}>{body}</{root}>".encode()
+
+
+def box(left: int, top: int, width: int, height: int) -> str:
+    return f'cp:screencoord="({left}, {top})" cp:size="({width}, {height})"'
+
+
+def frame(name: str, body: str, more: str = "", place: str = box(0, 0, 400, 300)) -> str:
+    return f'<application name="{name.lower()}"><frame name="{name}" {more}{SHOWN}{place}>{body}</frame></application>'
+
+
+def screen(body: str, system: str = "ubuntu", root: str = "desktop-frame") -> Screen:
+    return read_screen(desktop(body, system, root), "dump")
+
+
+def reason(data: bytes) -> str:
+    with pytest.raises(ParseError) as caught:
+        read_screen(data, "dump")
+    return caught.value.reason
+
+
+def test_only_what_is_showing_and_visible_has_a_line() -> None:
+    inside = (
+        f'<push-button name="A" {SHOWN}{box(0, 0, 9, 9)}/>'
+        f'<push-button name="B" st:visible="true" {box(0, 0, 9, 9)}/>'
+        f'<push-button name="C" st:showing="true" {box(0, 0, 9, 9)}/>'
+        f'<panel name="D" st:visible="true"><label name="E" {SHOWN}{box(9, 9, 9, 9)}/></panel>'
+        f'<label name="F" {SHOWN}{box(0, 0, 0, 9)}/><label name="G" {SHOWN}{box(-20, 0, 10, 9)}/>'
+        f'<label name="H" {SHOWN}{box(-2147483648, -2147483648, 9, 9)}/>'
+    )
+    shown = screen(frame("W", inside))
+    assert [node.name for node in shown.tree.nodes] == ["W", "A", "E"]
+    assert list(shown.tree.depths) == [0, 1, 1]
+
+
+def test_equal_screens_have_equal_text_whichever_program_answered_first() -> None:
+    first, second, third = frame("Mail", ""), frame("Files", ""), frame("Notes", "", 'st:active="true" ')
+    texts = {screen("".join(order)).text for order in ([first, second, third], [third, first, second])}
+    assert len(texts) == 1
+    assert [node.name for node in screen(first + second + third).tree.nodes] == ["Notes", "Files", "Mail"]
+
+
+def test_siblings_of_a_windows_dump_stand_in_reading_order() -> None:
+    parts = [
+        f'<button name="{name}" st:visible="true" {box(left, top, 20, 10)} class:friendly_class_name="Button"/>'
+        for name, left, top in (("a", 5, 40), ("b", 50, 10), ("c", 5, 10))
+    ]
+    dumps = ["".join(order) for order in (parts, parts[::-1])]
+    texts = {
+        screen(f'<window name="W" {box(0, 0, 90, 90)}>{dump}</window>', "windows", "desktop").text for dump in dumps
+    }
+    assert len(texts) == 1
+    assert [node.name for node in Tree.parse(texts.pop()).nodes] == ["W", "c", "b", "a"]
+
+
+def test_a_windows_widget_is_what_its_friendly_class_says_and_false_states_count() -> None:
+    inside = (
+        f'<edit name="Name" st:visible="true" st:enabled="true" st:editable="false" {box(1, 1, 9, 9)} '
+        'class:friendly_class_name="Edit">Ada</edit>'
+        f'<tag32770 name="Go" st:visible="true" st:enabled="false" {box(1, 20, 9, 9)} '
+        'class:friendly_class_name="Button"/>'
+        f'<button name="Gone" st:visible="false" {box(1, 40, 9, 9)}/>'
+    )
+    text = screen(f'<window name="W" {box(0, 0, 90, 90)}>{inside}</window>', "windows", "desktop").text
+    assert text.splitlines()[1:] == [
+        '  #2 textbox "Name" value="Ada" readonly [1,1][10,10]',
+        '  #3 button "Go" disabled [1,20][10,29]',
+    ]
+
+
+def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is() -> None:
+    inside = (
+        f'<taste role:AXRole="AXButton" attr:AXTitle="Sichern" st:AXEnabled="True" {box(1, 1, 9, 9)}/>'
+        f'<textfeld role:AXRole="AXTextField" attr:AXDescription="Name" st:AXFocused="True" '
+        f"{box(1, 20, 9, 9)}>Ada</textfeld>"
+    )
+    shown = screen(f'<standardfenster name="Mail" {box(0, 0, 90, 90)}>{inside}</standardfenster>', "macos", "desktop")
+    assert shown.text.splitlines() == [
+        '#1 window "Mail" [0,0][90,90]',
+        '  #2 button "Sichern" [1,1][10,10]',
+        '  #3 textbox "Name" value="Ada" focused [1,20][10,29]',
+    ]
+
+
+def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
+    spaces = 'xmlns:s="uri:deskat:state.at-spi.gnome.org" xmlns:c="uri:deskat:component.at-spi.gnome.org"'
+    shown = 's:showing="true" s:visible="true" s:enabled="true" c:screencoord="(1, 2)" c:size="(3, 4)"'
+    dump = f'<desktop-frame {spaces}><application name="a"><frame name="W" {shown}/></application></desktop-frame>'
+    assert read_screen(dump.encode(), "dump").text == '#1 window "W" description="a" [1,2][4,6]'
+
+
+def test_the_answer_of_the_server_is_read_as_the_dump_in_it() -> None:
+    answer = json.dumps({"AT": desktop(frame("W", "")).decode()}).encode()
+    assert read_screen(answer, "dump").text == screen(frame("W", "")).text
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '<!DOCTYPE d [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>',
+        '<!DOCTYPE d SYSTEM "file:///etc/passwd">',
+        '<!DOCTYPE d [<!ENTITY b SYSTEM "file:///etc/passwd">]>',
+    ],
+)
+def test_a_dump_that_declares_entities_is_refused_before_it_is_parsed(declared: str) -> None:
+    dump = declared.encode() + desktop(frame("W", '<label name="&b;"/>'))
+    assert reason(dump) == "doctype"
+    assert reason(dump.decode().encode("utf-16")) == "doctype"
+
+
+def test_what_is_no_screen_is_refused_for_its_reason() -> None:
+    whole = desktop(frame("W", ""))
+    assert reason(b"") == "empty"
+    assert reason(whole[:-20]) == "truncated"
+    assert reason(whole.replace(b"</frame>", b"</fram>")) == "bad_xml"
+    assert reason(whole.replace(b"W", b"\xff")) == "bad_encoding"
+    assert reason(b'{"AT": 7}') == "empty"
+    assert reason(b"<html><body/></html>") == "no_nodes"
+    assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "too_deep"
+
+
+@settings(max_examples=30 * FUZZ)
+@given(data=st.data())
+def test_a_dump_cut_or_damaged_at_any_byte_raises_nothing_but_a_parse_error(data: Any) -> None:
+    whole = desktop(frame("W", f'<entry name="é" {SHOWN}{box(1, 1, 5, 5)}>text</entry>', 'st:active="true" '))
+    place = data.draw(st.integers(0, len(whole)))
+    dump = (
+        whole[:place] + data.draw(st.sampled_from([b"", b"<", b"&x;", b"\0", b"\xff", b"<!--", b'"'])) + whole[place:]
+    )
+    for one in (whole[:place], dump):
+        try:
+            shown = read_screen(one, "dump")
+        except ParseError:
+            continue
+        assert Tree.parse(shown.text).text == shown.text
+
+
+def test_a_point_meets_open_menus_then_the_active_window_then_the_smaller_one() -> None:
+    menu = (
+        f'<menu name="File" {SHOWN}{box(0, 0, 40, 10)}><menu-item name="Save" {SHOWN}{box(0, 10, 80, 20)}/></menu>'
+        f'<push-button name="Tiny" {SHOWN}{box(5, 12, 4, 4)}/>'
+    )
+    dialog = frame("Ask", f'<push-button name="Yes" {SHOWN}{box(110, 110, 20, 20)}/>', "", box(100, 100, 90, 90))
+    back = f'<push-button name="Under" {SHOWN}{box(112, 112, 4, 4)}/>'
+    back += f'<push-button name="Free" {SHOWN}{box(200, 200, 9, 9)}/>'
+    shown = screen(frame("Main", menu + back) + dialog.replace("<frame", '<frame st:active="true"'))
+
+    def name_at(x: int, y: int) -> str | None:
+        node = shown.at(x, y)
+        return shown.tree.nodes[node - 1].name if node is not None else None
+
+    assert name_at(6, 13) == "Save"
+    assert name_at(113, 113) == "Yes"
+    assert name_at(205, 205) == "Free"
+    assert name_at(150, 150) is None
+    assert name_at(390, 290) is None
+    assert name_at(5000, 5) is None
+
+
+def test_a_window_that_says_it_is_busy_is_not_at_rest() -> None:
+    document = f'<document-web name="page" st:busy="true" {SHOWN}{box(0, 0, 9, 9)}/>'
+    assert screen(frame("W", document, 'st:active="true" ')).observation(raw=False).truncation == "recorder"
+    assert screen(frame("W", document.replace("busy", "focused"))).observation(raw=False).truncation == "none"
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "arguments"),
+    [
+        ("import pyautogui\npyautogui.click(10, 20)", "click", {"x": 10, "y": 20}),
+        ("pyautogui.click((10, 20), clicks=2)", "double_click", {"x": 10, "y": 20}),
+        ("pyautogui.click(x=1, y=2, button='right')", "right_click", {"x": 1, "y": 2}),
+        ("pyautogui.middleClick()", "middle_click", {}),
+        ("computer.triple_click(x=0.25, y=0.5)", "triple_click", {"x": 0.25, "y": 0.5}),
+        ("x, y = 960, 1080 // 2\npyautogui.click(x, y - 40)", "click", {"x": 960, "y": 500}),
+        ("import pyautogui as pg\npg.moveTo(3, 4, duration=1)", "move", {"x": 3, "y": 4}),
+        ("pyautogui.move(-30, 0)", "move", {"dx": -30, "dy": 0}),
+        ("pyautogui.moveTo(1, 2)\npyautogui.dragTo(3, 4, button='left')", "drag", {"from": [1, 2], "to": [3, 4]}),
+        ("pyautogui.dragTo(3, 4)", "drag", {"to": [3, 4]}),
+        ("pyautogui.moveTo(5, 6); pyautogui.click()", "click", {"x": 5, "y": 6}),
+        ("pyautogui.scroll(-5, x=1, y=2)", "scroll", {"x": 1, "y": 2, "clicks": -5}),
+        ("pyautogui.hscroll(3)", "scroll", {"dx": 3}),
+        ("pyautogui.typewrite('a' 'b\\n', interval=0.1)", "type", {"text": "ab\n"}),
+        ('pyautogui.write(message="it\'s")', "type", {"text": "it's"}),
+        ("pyautogui.typewrite(['a', 'Enter'])", "press", {"keys": ["a", "enter"]}),
+        ("pyautogui.press('down', presses=3)", "press", {"key": "down", "times": 3}),
+        ("pyautogui.hotkey('Ctrl', 'C')", "hotkey", {"keys": ["ctrl", "C"]}),
+        ("pyautogui.hotkey(['ctrl', 'o'])", "hotkey", {"keys": ["ctrl", "o"]}),
+        ("from time import sleep\nsleep(1.5)", "wait", {"seconds": 1.5}),
+        ("import time\npyautogui.press('a')\ntime.sleep(2)", "press", {"key": "a", "seconds_after": 2}),
+        ("computer.terminate(status='failure')", "fail", {}),
+        ("computer.terminate(status='success')", "task_complete", {}),
+        ("pyperclip.copy('é')", "set_clipboard", {"text": "é"}),
+    ],
+)
+def test_code_becomes_the_action_that_it_takes(code: str, name: str, arguments: dict[str, Any]) -> None:
+    calls = calls_of(code)
+    assert calls
+    action = action_of(calls, None, {"code": code})
+    assert json.loads(action.text) == {"name": name, "arguments": arguments}
+    assert json.loads(action.arguments or "") == {"code": code}
+
+
+def test_several_calls_of_one_step_are_one_action_in_their_order() -> None:
+    calls = calls_of("with pyautogui.hold('shift'):\n    pyautogui.click(1, 2)\ntime.sleep(1)\npyautogui.press('a')")
+    assert calls is not None
+    action = action_of(calls, None, {})
+    assert action.name == act.SEQUENCE
+    names = [call["name"] for call in json.loads(action.text)["arguments"]["calls"]]
+    assert names == [act.KEY_DOWN, act.CLICK, act.KEY_UP, WAIT, act.PRESS]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "for _ in range(9):\n    pyautogui.press('a')",
+        "import os\nos.system('ls')",
+        "pyautogui.click('button.png')",
+        "pyautogui.click(*locate())",
+        "pyautogui.click(x=nowhere, y=1)",
+        "pyautogui.press('a')\nopen('/etc/passwd')",
+        "pyautogui.typewrite('a' * 10 ** 9)",
+        "pyautogui.click(1e999, 1)",
+        "pyautogui.write(f'{x}')",
+        "pyautogui.click(1 / 0, 1)",
+        "pyautogui.click(1, 2",
+        "(" * 5000,
+        "-" * 30000 + "1",
+        "\0",
+        "pyautogui.screenshot()",
+    ],
+)
+def test_code_that_does_anything_else_is_not_told_as_calls(code: str) -> None:
+    assert calls_of(code) is None
+
+
+@settings(max_examples=150 * FUZZ)
+@given(st.text(alphabet="pyautogi.clk()[]{},='\"0123456789 \n-+*/\\xé:#_\0", max_size=120))
+def test_no_text_makes_the_reader_of_code_raise(code: str) -> None:
+    for text in (code, "pyautogui." + code, f"pyautogui.click({code})"):
+        calls = calls_of(text)
+        assert calls is None or {call.name for call in calls} <= act.VOCABULARY
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "told"),
+    [
+        ({"action_type": "CLICK", "parameters": {"x": 1, "y": 2, "num_clicks": 2}}, "double_click", {"x": 1, "y": 2}),
+        ({"action_type": "TYPING", "parameters": {"text": "a"}}, "type", {"text": "a"}),
+        ({"action_type": "SCROLL", "parameters": {"dx": 0, "dy": -3}}, "scroll", {"clicks": -3}),
+        ({"action_type": "HOTKEY", "parameters": {"keys": ["ctrl", "s"]}}, "hotkey", {"keys": ["ctrl", "s"]}),
+        ({"action_type": "DONE"}, COMPLETE, {}),
+        ({"name": "computer", "input": {"action": "left_click", "coordinate": [1, 2]}}, "click", {"x": 1, "y": 2}),
+        (
+            {"name": "computer", "input": {"action": "key", "text": "ctrl+Return"}},
+            "hotkey",
+            {"keys": ["ctrl", "return"]},
+        ),
+        (
+            {"action": "scroll", "coordinate": [1, 2], "scroll_direction": "down", "scroll_amount": 3},
+            "scroll",
+            {"x": 1, "y": 2, "clicks": -3},
+        ),
+        ({"type": "drag", "path": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]}, "drag", {"from": [1, 2], "to": [3, 4]}),
+        ({"type": "keypress", "keys": ["CTRL", "A"]}, "hotkey", {"keys": ["ctrl", "A"]}),
+    ],
+)
+def test_a_structured_action_is_the_same_call(action: dict[str, Any], name: str, told: dict[str, Any]) -> None:
+    call = call_of(action)
+    assert call is not None
+    assert (call.name, call.arguments(None)) == (name, told)
+
+
+def line(number: int, action: Any = "WAIT", **more: Any) -> bytes:
+    stamp = f"20250101@00000{number}"
+    row = {"step_num": number, "action_timestamp": stamp, "action": action, **more}
+    return json.dumps(row).encode() + b"\n"
+
+
+def parsed(members: dict[str, bytes], raw: bool = False) -> tuple[list[Trajectory], list[str]]:
+    blob = MemoryBlob("results/pyautogui/a11y_tree/org/model/calc/7", members, Choices("raw" if raw else "tree"))
+    found = list(OSWorld().parse(blob))
+    rejects = [one.reason for one in found if isinstance(one, Reject)]
+    return [one for one in found if isinstance(one, Trajectory)], rejects
+
+
+def dump(name: str) -> bytes:
+    return desktop(frame(name, ""))
+
+
+def contents(one: Trajectory) -> list[tuple[str | None, str | None]]:
+    def title(side: Any) -> str | None:
+        return side.content.split('"')[1] if side is not None and side.content else None
+
+    return [(title(step.observation), title(step.next_observation)) for step in one.steps]
+
+
+def test_a_screen_belongs_after_the_action_that_it_is_named_for() -> None:
+    members = {
+        "traj.jsonl": line(1) + line(2),
+        "step_0.xml": dump("a"),
+        "step_1.xml": dump("b"),
+        "step_2.xml": dump("c"),
+    }
+    (one,), rejects = parsed(members)
+    assert contents(one) == [("a", "b"), ("b", "c")]
+    assert rejects == []
+    assert (one.agent.model, one.environment.id, one.task.id) == ("org/model", "calc", "7")
+    del members["step_0.xml"]
+    assert contents(parsed(members)[0][0]) == [(None, "b"), ("b", "c")]
+
+
+def test_after_a_line_that_cannot_be_read_the_screen_before_is_not_known() -> None:
+    trees = {"step_0.xml": dump("a"), "step_1.xml": dump("b"), "step_3.xml": dump("d")}
+    (one,), rejects = parsed({"traj.jsonl": line(1) + line(2, 7) + line(3), **trees})
+    assert contents(one) == [("a", "b"), (None, "d")]
+    assert rejects == ["bad_record"]
+    (one,), rejects = parsed({"traj.jsonl": line(1) + b'{"Error": "x"}\n' + line(3), **trees})
+    assert contents(one) == [("a", "b"), ("b", "d")]
+    assert rejects == ["harness_error"]
+
+
+def test_a_run_that_was_appended_is_a_trajectory_of_its_own_and_has_the_result() -> None:
+    found, _ = parsed({"traj.jsonl": line(1) + line(2) + line(1), "result.txt": b"0.5\n", "step_2.xml": dump("b")})
+    assert [len(one.steps) for one in found] == [2, 1]
+    assert [one.native_id for one in found] == ["7", "7#2"]
+    assert [one.outcome and one.outcome.score for one in found] == [None, 0.5]
+    assert contents(found[0]) == [(None, None), (None, "b")]
+    assert contents(found[1]) == [(None, None)]
+
+
+def test_a_step_at_which_nothing_was_done_is_the_screen_before_the_first_action() -> None:
+    start = {"step_num": 0, "action_timestamp": "20250101@000000", "action": "__init__", "screenshot_file": "a.png"}
+    log = json.dumps(start).encode() + b"\n" + line(1)
+    trees = {"step_1.xml": dump("b")}
+    (one,), rejects = parsed({"traj.jsonl": log, "a.xml": dump("a"), **trees})
+    assert (contents(one), rejects) == ([("a", "b")], [])
+    (one,), _ = parsed({"traj.jsonl": log, "a.png": b"\x89PNG", **trees})
+    before = one.steps[0].observation
+    assert before is not None
+    assert (before.content, before.attachments[0].name) == (None, "a.png")
+    found, _ = parsed({"traj.jsonl": log + log, "a.xml": dump("a"), **trees})
+    assert [contents(one) for one in found] == [[("a", None)], [("a", None)]]
+
+
+def test_a_number_that_two_lines_share_names_no_screen() -> None:
+    (one,), _ = parsed({"traj.jsonl": line(1) + line(1), "step_1.xml": dump("b")})
+    assert contents(one) == [(None, None), (None, None)]
+    named = line(1, screenshot_file="x.png") + line(1, screenshot_file="y.png")
+    (one,), _ = parsed({"traj.jsonl": named, "x.xml": dump("x"), "y.xml": dump("y")})
+    assert contents(one) == [(None, "x"), ("x", "y")]
+
+
+def test_a_tree_in_the_line_counts_and_a_file_outside_of_the_folder_does_not() -> None:
+    (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree=dump("b").decode())})
+    assert contents(one) == [(None, "b")]
+    assert rejects == []
+    (one,), rejects = parsed({"traj.jsonl": line(1, accessibility_tree_file="../../etc/passwd")})
+    assert contents(one) == [(None, None)]
+    assert rejects == ["missing_screen"]
+
+
+def test_a_screenshot_alone_is_an_attachment_without_content() -> None:
+    members = {"traj.jsonl": line(1, screenshot_file="step_1.png") + line(2), "step_1.png": b"\x89PNG\r\n\x1a\n"}
+    (one,), _ = parsed(members)
+    after = one.steps[0].next_observation
+    assert after is not None
+    assert after.content is None
+    assert [picture.name for picture in after.attachments] == ["step_1.png"]
+    assert one.steps[1].next_observation is None
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    (one,), _ = parsed({**members, "step_1.png": pointer})
+    assert one.steps[0].next_observation is None
+
+
+def test_by_choice_the_dump_is_kept_as_it_is_and_no_node_is_named() -> None:
+    tree = desktop(frame("W", f'<push-button name="Go" {SHOWN}{box(0, 0, 20, 20)}/>'))
+    members = {"traj.jsonl": line(1, "pyautogui.click(5, 5)"), "step_0.xml": tree, "step_1.xml": tree}
+    (one,), _ = parsed(members)
+    assert json.loads(one.steps[0].action.text)["arguments"] == {"element": "#2", "x": 5, "y": 5}
+    (one,), _ = parsed(members, raw=True)
+    assert json.loads(one.steps[0].action.text)["arguments"] == {"x": 5, "y": 5}
+    assert one.steps[0].observation is not None
+    assert one.steps[0].observation.content == tree.decode()
+    assert one.steps[0].observation.dialect == "osworld-a11y"
+
+
+def test_a_table_of_the_agents_log_is_matched_by_the_answer_that_follows_it() -> None:
+    table = "LINEAR AT: tag\tname\nframe\t{}\nGenerating content with GPT model: m\nRESPONSE: {}\n"
+    log = (
+        table.format("a", "one")
+        + "LINEAR AT: None\nRESPONSE: lost\n"
+        + table.format("b", "two")
+        + table.format("c", "one")
+    )
+    answers = answers_of(log)
+    assert [answer.table and answer.table[-1] for answer in answers] == ["a", None, "b", "c"]
+    found = aligned(["one", "unknown", "two", "one"], answers)
+    assert [answer and answer.table and answer.table[-1] for answer in found] == ["a", None, "b", "c"]
+
+
+def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
+    def taken(data: bytes, name: str) -> list[str]:
+        return [one.name for one, _ in sniff(data, name)]
+
+    assert taken(line(1), "any.jsonl") == ["osworld"]
+    assert taken(dump("a"), "screen.xml") == ["osworld"]
+    assert taken(b"<desktop><icon/></desktop>", "screen.xml") == []
+    assert taken(b'{"step_num": 1}\n', "other.jsonl") == []
+    recording = b'{"name": "x", "start_time": 1, "events": [{"timestamp": 1, "event": {"Mouse": {}}}]}'
+    assert taken(recording, "any.json") == ["terminator"]
+    assert taken(b'{"events": [{"event": "Mouse"}]}', "any.json") == []
+    task = b'{"task_id": "1", "traj": [{"image": "a.png", "value": {"code": "pyautogui.press(1)"}}]}\n'
+    assert taken(task, "any.jsonl") == ["agentnet"]

@@ -1,0 +1,194 @@
+"""The desktop samples are read as what was done when they were recorded, and show what came of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pytest
+
+from connectors.desktop import action as act
+from connectors.desktop.osworld import OSWorld
+from connectors.tree import Tree
+from pipelines.plan import make_plan
+from pipelines.reading import read_input
+from pipelines.recipe import Normalize, Recipe
+from schemas import COMPLETE, WAIT, Reject, Trajectory
+from schemas.trajectory import canonical_content
+from tests.conftest import ROOT
+
+SAMPLES: Final = ROOT / "samples" / "os"
+RUNS: Final[list[dict[str, Any]]] = tomllib.loads((ROOT / "samples" / "os_tasks.toml").read_text("utf-8"))["run"]
+NAMES: Final = {
+    "click": act.CLICK,
+    "double_click": act.DOUBLE_CLICK,
+    "right_click": act.RIGHT_CLICK,
+    "move": act.MOVE,
+    "drag": act.DRAG,
+    "scroll": act.SCROLL,
+    "type": act.TYPE,
+    "press": act.PRESS,
+    "hotkey": act.HOTKEY,
+    "wait": WAIT,
+    "done": COMPLETE,
+    "fail": act.FAIL,
+}
+
+
+def folder_of(run: dict[str, Any]) -> str:
+    space, agent = run.get("space", "pyautogui"), run.get("agent", "scripted-a")
+    return f"{space}/a11y_tree/{agent}/{run['app']}/{run['task']}"
+
+
+def name_of(run: dict[str, Any]) -> str:
+    return folder_of(run).replace("/", "-")
+
+
+def steps_of(run: dict[str, Any]) -> list[tuple[str, list[str], bool]]:
+    """(what was done, what must come of it, whether the tree was read at once) of each step."""
+    lines = [line.strip() for line in run["steps"].splitlines() if line.strip()]
+    parts = [line.removeprefix("!").partition(" -> ") for line in lines]
+    return [
+        (done.strip(), [one.strip() for one in told.split(" | ") if one.strip()], line.startswith("!"))
+        for line, (done, _, told) in zip(lines, parts, strict=True)
+    ]
+
+
+@cache
+def read(screen: Literal["tree", "raw"]) -> tuple[dict[str, Trajectory], list[Reject]]:
+    recipe = Recipe(name="os", source="os", normalize=Normalize(screen=screen))
+    plan = make_plan(recipe, [str(SAMPLES)])
+    assert not plan.unrecognized
+    found, rejects = {}, []
+    for one in plan.inputs:
+        assert one.connector == OSWorld.name
+        for result, _ in read_input(one, recipe):
+            if isinstance(result, Reject):
+                rejects.append(result)
+            else:
+                found[one.uri] = result
+    return found, rejects
+
+
+def test_the_folder_is_small_and_everything_in_it_is_read() -> None:
+    files = [path for path in SAMPLES.rglob("*") if path.is_file()]
+    assert len(files) < 500
+    assert sum(path.stat().st_size for path in files) < 1_000_000
+    found, rejects = read("tree")
+    assert rejects == []
+    assert set(found) == {folder_of(run) for run in RUNS} | {
+        folder_of({**run, "agent": run["copy_agent"]}) for run in RUNS if "copy_agent" in run
+    }
+
+
+def test_there_are_enough_trajectories_over_enough_tasks() -> None:
+    found, _ = read("tree")
+    assert len(found) >= 40
+    assert len({one.task.id for one in found.values()}) >= 30
+    assert len({one.environment.id for one in found.values()}) == 5
+    contents = Counter("\0".join(canonical_content(one)) for one in found.values())
+    assert sorted(contents.values())[-2:] == [1, 2]
+    assert {len(one.steps) for one in found.values()} > {1, 3, 5, 7}
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_a_trajectory_holds_what_was_done(run: dict[str, Any]) -> None:
+    one = read("tree")[0][folder_of(run)]
+    wanted = steps_of(run)
+    assert len(one.steps) == len(wanted)
+    assert one.task.instruction == run["instruction"]
+    assert one.outcome is not None
+    assert one.outcome.score == float(run.get("result", "1.0"))
+    for step, (done, _, hasty) in zip(one.steps, wanted, strict=True):
+        verbs = [part.partition(" ")[0] for part in done.split("; ")]
+        assert step.action.name == (act.SEQUENCE if len(verbs) > 1 else NAMES[verbs[0]])
+        arguments = json.loads(step.action.text)["arguments"]
+        calls = arguments["calls"] if len(verbs) > 1 else [{"name": step.action.name, "arguments": arguments}]
+        assert [call["name"] for call in calls] == [NAMES[verb] for verb in verbs]
+        for call, part in zip(calls, done.split("; "), strict=True):
+            verb, _, rest = part.partition(" ")
+            if verb == "type":
+                assert call["arguments"] == {"text": rest}
+            elif verb == "press":
+                assert call["arguments"] == {"key": rest}
+            elif verb == "hotkey":
+                assert call["arguments"] == {"keys": rest.split()}
+        assert step.next_observation is not None
+        assert step.next_observation.truncation == ("recorder" if hasty else "none")
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_a_pointing_action_names_the_widget_that_was_meant(run: dict[str, Any]) -> None:
+    one = read("tree")[0][folder_of(run)]
+    for step, (done, _, _) in zip(one.steps, steps_of(run), strict=True):
+        verb, _, rest = done.partition("; ")[0].partition(" ")
+        target = (
+            (rest.partition(" to ")[0] if verb == "drag" else rest)
+            .partition("%")[0]
+            .partition("#")[0]
+            .rpartition(":")[2]
+        )
+        if verb not in ("click", "double_click", "right_click", "drag", "move") or target.startswith("@"):
+            continue
+        arguments = json.loads(step.action.text)["arguments"]
+        first = arguments["calls"][0]["arguments"] if "calls" in arguments else arguments
+        if "element" not in first:
+            assert run["space"] == "computer_13"
+            continue
+        assert step.observation is not None
+        tree = Tree.parse(step.observation.content or "")
+        assert tree.nodes[int(first["element"][1:]) - 1].name == target
+
+
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_what_came_of_each_step_is_on_its_next_screen(run: dict[str, Any]) -> None:
+    one = read("tree")[0][folder_of(run)]
+    for step, (done, wanted, _) in zip(one.steps, steps_of(run), strict=True):
+        assert step.observation is not None
+        assert step.next_observation is not None
+        before, after = step.observation.content or "", step.next_observation.content or ""
+        for told in wanted:
+            if told == "=":
+                assert after == before, done
+            elif told.startswith("+"):
+                assert after.count(told[1:]) > before.count(told[1:]), (done, told)
+            else:
+                assert after.count(told[1:]) < before.count(told[1:]), (done, told)
+
+
+def test_every_screen_is_its_own_canonical_text_and_follows_upon_the_one_before() -> None:
+    for one in read("tree")[0].values():
+        shown = None
+        for step in one.steps:
+            for side in (step.observation, step.next_observation):
+                assert side is not None
+                assert Tree.parse(side.content or "").text == side.content
+            assert shown is None or step.observation == shown
+            shown = step.next_observation
+
+
+def test_raw_screens_are_the_dumps_and_name_no_nodes() -> None:
+    trees, raws = read("tree")[0], read("raw")[0]
+    assert set(trees) == set(raws)
+    for uri, one in raws.items():
+        for step, other in zip(one.steps, trees[uri].steps, strict=True):
+            assert step.observation is not None
+            assert (step.observation.content or "").startswith("<desktop-frame")
+            assert '"element"' not in step.action.text
+            assert step.action.name == other.action.name
+
+
+def test_the_recipe_fills_every_pool(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "pipelines", "run", "os", "--raw", str(SAMPLES), "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for pool in ("cpt", "sft", "rl", "eval"):
+        assert any(path.stat().st_size for path in (out / "shards" / pool).rglob("*") if path.is_file()), pool
+    assert "is empty" not in done.stdout + done.stderr
