@@ -9,7 +9,8 @@ of CPU time.
 
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. Parsing does more than
-decoding: it pairs, tells apart, and makes steps. Nothing is assembled, scrubbed or written here; see `bench`.
+decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte: small fixtures, whose
+steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or written here; see `bench`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from connectors.registry import connector, connectors
 from pipelines.plan import Input, make_plan
 from pipelines.recipe import Recipe
 from pipelines.storage import StoredBlob
-from schemas import ParseError
+from schemas import ParseError, Trajectory
 
 RECIPE: Final = Recipe(name="benchmark", source="benchmark")
 FIXTURES: Final = Path(__file__).parents[1] / "tests" / "fixtures"
@@ -51,12 +52,16 @@ EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container."""
+    """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
+
+    `steps` counts the transitions in the `megabytes`; what a parser costs beyond decoding, it costs by the transition.
+    """
 
     name: str
     container: str
     megabytes: float
     real: bool
+    steps: int
     parse: float
     plain: float
     orjson: float | None
@@ -114,23 +119,25 @@ def container(name: str, data: bytes) -> str:
     return "text"
 
 
-def parse(one: Connector, blobs: Sequence[Blob]) -> None:
-    """Parses all blobs and drops what comes."""
+def parse(one: Connector, blobs: Sequence[Blob]) -> int:
+    """Parses all blobs, drops what comes, and counts the transitions."""
+    steps = 0
     for blob in blobs:
         try:
-            for _ in one.parse(blob):
-                pass
+            for found in one.parse(blob):
+                steps += len(found.steps) if isinstance(found, Trajectory) else 0
         except ParseError:
             continue
+    return steps
 
 
-def cpu_seconds(work: Callable[[], None]) -> float:
+def cpu_seconds(work: Callable[[], Any]) -> float:
     begin = time.process_time()
     work()
     return time.process_time() - begin
 
 
-def repeated(work: Callable[[], None], times: int) -> Callable[[], None]:
+def repeated(work: Callable[[], Any], times: int) -> Callable[[], None]:
     """The work, done so many times."""
 
     def works() -> None:
@@ -180,7 +187,14 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], real: bool, seconds: f
     speeds = [total * repeat / best / 1e6 for best in took]
     only_json = sizes["json"] >= 0.95 * total
     return Row(
-        one.name, sizes.most_common(1)[0][0], total / 1e6, real, speeds[0], speeds[1], speeds[2] if only_json else None
+        one.name,
+        sizes.most_common(1)[0][0],
+        total / 1e6,
+        real,
+        parse(one, blobs),
+        speeds[0],
+        speeds[1],
+        speeds[2] if only_json else None,
     )
 
 
@@ -235,6 +249,7 @@ def line(row: Row) -> str:
         row.container,
         f"{row.megabytes:.2f}{'' if row.real else ' (fixtures)'}",
         f"{row.parse:,.1f}",
+        f"{1e6 * row.megabytes / row.parse / row.steps:,.0f}" if row.steps else "",
         f"{row.plain:,.1f}",
         f"{row.parse / row.plain:.2f}" if compared(row) else "",
         f"{row.orjson:,.0f}" if row.orjson is not None else "",
@@ -256,8 +271,10 @@ def main() -> None:
     asked.add_argument("--seconds", type=float, default=1.0, help="CPU seconds of each figure")
     given = asked.parse_args()
     console = Console(width=160)
-    console.print("| connector | container | MB | parse MB/s | plain MB/s | ratio | orjson MB/s | ratio to orjson |")
-    console.print("|---|---|---:|---:|---:|---:|---:|---:|")
+    console.print(
+        "| connector | container | MB | parse MB/s | µs a step | plain MB/s | ratio | orjson MB/s | ratio to orjson |"
+    )
+    console.print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     slow = []
     for row in rows(given.names or list(connectors()), given.raw, given.seconds):
         console.print(line(row), soft_wrap=True)

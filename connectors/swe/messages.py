@@ -143,14 +143,18 @@ def message_of(value: Any) -> Message | None:
         (value[key] for key in ("content", "output", "text", "system_prompt") if value.get(key) is not None), None
     )
     shown = content_of(held)
-    response = extra.get("response")
-    return Message(
+    message = Message(
         role=_ROLES.get(role, role),
         text=shown.text,
         attachments=shown.attachments,
-        calls=_calls(value.get("tool_calls")),
+        calls=_calls(value["tool_calls"]) if "tool_calls" in value else (),
         call_id=text_in(value, "tool_call_id") or text_in(value, "call_id") or _first(value.get("tool_call_ids")),
         reasoning=text_in(value, "reasoning_content"),
+    )
+    if not extra:
+        return message
+    response = extra.get("response")
+    return message._replace(
         interrupt=text_in(extra, "interrupt_type"),
         exit_code=_exit_code(extra),
         not_executed=extra.get("exception_info") == "action was not executed",
