@@ -6,13 +6,13 @@ It does not decide what a bad line means: the caller turns a `ParseError` into a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from connectors.connector import Blob
-from schemas import ParseError
+from schemas import ParseError, json_text
 from schemas.record import record
 
 LINE_BYTES: Final = 128 << 20
@@ -72,6 +72,25 @@ def json_value(data: bytes | str) -> Any:
             return json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             raise error from None
+
+
+def quoted(text: str) -> str:
+    """The text as a JSON string, as `schemas.json_text` writes it, in a tenth of the time."""
+    try:
+        return orjson.dumps(text).decode()
+    except TypeError:  # a lone surrogate
+        return json_text(text)
+
+
+def object_text(values: Mapping[str, Any]) -> str:
+    """The values as the text of a JSON object, as `schemas.json_text` writes it; faster where all of them are texts.
+
+    Raises:
+        RecursionError: a value is nested too deeply.
+    """
+    if {*map(type, values), *map(type, values.values())} <= {str}:
+        return f"{{{', '.join([f'{quoted(name)}: {quoted(text)}' for name, text in values.items()])}}}"
+    return json_text(values)
 
 
 def _refuse_constant(word: str) -> Any:
