@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Sniff
+from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from connectors.mcp.chat_rows import action_only, around, conversations_in, is_call, is_message, messages_of
 from connectors.mcp.documents import document, opening, places
 from connectors.mcp.messages import Course, conversation, course, parts_of
@@ -46,7 +46,9 @@ class ChatTools(Connector):
             return Sniff(0.5, f"{kind}: calls without what they gave")
         if found.lines and is_message(found.values[0]):
             acts = any(is_call(message) for message in found.values)
-            sure = all(is_message(message) for message in found.values)
+            # the last line of a full head is cut, and what it lacks may be what makes it a message
+            whole = found.values[:-1] if len(head) >= HEAD_BYTES else found.values
+            sure = all(is_message(message) for message in whole)
             return Sniff(0.5, "lines are chat messages with tool calls") if acts and sure else None
         for value in found.values if found.lines else conversations_in(found.values[0]):
             messages = value if isinstance(value, list) else messages_of(value)

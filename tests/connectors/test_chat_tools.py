@@ -153,3 +153,10 @@ def test_a_field_of_another_type_is_refused_or_read_but_never_breaks(place, junk
         CONNECTOR.sniff(data, "log.json")
         found, rejects = parsed(data)
         assert found or rejects
+
+
+def test_messages_whose_last_one_is_cut_by_the_head_are_recognized():
+    call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    asked = json.dumps({"role": "assistant", "content": None, "tool_calls": [call]})
+    told = json.dumps({"role": "tool", "tool_call_id": "c", "content": "x" * HEAD_BYTES})
+    assert CONNECTOR.sniff(f"{asked}\n{told}\n".encode()[:HEAD_BYTES], "log.jsonl") is not None
