@@ -2,7 +2,8 @@
 
 Only packed hashes are shuffled. The decisions of one unit depend on the hashes of all units, but not on their order:
 
-    measure ─▶ keys of trajectories ─▶ losers ─▶ near duplicates ─▶ keys of the remaining transitions ─▶ verdicts
+    measure ─▶ contaminated ─▶ keys of trajectories ─▶ losers ─▶ near duplicates
+        │      ─▶ keys of the remaining transitions ─▶ verdicts
         └────▶ edges of groups ─▶ components ──────────────────────────────────────────────────────────┘
 """
 
@@ -18,6 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.benchmarks import read_index
+from pipelines.contaminated import UnitsToContaminated
 from pipelines.near import NearDuplicatesOf
 from pipelines.parquet import read_batches, write_parquet
 from pipelines.sidecar import (
@@ -40,8 +43,12 @@ from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from schemas.manifest import Manifest
 
 STAGE: Final = "judge"
+CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
+LOST: Final = (CONTAMINATED, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE)
+"""Reasons by which a trajectory goes besides the recipe's rules."""
+
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
@@ -59,10 +66,10 @@ def _keys(unit: Unit, sidecar: Sidecar, rows: npt.NDArray[np.int64], hashed: str
     return keys
 
 
-def trajectory_keys(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
-    """Packed keys of the trajectories that no rule drops, by partition."""
+def trajectory_keys(unit: Unit, judging: Judging, lost: Iterable[bytes] = ()) -> Iterator[tuple[int, bytes]]:
+    """Packed keys of the trajectories that no rule drops and that are not lost yet, by partition."""
     sidecar = read_sidecar(unit, judging)
-    kept = sidecar.starts[sidecar.decision.trajectory[sidecar.starts] < 0]
+    kept = sidecar.starts[kept_rows(sidecar, losers_of(lost))[sidecar.starts]]
     if judging.recipe.judge.drop_duplicate_trajectories:
         yield from partitioned(_keys(unit, sidecar, kept, "trajectory_hash", True), "high")
 
@@ -107,18 +114,32 @@ def packed_groups(packed: Iterable[bytes]) -> bytes:
 def write_verdict(
     unit: Unit,
     judging: Judging,
-    lost_trajectories: Iterable[bytes],
-    near: Iterable[bytes],
+    lost_trajectories: Mapping[str, Iterable[bytes]],
     lost_rows: Iterable[bytes],
     groups: bytes,
 ) -> Manifest:
-    """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts."""
+    """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts.
+
+    Args:
+        unit: the unit.
+        judging: the rest.
+        lost_trajectories: reason → packed trajectories that go by it.
+        lost_rows: packed rows that lose their loss to an equal one.
+        groups: of all nodes, packed.
+    """
     sidecar = read_sidecar(unit, judging)
-    names = (*sidecar.decision.names, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
-    lost = {DUPLICATE_TRAJECTORY: losers_of(lost_trajectories), NEAR_DUPLICATE: losers_of(near)}
+    lost = {name: losers_of(packed) for name, packed in lost_trajectories.items()}
+    names = (*sidecar.decision.names, *lost, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
     reason, kept, kept_by = _reasons(sidecar, lost, losers_of(lost_rows), names)
     uses = np.array(
-        [*(r.use for r in judging.recipe.judge.ordered_rules()), "omit", "omit", "context", "omit", "omit", "target"]
+        [
+            *(r.use for r in judging.recipe.judge.ordered_rules()),
+            *["omit"] * len(lost),
+            "context",
+            "omit",
+            "omit",
+            "target",
+        ]
     )
     use = np.where(kept, uses[reason], "omit")
     reasons = np.array([*names, None], object)[reason]
@@ -200,15 +221,7 @@ def _rejects(
     taken = rows.take(pa.array(chosen)).combine_chunks()
     whole = ~kept[chosen]
     provenance = taken["provenance"].combine_chunks()
-    equal = [f"equal to one of trajectory {key:016x}…" if key else "by the recipe's rule" for key in survivor[chosen]]
-    detail = [
-        "no transition is left to learn from"
-        if r in (NO_TARGET, NO_TEXT)
-        else f"nearly {d}"
-        if r == NEAR_DUPLICATE
-        else d
-        for r, d in zip(reasons[chosen], equal, strict=True)
-    ]
+    detail = [_detail(*of, judging) for of in zip(reasons[chosen], survivor[chosen].tolist(), strict=True)]
     values = [
         np.where(whole, "trajectory", "transition"),
         reasons[chosen],
@@ -223,6 +236,16 @@ def _rejects(
     return pa.Table.from_arrays(arrays, schema=REJECT_SCHEMA)
 
 
+def _detail(reason: str, survivor: int, judging: Judging) -> str:
+    """Why one was not carried on, for a person."""
+    if reason in (NO_TARGET, NO_TEXT):
+        return "no transition is left to learn from"
+    if reason == CONTAMINATED:
+        return read_index(judging.measures, judging.benchmarks).items[survivor]
+    equal = f"equal to one of trajectory {survivor:016x}…" if survivor else "by the recipe's rule"
+    return f"nearly {equal}" if reason == NEAR_DUPLICATE else equal
+
+
 class UnitsToVerdicts(beam.PTransform):
     """Unit → the manifest of its verdicts."""
 
@@ -235,16 +258,20 @@ class UnitsToVerdicts(beam.PTransform):
         done = units | "Measure" >> beam.Map(measure_unit, judging)
         keyed = done | "KeyUnits" >> beam.Map(lambda unit: (unit.number, unit))
         together = done | "Edges" >> beam.FlatMap(edges, judging)
-        lost = (
-            done
-            | "TrajectoryKeys" >> beam.FlatMap(trajectory_keys, judging)
+        joined = {"unit": keyed}
+        if judging.benchmarks:
+            joined[CONTAMINATED] = done | "Contamination" >> UnitsToContaminated(judging)
+        joined[DUPLICATE_TRAJECTORY] = (
+            dict(joined)
+            | "JoinContaminated" >> beam.CoGroupByKey()
+            | "TrajectoryKeys" >> beam.FlatMapTuple(lambda _, j: trajectory_keys(j["unit"][0], judging, _all_lost(j)))
             | "GatherTrajectories" >> beam.GroupByKey()
             | "LoseTrajectories" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(packed))
         )
-        joined = {"unit": keyed, "lost": lost}
         if judging.recipe.judge.near_duplicates is not None:
-            near = joined | "NearDuplicates" >> NearDuplicatesOf(judging)
-            joined["near"] = near["lost"]
+            lost = tuple(joined[name] for name in joined if name != "unit") | "LostSoFar" >> beam.Flatten()
+            near = {"unit": keyed, "lost": lost} | "NearDuplicates" >> NearDuplicatesOf(judging)
+            joined[NEAR_DUPLICATE] = near["lost"]
             together = (together, near["edges"]) | "AllEdges" >> beam.Flatten()
         groups = (
             together
@@ -266,10 +293,10 @@ class UnitsToVerdicts(beam.PTransform):
 
 
 def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
-    return [*joined["lost"], *joined.get("near", ())]
+    return [data for name in LOST for data in joined.get(name, ())]
 
 
 def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes) -> Manifest:
     """`write_verdict` of what a unit's number was joined with."""
     _, of = joined
-    return write_verdict(of["unit"][0], judging, of["lost"], of.get("near", ()), of["rows"], groups)
+    return write_verdict(of["unit"][0], judging, {name: of.get(name, ()) for name in LOST}, of["rows"], groups)

@@ -21,6 +21,8 @@ from typing import Any, Final
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
+from pipelines.benchmarks import NAME as BENCHMARKS
+from pipelines.benchmarks import write_index
 from pipelines.card import card
 from pipelines.conservation import Line, input_line, trajectory_line, transition_line
 from pipelines.judge import UnitsToVerdicts
@@ -156,6 +158,7 @@ class Run:
         self.out = Folder(out)
         self._tell = tell
         self._seconds: dict[str, float] = {}
+        self._benchmarks = ""
         self._rejects = self.out / "rejects"
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
         self.shards = self.out / "shards"
@@ -183,6 +186,7 @@ class Run:
             return summary
 
     def _run(self, last: str) -> Summary:
+        self._benchmarks = write_index(self.recipe.judge.benchmarks, self.out / "measures")
         plan = self._timed("plan", self._plan)
         lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
         summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds)
@@ -246,15 +250,16 @@ class Run:
 
     def _judge(self, units: Sequence[Unit]) -> Manifest:
         rejects, measures = self._rejects / judging_stage.STAGE, self.out / "measures"
-        digest = judging_digest(self.recipe, units)
+        digest = judging_digest(self.recipe, units, self._benchmarks)
         labels = [unit.label for unit in units]
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
-            judging = Judging(self.recipe, self.transitions, measures, self.verdicts, rejects, digest, tuple(labels))
+            folders = (self.transitions, measures, self.verdicts, rejects)
+            judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks)
             run_over(units, UnitsToVerdicts(judging), self.execution)
-        for folder in (measures, rejects):
-            finish_stage(folder, "judge", digest, labels)
+        finish_stage(measures, "judge", digest, labels, others=[BENCHMARKS] if self._benchmarks else [])
+        finish_stage(rejects, "judge", digest, labels)
         return finish_stage(self.verdicts, "judge", digest, labels)
 
     def _mix(

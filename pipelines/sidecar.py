@@ -11,11 +11,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pipelines.benchmarks import read_index
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
 from pipelines.units import finish_unit, is_done
+from quality.exposure import MATCH_SCHEMA, exposed
 from quality.measure import measured
 from quality.rule import Decision, decided
 from quality.sketch import SKETCH_SCHEMA, Sketches, sketched
@@ -55,6 +58,8 @@ class Judging:
     digest: str
     labels: tuple[str, ...]
     """Of all units, by number."""
+    benchmarks: str = ""
+    """Digest of the index of benchmarks; empty without benchmarks."""
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -62,22 +67,37 @@ class Judging:
         return tuple(sorted({rule.signal for rule in self.recipe.judge.rules.values()}))
 
 
-def judging_digest(recipe: Recipe, units: Sequence[Unit]) -> str:
-    """Of everything verdicts depend on: the recipe's judgement and all transitions."""
-    content = [SCHEMA_VERSION, recipe.digest("judge"), [[unit.name, unit.sha256] for unit in units]]
+def judging_digest(recipe: Recipe, units: Sequence[Unit], benchmarks: str = "") -> str:
+    """Of everything verdicts depend on: the recipe's judgement, the index of benchmarks and all transitions."""
+    content = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, [[unit.name, unit.sha256] for unit in units]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def matches_name(label: str) -> str:
+    """The file of what a unit shows of benchmarks."""
+    return f"{label}.benchmarks.parquet"
 
 
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
     """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit."""
     rules = judging.recipe.judge
     sketching = rules.near_duplicates is not None
-    settings = [unit.sha256, judging.signals, rules.tokenizer, rules.prefer, sketching, SCHEMA_VERSION]
+    settings = [
+        unit.sha256,
+        judging.signals,
+        rules.tokenizer,
+        rules.prefer,
+        sketching,
+        judging.benchmarks,
+        SCHEMA_VERSION,
+    ]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     if not is_done(judging.measures, unit.label, digest):
         sinks = [ParquetSink(judging.measures, f"{unit.label}.parquet", measure_schema(judging.signals))]
         if sketching:
             sinks.append(ParquetSink(judging.measures, f"{unit.label}.sketch.parquet", SKETCH_SCHEMA))
+        if judging.benchmarks:
+            sinks.append(ParquetSink(judging.measures, matches_name(unit.label), MATCH_SCHEMA))
         try:
             _measure_into(sinks, unit, judging)
         except BaseException:
@@ -92,10 +112,19 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 def _measure_into(sinks: Sequence[ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
+    rows = 0
     for batch in read_transitions(judging.transitions, unit.name):
         sinks[0].write(measured(check(batch), judging.signals, counter, rules.prefer))
-        for sink in sinks[1:]:
-            sink.write(sketched(batch))
+        if rules.near_duplicates is not None:
+            sinks[1].write(sketched(batch))
+        if judging.benchmarks:
+            sinks[-1].write(_moved(exposed(batch, read_index(judging.measures, judging.benchmarks)), rows))
+        rows += batch.num_rows
+
+
+def _moved(matches: pa.RecordBatch, rows: int) -> pa.RecordBatch:
+    """The matches of a batch with that many rows of the unit before it."""
+    return matches.set_column(0, MATCH_SCHEMA.field(0), pc.add(matches["row"], pa.scalar(rows, pa.uint32())))
 
 
 def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
