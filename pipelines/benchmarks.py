@@ -218,7 +218,6 @@ def read_index(folder: Folder, digest: str) -> Index:
         run_hash=hashes[kind == "text"],
         answer_item=item[answers],
         answer_hash=hashes[answers],
-        answer_whole=whole[answers],
         names=hashes[named][order],
         name_item=item[named][order],
         canaries=tuple((canary, owner) for canary, owner in canaries if canary is not None),

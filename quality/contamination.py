@@ -51,6 +51,7 @@ Shares = npt.NDArray[np.float64]
 
 _ODD: Final = 0x9E3779B97F4A7C15
 _ALL: Final = (1 << 64) - 1
+_LENGTH: Final = np.uint64(15)
 _BOUNDS: Final = np.zeros(256, np.bool_)
 _BOUNDS[[ord(char) for char in '\n\r\t"`|<>']] = True
 """Bytes at which a piece of text that stands alone begins and ends."""
@@ -103,8 +104,11 @@ def _unescaped(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint
 
 
 def _named(sums: Numbers, length: int) -> Numbers:
-    """The hashes of runs of one length; the length is a part of them."""
-    return mixed64(sums ^ (np.uint64(length * _ODD & _ALL)))
+    """The hashes of runs of one length, which is their last four bits."""
+    hashes = mixed64(sums ^ np.uint64(length * _ODD & _ALL))
+    hashes &= ~_LENGTH
+    hashes |= np.uint64(length)
+    return hashes
 
 
 class Keys:
@@ -112,22 +116,28 @@ class Keys:
 
     Args:
         hashes: of all runs, ascending, each once.
-        lengths: of the runs, in words, that there are.
 
     Attributes:
-        hashes, lengths: as given.
+        hashes: as given.
+        lengths: of the runs, in words.
     """
 
-    def __init__(self, hashes: Numbers, lengths: Sequence[int]) -> None:
-        self.hashes, self.lengths = hashes, frozenset(lengths)
-        bits = max(12, len(hashes).bit_length() + 4)
-        self._shift = np.uint64(64 - bits)
-        self._seen = np.zeros(1 << bits, np.bool_)
-        self._seen[hashes >> self._shift] = True
+    def __init__(self, hashes: Numbers) -> None:
+        self.hashes = hashes
+        length = (hashes & _LENGTH).astype(np.int64)
+        self.lengths = tuple(np.unique(length).tolist())
+        self._seen: dict[int, tuple[np.uint64, Flags]] = {}
+        for one in self.lengths:
+            some = hashes[length == one]
+            bits = max(12, len(some).bit_length() + 5)
+            seen = np.zeros(1 << bits, np.bool_)
+            seen[some >> np.uint64(64 - bits)] = True
+            self._seen[one] = np.uint64(64 - bits), seen
 
-    def places(self, hashes: Numbers) -> tuple[Offsets, Offsets]:
-        """(place in `hashes`, number of the run) of those that are among the runs."""
-        maybe = np.flatnonzero(self._seen[hashes >> self._shift])
+    def places(self, hashes: Numbers, length: int) -> tuple[Offsets, Offsets]:
+        """(place in `hashes`, number of the run) of those that are among the runs; all of that length."""
+        shift, seen = self._seen[length]
+        maybe = np.flatnonzero(seen[hashes >> shift])
         if not len(maybe):
             return maybe, maybe
         number = np.searchsorted(self.hashes, hashes[maybe])
@@ -156,7 +166,7 @@ class Hits:
             for length, sums in runs(words, max(keys.lengths)):
                 if length not in keys.lengths:
                     continue
-                at, run = keys.places(_named(sums, length))
+                at, run = keys.places(_named(sums, length), length)
                 text = np.searchsorted(first, at, "right") - 1
                 inside = at + length <= first[text + 1]
                 at, run, text = at[inside], run[inside], text[inside]
@@ -199,7 +209,7 @@ class Index:
         owner: the item of each text, shape (texts,).
         whole: of each text, whether its runs count only where they stand alone or its answer follows.
         run_text, run_hash: every run of every text.
-        answer_item, answer_hash, answer_whole: the same of answers, one an item.
+        answer_item, answer_hash: the same of answers, one an item.
         names: hash of a name → by `name_item` its item; ascending.
         canaries: string → item, in lower case.
     """
@@ -211,7 +221,6 @@ class Index:
     run_hash: Numbers
     answer_item: Offsets
     answer_hash: Numbers
-    answer_whole: Flags
     names: Numbers
     name_item: Offsets
     canaries: tuple[tuple[str, int], ...]
@@ -219,14 +228,12 @@ class Index:
     @cached_property
     def runs(self) -> Keys:
         """The runs of texts."""
-        short = bool(self.whole.any())
-        return Keys(np.unique(self.run_hash), _lengths(short, not self.whole.all()))
+        return Keys(np.unique(self.run_hash))
 
     @cached_property
     def answers(self) -> Keys:
         """The runs of answers."""
-        short = bool(self.answer_whole.any())
-        return Keys(np.unique(self.answer_hash), range(1, RUN + 1) if short else [RUN])
+        return Keys(np.unique(self.answer_hash))
 
     @cached_property
     def texts_of(self) -> tuple[Offsets, Offsets]:
@@ -273,10 +280,6 @@ class Index:
         pair, place = np.unique(np.stack([trajectory[use], text], axis=1), axis=0, return_inverse=True)
         shown = np.bincount(place.ravel(), weights[run[use]], len(pair))
         return pair[:, 0], pair[:, 1], shown / np.maximum(total[pair[:, 1]], 1)
-
-
-def _lengths(short: bool, long: bool) -> list[int]:
-    return [*(range(FEWEST, RUN) if short else ()), *([RUN] if long else ())]
 
 
 def _listed(number: Offsets, value: Offsets, count: int) -> tuple[Offsets, Offsets]:

@@ -45,7 +45,6 @@ def index_of(
         run_hash=np.concatenate([none, *(some.hashes for _, some in runs)]),
         answer_item=np.repeat([item for item, _ in said], [len(some.hashes) for _, some in said]).astype(np.int64),
         answer_hash=np.concatenate([none, *(some.hashes for _, some in said)]),
-        answer_whole=np.repeat([some.whole for _, some in said], [len(some.hashes) for _, some in said]).astype(bool),
         names=np.array(hashed, np.uint64)[order],
         name_item=np.array([items.index(item) for item, _, _ in names], np.int64)[order],
         canaries=(),
@@ -194,8 +193,7 @@ def test_a_long_item_is_sampled_and_its_share_still_known():
 )
 def test_runs_are_found_exactly_where_the_words_stand(texts, item):
     runs = Runs.of([" ".join(item)])
-    keys = Keys(runs.hashes, range(FEWEST, RUN + 1))
-    hits = Hits.of(pa.array([" ".join(text) for text in texts]), keys)
+    hits = Hits.of(pa.array([" ".join(text) for text in texts]), Keys(runs.hashes))
     size = min(len(item), RUN)
     wanted = {tuple(item[place : place + size]) for place in range(len(item) - size + 1)}
     expected = [
