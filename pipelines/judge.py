@@ -23,6 +23,7 @@ from pipelines.benchmarks import read_index
 from pipelines.contaminated import UnitsToContaminated
 from pipelines.near import NearDuplicatesOf
 from pipelines.parquet import read_batches, write_parquet
+from pipelines.replicates import UnitsToReport, capped, targets
 from pipelines.sidecar import (
     LOSER,
     Judging,
@@ -50,6 +51,10 @@ LOST: Final = (CONTAMINATED, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE)
 """Reasons by which a trajectory goes besides the recipe's rules."""
 
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
+REPLICATE: Final = "replicate"
+LOST_ROWS: Final = (DUPLICATE_TRANSITION, REPLICATE)
+"""Reasons by which a row of a kept trajectory stays as context besides the recipe's rules."""
+
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
 
@@ -79,9 +84,24 @@ def transition_keys(unit: Unit, judging: Judging, lost: Iterable[bytes]) -> Iter
     if not judging.recipe.judge.mask_duplicate_transitions:
         return
     sidecar = read_sidecar(unit, judging)
+    rows = np.flatnonzero(_targets(sidecar, lost))
+    yield from partitioned(_keys(unit, sidecar, rows, "transition_hash", False), "high")
+
+
+def replicate_keys(
+    unit: Unit, judging: Judging, lost: Iterable[bytes], lost_rows: Iterable[bytes]
+) -> Iterator[tuple[int, bytes]]:
+    """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
+    sidecar = read_sidecar(unit, judging)
+    bearing = _targets(sidecar, lost)
+    bearing[losers_of(lost_rows)["row"]] = False
+    yield from targets(unit, judging, np.flatnonzero(bearing), sidecar)
+
+
+def _targets(sidecar: Sidecar, lost: Iterable[bytes]) -> npt.NDArray[np.bool_]:
     kept = kept_rows(sidecar, losers_of(lost))
-    targets = kept & (sidecar.decision.transition < 0) & sidecar.column("has_text")
-    yield from partitioned(_keys(unit, sidecar, np.flatnonzero(targets), "transition_hash", False), "high")
+    found: npt.NDArray[np.bool_] = kept & (sidecar.decision.transition < 0) & sidecar.column("has_text")
+    return found
 
 
 def losers_by_unit(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -115,7 +135,7 @@ def write_verdict(
     unit: Unit,
     judging: Judging,
     lost_trajectories: Mapping[str, Iterable[bytes]],
-    lost_rows: Iterable[bytes],
+    lost_rows: Mapping[str, Iterable[bytes]],
     groups: bytes,
 ) -> Manifest:
     """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts.
@@ -124,18 +144,18 @@ def write_verdict(
         unit: the unit.
         judging: the rest.
         lost_trajectories: reason → packed trajectories that go by it.
-        lost_rows: packed rows that lose their loss to an equal one.
+        lost_rows: reason → packed rows that stay as context by it.
         groups: of all nodes, packed.
     """
     sidecar = read_sidecar(unit, judging)
     lost = {name: losers_of(packed) for name, packed in lost_trajectories.items()}
-    names = (*sidecar.decision.names, *lost, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
-    reason, kept, kept_by = _reasons(sidecar, lost, losers_of(lost_rows), names)
+    names = (*sidecar.decision.names, *lost, *lost_rows, NO_TARGET, NO_TEXT)
+    reason, kept, kept_by = _reasons(sidecar, lost, {name: losers_of(some) for name, some in lost_rows.items()}, names)
     uses = np.array(
         [
             *(r.use for r in judging.recipe.judge.ordered_rules()),
             *["omit"] * len(lost),
-            "context",
+            *["context"] * len(lost_rows),
             "omit",
             "omit",
             "target",
@@ -157,7 +177,10 @@ def write_verdict(
 
 
 def _reasons(
-    sidecar: Sidecar, lost: Mapping[str, npt.NDArray[np.void]], lost_rows: npt.NDArray[np.void], names: Sequence[str]
+    sidecar: Sidecar,
+    lost: Mapping[str, npt.NDArray[np.void]],
+    lost_rows: Mapping[str, npt.NDArray[np.void]],
+    names: Sequence[str],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
     """For each row: its reason's place in `names` (-1: target), whether its trajectory is kept, the survivor's id."""
     position = {name: number for number, name in enumerate(names)}
@@ -165,8 +188,9 @@ def _reasons(
     survivor = np.zeros(rows, np.uint64)
     row_reason = sidecar.decision.transition.astype(np.int64)
     row_reason[(row_reason < 0) & ~sidecar.column("has_text")] = position[NO_TEXT]
-    row_reason[lost_rows["row"]] = position[DUPLICATE_TRANSITION]
-    survivor[lost_rows["row"]] = lost_rows["kept"]
+    for name, some in lost_rows.items():
+        row_reason[some["row"]] = position[name]
+        survivor[some["row"]] = some["kept"]
     first = sidecar.decision.trajectory[sidecar.starts].astype(np.int64)
     for name, some in lost.items():
         first[np.isin(sidecar.starts, some["row"])] = position[name]
@@ -242,6 +266,8 @@ def _detail(reason: str, survivor: int, judging: Judging) -> str:
         return "no transition is left to learn from"
     if reason == CONTAMINATED:
         return read_index(judging.measures, judging.benchmarks).items[survivor]
+    if reason == REPLICATE:
+        return "as many rows of the same environment, history and action bear the loss as the recipe allows"
     equal = f"equal to one of trajectory {survivor:016x}…" if survivor else "by the recipe's rule"
     return f"nearly {equal}" if reason == NEAR_DUPLICATE else equal
 
@@ -278,15 +304,28 @@ class UnitsToVerdicts(beam.PTransform):
             | "GatherEdges" >> beam.GroupByKey()
             | "Groups" >> beam.MapTuple(lambda _, packed: packed_groups(packed))
         )
-        lost_rows = (
-            joined
+        rows = (
+            dict(joined)
             | "JoinTrajectories" >> beam.CoGroupByKey()
             | "TransitionKeys" >> beam.FlatMapTuple(lambda _, j: transition_keys(j["unit"][0], judging, _all_lost(j)))
             | "GatherTransitions" >> beam.GroupByKey()
             | "LoseTransitions" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(packed))
         )
+        lost_rows = {DUPLICATE_TRANSITION: rows}
+        replicates = judging.recipe.judge.replicates
+        if replicates is not None:
+            _ = keyed | "Replicates" >> UnitsToReport(judging)
+        if replicates is not None and replicates.max is not None:
+            most = replicates.max
+            lost_rows[REPLICATE] = (
+                {**joined, **lost_rows}
+                | "JoinRows" >> beam.CoGroupByKey()
+                | "ReplicateKeys" >> beam.FlatMapTuple(lambda _, j: _replicate_keys(j, judging))
+                | "GatherTargets" >> beam.GroupByKey()
+                | "Cap" >> beam.FlatMapTuple(lambda _, packed: capped(packed, most))
+            )
         return (
-            {**joined, "rows": lost_rows}
+            {**joined, **lost_rows}
             | "JoinAll" >> beam.CoGroupByKey()
             | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups))
         )
@@ -299,4 +338,12 @@ def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
 def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes) -> Manifest:
     """`write_verdict` of what a unit's number was joined with."""
     _, of = joined
-    return write_verdict(of["unit"][0], judging, {name: of.get(name, ()) for name in LOST}, of["rows"], groups)
+    return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups)
+
+
+def _of(joined: Mapping[str, Iterable[bytes]], names: Sequence[str]) -> dict[str, Iterable[bytes]]:
+    return {name: joined.get(name, ()) for name in names}
+
+
+def _replicate_keys(joined: Mapping[str, Any], judging: Judging) -> Iterator[tuple[int, bytes]]:
+    return replicate_keys(joined["unit"][0], judging, _all_lost(joined), joined[DUPLICATE_TRANSITION])

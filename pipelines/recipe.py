@@ -124,6 +124,16 @@ class NearDuplicates(_Part):
         return Bands(self.bands, self.rows)
 
 
+class Replicates(_Part):
+    """What is done with rows of the same environment, history and action; see `quality.replicate`.
+
+    Attributes:
+        max: how many of them may bear the loss; the others stay as context. No bound if null.
+    """
+
+    max: Annotated[int, Field(ge=1)] | None = None
+
+
 class Benchmark(_Part):
     """A benchmark that no shard may show.
 
@@ -190,6 +200,7 @@ class Judge(_Part):
         rules: by name; the name is the reason that is written for what the rule drops.
         prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
         near_duplicates: what counts as one; null looks for none.
+        replicates: what is done with them; null does not look for any.
         benchmarks: trajectories that show an item of one are dropped (`contaminated`).
         contamination: what it is to show an item.
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it.
@@ -200,6 +211,7 @@ class Judge(_Part):
     rules: dict[str, RuleValues] = {}
     prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
+    replicates: Replicates | None = Replicates()
     benchmarks: tuple[Benchmark, ...] = ()
     contamination: Contamination = Contamination()
     drop_duplicate_trajectories: bool = True

@@ -31,6 +31,7 @@ from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.parquet import write_parquet
 from pipelines.plan import Plan, make_plan
 from pipelines.recipe import Recipe
+from pipelines.replicates import NAME as REPLICATES
 from pipelines.runner import Execution, run_over
 from pipelines.sidecar import Judging, Unit, judging_digest
 from pipelines.storage import Folder
@@ -91,6 +92,7 @@ class Summary:
         samples: `pool.domain` → samples.
         plan: the plan.
         seconds: of each stage.
+        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
     """
 
     out: str
@@ -101,6 +103,7 @@ class Summary:
     target_tokens: int = 0
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -205,6 +208,7 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(inputs, transitions), tokens=tokens[0], target_tokens=tokens[1])
+        summary = replace(summary, replicates=self._replicates())
         if last == "judge":
             return summary
         mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, (inputs, transitions)))
@@ -257,10 +261,20 @@ class Run:
         if todo or not all(is_done(rejects, label, digest) for label in labels):
             folders = (self.transitions, measures, self.verdicts, rejects)
             judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks)
+            measures.remove(REPLICATES)
             run_over(units, UnitsToVerdicts(judging), self.execution)
-        finish_stage(measures, "judge", digest, labels, others=[BENCHMARKS] if self._benchmarks else [])
+        others = [BENCHMARKS] if self._benchmarks else []
+        others += [REPLICATES] if self.recipe.judge.replicates is not None else []
+        finish_stage(measures, "judge", digest, labels, others=others)
         finish_stage(rejects, "judge", digest, labels)
         return finish_stage(self.verdicts, "judge", digest, labels)
+
+    def _replicates(self) -> dict[str, dict[str, float]]:
+        measures = self.out / "measures"
+        if self.recipe.judge.replicates is None or not measures.exists(REPLICATES):
+            return {}
+        found: dict[str, dict[str, float]] = json.loads(measures.read(REPLICATES))
+        return found
 
     def _mix(
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, lines: tuple[Line, Line]

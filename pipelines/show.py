@@ -37,6 +37,11 @@ def show_summary(summary: Summary, recipe: Recipe, console: Console) -> None:
         console.print(
             f"tokens: {about}{summary.tokens:,} read, {about}{summary.target_tokens:,} carry the loss ({under})"
         )
+    for domain, found in summary.replicates.items():
+        console.print(
+            f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
+            f"{found['noise_ceiling']:.1%} of the words of what followed"
+        )
     for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
         if summary.last == "mix" and recipe.mix.pools[pool]:
             console.print(f"[yellow]pool {pool} is empty: there are too few groups to reach it[/]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from pipelines.storage import Folder
 from pipelines.units import finish_unit, is_done
 from quality.exposure import MATCH_SCHEMA, exposed
 from quality.measure import measured
+from quality.replicate import REPLICATE_SCHEMA, histories
 from quality.rule import Decision, decided
 from quality.sketch import SKETCH_SCHEMA, Sketches, sketched
 from quality.tokens import TokenCounter
@@ -78,47 +79,48 @@ def matches_name(label: str) -> str:
     return f"{label}.benchmarks.parquet"
 
 
+def replicates_name(label: str) -> str:
+    """The file of the histories of a unit's rows."""
+    return f"{label}.replicates.parquet"
+
+
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
     """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit."""
     rules = judging.recipe.judge
     sketching = rules.near_duplicates is not None
-    settings = [
-        unit.sha256,
-        judging.signals,
-        rules.tokenizer,
-        rules.prefer,
-        sketching,
-        judging.benchmarks,
-        SCHEMA_VERSION,
-    ]
+    replicates = rules.replicates is not None
+    chosen = [judging.signals, rules.tokenizer, rules.prefer, sketching, replicates, judging.benchmarks]
+    settings = [unit.sha256, *chosen, SCHEMA_VERSION]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     if not is_done(judging.measures, unit.label, digest):
-        sinks = [ParquetSink(judging.measures, f"{unit.label}.parquet", measure_schema(judging.signals))]
-        if sketching:
-            sinks.append(ParquetSink(judging.measures, f"{unit.label}.sketch.parquet", SKETCH_SCHEMA))
-        if judging.benchmarks:
-            sinks.append(ParquetSink(judging.measures, matches_name(unit.label), MATCH_SCHEMA))
+        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals))}
+        files |= {"sketch": (f"{unit.label}.sketch.parquet", SKETCH_SCHEMA)} if sketching else {}
+        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if replicates else {}
+        files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
+        sinks = {what: ParquetSink(judging.measures, *file) for what, file in files.items()}
         try:
             _measure_into(sinks, unit, judging)
         except BaseException:
-            for sink in sinks:
+            for sink in sinks.values():
                 sink.abandon()
             raise
-        entries = tuple(sink.close() for sink in sinks)
+        entries = tuple(sink.close() for sink in sinks.values())
         finish_unit(judging.measures, Manifest("measure", unit.label, digest, SCHEMA_VERSION, entries))
     return unit
 
 
-def _measure_into(sinks: Sequence[ParquetSink], unit: Unit, judging: Judging) -> None:
+def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
     rows = 0
     for batch in read_transitions(judging.transitions, unit.name):
-        sinks[0].write(measured(check(batch), judging.signals, counter, rules.prefer))
-        if rules.near_duplicates is not None:
-            sinks[1].write(sketched(batch))
-        if judging.benchmarks:
-            sinks[-1].write(_moved(exposed(batch, read_index(judging.measures, judging.benchmarks)), rows))
+        sinks["measures"].write(measured(check(batch), judging.signals, counter, rules.prefer))
+        if "sketch" in sinks:
+            sinks["sketch"].write(sketched(batch))
+        if "replicates" in sinks:
+            sinks["replicates"].write(histories(batch))
+        if "benchmarks" in sinks:
+            sinks["benchmarks"].write(_moved(exposed(batch, read_index(judging.measures, judging.benchmarks)), rows))
         rows += batch.num_rows
 
 

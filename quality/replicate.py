@@ -148,9 +148,8 @@ class Words:
         """
         found = np.ones(len(self.hashes), np.bool_)
         lines, others = self._lines(), other._lines()
-        starts, other_starts = (
-            np.concatenate([[0], np.cumsum([len(one) for one in some])]) for some in (lines, others)
-        )
+        sizes = ([len(line) for line in some] for some in (lines, others))
+        starts, other_starts = (np.concatenate([[0], np.cumsum(some)]).astype(int) for some in sizes)
         for kind, low, high, other_low, other_high in _aligned(lines, others):
             begin, end = int(starts[low]), int(starts[high])
             if kind == "equal":
@@ -174,7 +173,7 @@ def _aligned(one: Sequence[Any], other: Sequence[Any]) -> Sequence[tuple[str, in
 
 
 def spans(text: str, others: Sequence[str]) -> list[tuple[int, int]]:
-    """The volatile spans of a text, in bytes: each from the first to the last of neighbouring words that another lacks."""
+    """The volatile spans of a text, in bytes: each from the first to the last of neighbouring words that some lack."""
     words = Words.of(text)
     flags = np.zeros(len(words.hashes), np.bool_)
     for other in others:
