@@ -135,11 +135,10 @@ def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
 
 
 def _read_world_bench(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
-    """AgentWorldBench: all actions of a sample are a text, all answers another, and the evaluated answer if long."""
+    """AgentWorldBench: all actions and answers of a sample are one text, and the evaluated answer another if long."""
     for one in items(blob):
         item = f"{benchmark.name}:{one.domain}/{one.id}"
-        rows.add_text(item, one.prompts)
-        rows.add_text(item, one.responses)
+        rows.add_text(item, one.texts)
         if one.turn < len(one.responses) and len(one.responses[one.turn].split()) >= TELLING:
             rows.add_text(item, [one.responses[one.turn]])
         _add_canaries(item, one.texts, rows)
