@@ -275,6 +275,15 @@ class Sketches:
             place, held = place[kept], held[kept]
         return place, held
 
+    def own_rows(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Offsets, Hashes]:
+        """(place in `trajectories`, row, shingle) of the own parts, with repetition; places ascending."""
+        place, rows = self.rows(trajectories)
+        kept = ~background[rows]
+        use, hashes = expanded(self.hashes, self.offsets, rows[kept])
+        place, rows = place[kept][use], rows[kept][use]
+        own = ~np.isin(_joined(place, hashes), _joined(*self.common(trajectories, background)))
+        return place[own], rows[own], hashes[own]
+
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
         """The same of what stands in its background rows."""
         return self._distinct(trajectories, background)
@@ -326,13 +335,12 @@ def absent_shares(
     theirs, other = np.unique(against, return_inverse=True)
     held = _joined(*others.whole(theirs))
     limit = np.minimum(sketches.limit[sketches.starts[trajectories]], others.limit[others.starts[against]])
-    place, rows = sketches.rows(trajectories)
-    common = _joined(*sketches.common(trajectories, background))
-    kept = ~background[rows]
-    use, hashes = expanded(sketches.hashes, sketches.offsets, rows[kept])
-    pair, row = place[kept][use], rows[kept][use]
-    counts = (hashes <= limit[pair]) & ~np.isin(_joined(pair, hashes), common)
-    pair, row, hashes = pair[counts], row[counts], hashes[counts]
+    mine, inverse = np.unique(trajectories, return_inverse=True)
+    place, row, own = sketches.own_rows(mine, background)
+    offsets = np.searchsorted(place, np.arange(len(mine) + 1))
+    pair, at = expanded(np.arange(len(own)), offsets, inverse)
+    kept = own[at] <= limit[pair]
+    pair, row, hashes = pair[kept], row[at[kept]], own[at[kept]]
     absent = ~np.isin(_joined(other[pair], hashes), held)
     steps, of_step = np.unique(_joined(pair, row.astype(np.uint32)), return_inverse=True)
     share = np.bincount(of_step, absent, len(steps)) / np.maximum(np.bincount(of_step, minlength=len(steps)), 1)
