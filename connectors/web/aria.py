@@ -25,9 +25,10 @@ GENERATED_ID: Final = re.compile(
     r"""
     :[^:]*:                                          # React's useId: ":r1a:"
     | [^:]*:r[0-9a-z]+:.*                            # Radix and others on it: "radix-:r1:"
-    | (?:[a-z]+[-_]?)?[0-9]+                         # "ember123", "ext-gen7", "42"
+    | [0-9]+
+    | (?:ember|ext-gen|ext-comp-|j_idt|uid|guid|gen)[0-9]+.*
     | (?:mui|radix|headlessui|react-aria|downshift|rc|ember|ext|yui|gwt|dijit|cdk|mat|ng|el-id|__BVID|chakra|aui)
-      [-_.].*[0-9].*
+      [-_.].*[0-9].*                                 # counters of libraries of widgets
     | .*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-.*       # a UUID
     | .*(?:(?<![0-9A-Za-z])|_)(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{10,}(?![0-9A-Za-z]).*
     | .*[0-9]{6,}.*                                  # a time stamp or a row of a database
@@ -277,6 +278,8 @@ def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
         found.append("current")
     if "open" in attributes and tag == "dialog":
         found.append("open")
+    if "playing" in attributes and tag in ("audio", "video"):
+        found.append("playing")
     return found
 
 

@@ -24,7 +24,7 @@ class DomNode:
     Attributes:
         tag: in lower case; `#document`, `#text` or, for what is never shown, `#comment`.
         attributes: by name in lower case, without a value `""`. Where a log holds the live state of a field, it stands
-            here in place of the attribute: `value`, `checked`, `selected`, `open`.
+            here in place of the attribute: `value`, `checked`, `selected`, `open`, and `playing` of a video or sound.
         text: of a text node.
         children: in document order.
         shadow: the children of its shadow root, if it has one.

@@ -13,6 +13,7 @@ Computation 1.2 in a simpler form: an element's own text counts only as far as i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -57,7 +58,7 @@ def page_of(document: DomNode, url: str = "", title: str | None = None, focus: D
         ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.tree.MAX_DEPTH`.
     """
     told = title_of(document) if title is None else title
-    shower = _Shower(focus)
+    shower = _Shower(focus, url)
     top = shower.document(document, told, url)
     nodes: list[Node] = []
     depths: list[int] = []
@@ -103,6 +104,8 @@ class _Line:
         return line
 
 
+_ORIGIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]+")
+_NOWHERE: Final = re.compile(r"(?:javascript|data|blob|about|cid):", re.IGNORECASE)
 _WRAPPERS: Final = frozenset({aria.INLINE, aria.BLOCK})
 _CONDITIONAL: Final = frozenset({"group", "region", "figure", "application", "tabpanel", "radiogroup", "toolbar"})
 """Roles with a line only where they have a name, a state or a lasting id."""
@@ -141,9 +144,12 @@ class _Slots:
 class _Shower:
     """One walk over a DOM. `shown` has the line of every node that has one, or that another line stands for."""
 
-    def __init__(self, focus: DomNode | None) -> None:
+    def __init__(self, focus: DomNode | None, url: str) -> None:
         self.shown: dict[DomNode, _Line] = {}
         self._focus = focus
+        self._url = url.partition("#")[0]
+        origin = _ORIGIN.match(url)
+        self._origin = origin[0] if origin else ""
         self._run: list[str] = []
         self._run_nodes: list[DomNode] = []
         self._scope = Scope(())
@@ -326,11 +332,11 @@ class _Shower:
             line.states = aria.states_of(tag, attributes, role, disabled, focused)
         if tag == "summary":
             line.states += self._summaries.get(node, ())
-        if not attributes and tag not in _CAPTIONS and not fillable:
+        if not attributes and tag not in _CAPTIONS and tag != "svg" and not fillable:
             return
         line.ident = aria.ident_of(attributes)
         line.name = self._told_name(node, role)
-        line.value = _told_value(node, role)
+        line.value = self._told_value(node, role)
         title = collapsed(attributes.get("title", ""))
         described = self._texts_by_id(attributes.get("aria-describedby", ""))
         if not line.name and role not in aria.NAMED_BY_CONTENT:
@@ -339,7 +345,7 @@ class _Shower:
         if not line.name:
             line.name, hint = hint, ""
         told = (described, title, hint)
-        line.description = next((text for text in told if text and text != line.name), "")
+        line.description = next((text for text in told if text and text.lower() != line.name.lower()), "")
 
     def _told_name(self, node: DomNode, role: str) -> str:
         """The name that is given to an element by its attributes, its label or its caption; "" if none is."""
@@ -366,6 +372,32 @@ class _Shower:
             return ""
         self._captions.add(caption)
         return collapsed(text_of(caption))
+
+    def _told_value(self, node: DomNode, role: str) -> str:
+        """What a field holds or a link points to, as its attributes say."""
+        tag, attributes = node.tag, node.attributes
+        if role == "link":
+            return self._address(attributes.get("href", ""))
+        if role == "iframe":
+            return self._address(attributes.get("src", ""))
+        told = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
+        if told is None and (tag in ("meter", "progress") or (tag == "input" and role in _TEXT_VALUE)):
+            told = attributes.get("value")
+        if told is None and tag == "textarea":
+            told = attributes.get("value", text_of(node))
+        if not told:
+            return ""
+        return "•" * min(len(told), 32) if attributes.get("type", "").lower() == "password" else told
+
+    def _address(self, href: str) -> str:
+        """The address, if it is short and leads somewhere; without what it shares with the page's own."""
+        href = href.strip()
+        if self._origin and href.startswith(self._origin):
+            rest = href[len(self._url) :] if href.startswith(self._url + "#") else href[len(self._origin) :]
+            href = rest if rest[:1] in ("/", "#", "?") else href
+        if not href or len(href) > MAX_HREF or href == "#" or _NOWHERE.match(href):
+            return ""
+        return href
 
     def _texts_by_id(self, idents: str) -> str:
         """The texts of the elements with these ids, one after another."""
@@ -403,35 +435,6 @@ def _label_text(label: DomNode) -> str:
         elif node.tag not in _NO_LABEL_TEXT or node is label:
             stack.extend(reversed(node.children))
     return collapsed("".join(texts))
-
-
-def _told_value(node: DomNode, role: str) -> str:
-    """What a field holds or a link points to, as its attributes say."""
-    tag, attributes = node.tag, node.attributes
-    if role == "link":
-        return _address(attributes.get("href", ""))
-    if role == "iframe":
-        return _address(attributes.get("src", ""))
-    told = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
-    if (
-        told is None
-        and tag in ("input", "meter", "progress")
-        and (tag != "input" or role in _TEXT_VALUE | {"combobox"})
-    ):
-        told = attributes.get("value")
-    if told is None and tag == "textarea":
-        told = attributes.get("value", text_of(node))
-    if not told:
-        return ""
-    return "•" * min(len(told), 32) if attributes.get("type", "").lower() == "password" else told
-
-
-def _address(href: str) -> str:
-    """The address as it stands, if it is short and leads somewhere; else ""."""
-    href = href.strip()
-    if not href or len(href) > MAX_HREF or href == "#" or href[:11].lower() in ("javascript:", "about:blank"):
-        return ""
-    return "" if href[:5].lower() in ("data:", "blob:") else href
 
 
 def _texts(lines: Iterable[_Line]) -> str:
