@@ -80,6 +80,7 @@ MODULES: Final = (
     "connectors.desktop.osworld",
     "connectors.desktop.agentnet",
     "connectors.desktop.workflow",
+    "connectors.web.playwright_trace",
     "connectors.web.rrweb",
     "connectors.web.mind2web",
     "connectors.web.mhtml",
