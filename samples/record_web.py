@@ -20,11 +20,12 @@ import json
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Locator, Page, TimeoutError, sync_playwright
+from playwright.sync_api import BrowserContext, Error, Locator, Page, sync_playwright
 
 from samples.web_pages import Handler, Site, server
 
@@ -55,17 +56,19 @@ def found(page: Page, role: str, name: str, frame: bool) -> Locator:
     return scope.get_by_role(role, name=name, exact=True)  # type: ignore[no-any-return]
 
 
+_MOVES: dict[str, Callable[[Page, str], object]] = {
+    "goto": lambda page, url: page.goto(url),
+    "back": lambda page, _: page.go_back(),
+    "forward": lambda page, _: page.go_forward(),
+    "reload": lambda page, _: page.reload(),
+}
+
+
 def act(page: Page, context: BrowserContext, step: str) -> Page:
     """Does a step; the page in which the session goes on."""
     verb, _, rest = step.partition(" ")
-    if verb == "goto":
-        page.goto(rest)
-    elif verb == "back":
-        page.go_back()
-    elif verb == "forward":
-        page.go_forward()
-    elif verb == "reload":
-        page.reload()
+    if verb in _MOVES:
+        _MOVES[verb](page, rest)
     else:
         what, _, value = rest.partition(" = ")
         role, _, name = what.partition(": ")
@@ -78,10 +81,8 @@ def act(page: Page, context: BrowserContext, step: str) -> Page:
         elif verb == "expect":
             one.wait_for()
         elif verb == "fail":
-            try:
+            with suppress(Error):
                 one.click(timeout=1500)
-            except TimeoutError:
-                pass
         elif verb == "select":
             one.select_option(label=value)
         elif verb in ("fill", "press"):
@@ -132,9 +133,11 @@ def record(browser: Any, name: str, steps: list[str], rrweb: str, folder: Path, 
     page = context.new_page()
     page.goto(f"http://{name.partition('/')[0]}.example/")
     time.sleep(SETTLE_S)
-    context.tracing.start(snapshots=True, screenshots=False, sources=False, title=name)
+    context.tracing.start(snapshots=True, screenshots=False, sources=False, title="/".join(name.split("/")[:2]))
     for step in steps:
         page = act(page, context, step)
+    # The last snapshot is of the page at rest, as it would be were there another step.
+    page.get_by_role("heading", level=1).first.wait_for()
     context.tracing.stop(path=scratch / "trace.zip")
     context.close()
     folder.mkdir(parents=True, exist_ok=True)

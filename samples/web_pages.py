@@ -1,4 +1,4 @@
-"""Five small web sites of our own, served on loopback for recording: a shop, a task list, a clinic, a library, a manual.
+"""Five small web sites of our own, on loopback, for recording: a shop, a task list, a clinic, a library, a manual.
 
 All state is in the `Site` object, so that every recording begins alike. Names, numbers and addresses are made up.
 """
@@ -176,9 +176,7 @@ class Site:
             wrong += [] if "terms" in form else ["please accept the terms"]
             if not wrong:
                 what = ", ".join(f"{count} × {ITEMS[key][0]}" for key, count in self.cart.items())
-                self.orders.append(
-                    f"{escape(what or 'nothing')} to {escape(form['name'])} by {form.get('by', 'post')}"
-                )
+                self.orders.append(f"{escape(what or 'nothing')} to {escape(form['name'])} by {form.get('by', 'post')}")
                 self.cart.clear()
                 return self.to(f"/order/{len(self.orders)}")
         fields = "".join(
@@ -275,7 +273,9 @@ class Site:
             rows = "".join(
                 f'<li><a href="/book/{key}">{BOOKS[key][0]}</a> by {BOOKS[key][1]}</li>' for key in found[start:][:3]
             )
-            more = f'<p><a href="/find?q={escape(words)}&amp;from={start + 3}">More</a></p>' if found[start + 3 :] else ""
+            more = (
+                f'<p><a href="/find?q={escape(words)}&amp;from={start + 3}">More</a></p>' if found[start + 3 :] else ""
+            )
             body = _search(words) + f"<p>{len(found)} books</p><ol start={start + 1}>{rows}</ol>{more}"
             return page("Results", body, nav)
         if parts[0] == "book" and len(parts) == 2 and parts[1] in BOOKS:
@@ -285,10 +285,11 @@ class Site:
                 self.loans.append(key)
                 return self.to("/loans")
             can = state == "in" and key not in self.loans
+            why = {"in": "You have it.", "out": "On loan.", "reference": "Reading room only."}
             body = f"<dl><dt>Author</dt><dd>{author}</dd><dt>Year</dt><dd>{year}</dd></dl>" + (
                 "<form method=post><button>Borrow</button></form>"
                 if can
-                else f"<p>{'You have it.' if key in self.loans else 'Reading room only.' if state == 'reference' else 'On loan.'}</p>"
+                else f"<p>{why['in' if key in self.loans else state]}</p>"
             )
             return page(title, body, nav)
         if path == "/loans":
@@ -315,8 +316,8 @@ class Site:
                 "If the display stays dark, take the battery out for a minute.",
             )
             tabs = "".join(
-                f'<button role="tab" id="t{at}" aria-controls="p{at}" aria-selected="{"false" if at else "true"}">{name}'
-                "</button>"
+                f'<button role="tab" id="t{at}" aria-controls="p{at}" aria-selected="{"false" if at else "true"}">'
+                f"{name}</button>"
                 for at, name in enumerate(names)
             )
             panels = "".join(
@@ -329,7 +330,7 @@ class Site:
             )
             return page("Weather station", body, nav)
         if path == "/parts":
-            body = '<ul><li>Battery cover, no. 114</li><li>Wind vane, no. 120</li><li>Mast foot, no. 131</li></ul>'
+            body = "<ul><li>Battery cover, no. 114</li><li>Wind vane, no. 120</li><li>Mast foot, no. 131</li></ul>"
             return page("Spare parts", body, nav)
         if path == "/settings":
             body = (
@@ -380,7 +381,8 @@ const tabs=[...document.querySelectorAll('[role=tab]')];tabs.forEach((t,i)=>t.on
 o.setAttribute('aria-selected',i===j);document.getElementById('p'+j).hidden=i!==j})});
 """
 _SAVER = """
-customElements.define('x-saver',class extends HTMLElement{connectedCallback(){const root=this.attachShadow({mode:'open'});
+customElements.define('x-saver',class extends HTMLElement{connectedCallback(){
+const root=this.attachShadow({mode:'open'});
 root.innerHTML='<button>Save</button> <span role=status></span>';root.querySelector('button').onclick=()=>{
 const name=document.getElementById('name').value;root.querySelector('span').textContent=name?'Saved '+name+', '
 +document.getElementById('units').value.toLowerCase()+(document.getElementById('dark').checked?', dark':'')
@@ -410,9 +412,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """Says nothing."""
 
 

@@ -2,10 +2,11 @@
 
 | call | action |
 |---|---|
-| click, dblclick, tap, hover, focus, fill, type, press, check, uncheck, selectOption, setInputFiles, dragAndDrop | that |
+| click, dblclick, tap, hover, focus, fill, type, press, check, uncheck, selectOption, dragAndDrop | that |
+| setInputFiles | `upload` |
 | goto, reload, goBack, goForward, newPage, Page.close, bringToFront, setViewportSize | the tab |
-| keyboard…, mouse…, touchscreenTap | press, type, click or scroll at a point; moves and single ends of a press by their word |
-| expect…, waitFor… | `wait` with `until`: a test that waits for a state, and fails if it does not come |
+| keyboard…, mouse…, touchscreenTap | keys, clicks at a point; moves and single ends of a press by a word of their own |
+| expect, waitFor… | `wait` with `until`: a test waits for a state, and fails if it does not come |
 | textContent, getAttribute, isVisible, title, content, … | `extract` |
 | evaluate… | `evaluate` |
 
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from connectors.web import action as act
-from schemas import Action
+from schemas import WAIT, Action
 
 _CLASSES: Final = frozenset({"Frame", "Page", "ElementHandle", "BrowserContext", "Dialog", "JSHandle", "FileChooser"})
 _POINTING: Final = {
@@ -45,6 +46,13 @@ _KEYS: Final = {"keyboardPress": act.PRESS, "keyboardDown": "key_down", "keyboar
 _TEXTS: Final = {"keyboardType": act.TYPE, "keyboardInsertText": act.TYPE}
 _MOUSE: Final = {"mouseMove": "mouse_move", "mouseClick": act.CLICK, "touchscreenTap": act.CLICK}
 _ENDS: Final = {"mouseDown": "mouse_down", "mouseUp": "mouse_up"}
+_WORDS: Final = {
+    "fill": (act.FILL, "text", "value"),
+    "type": (act.TYPE, "text", "text"),
+    "press": (act.PRESS, "key", "key"),
+    "goto": (act.GOTO, "url", "url"),
+}
+"""Method → name of the action, its argument, and the parameter that it is."""
 _READS: Final = frozenset(
     {"textContent", "innerText", "innerHTML", "getAttribute", "inputValue", "isChecked", "isDisabled", "isEditable"}
     | {"isEnabled", "isHidden", "isVisible", "queryCount", "title", "content", "ariaSnapshot", "boundingBox"}
@@ -86,9 +94,7 @@ def action_of(
     if kind == "JSHandle" and method not in _SCRIPTS:
         return None
     if kind == "Dialog" and method in ("accept", "dismiss"):
-        return call(
-            act.HANDLE_DIALOG, {"accept": method == "accept", "text": _text(params.get("promptText")) or None}
-        )
+        return call(act.HANDLE_DIALOG, {"accept": method == "accept", "text": _text(params.get("promptText")) or None})
     if kind == "Page" and (found := _device(method, params)) is not None:
         return call(*found)
     if kind not in ("Frame", "ElementHandle", "JSHandle"):
@@ -131,34 +137,34 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
         if name == act.CLICK and params.get("button") == "right":
             return act.RIGHT_CLICK, _keys(params)
         return name, {**(_button(params) if name == act.CLICK else {}), **_keys(params)}
-    if method == "fill":
-        return act.FILL, {"text": act.MASK if secret else _text(params.get("value"))}
-    if method == "type":
-        return act.TYPE, {"text": act.MASK if secret else _text(params.get("text"))}
-    if method == "press":
-        return act.PRESS, {"key": _text(params.get("key"))}
+    if method in _WORDS:
+        name, key, source = _WORDS[method]
+        return name, {key: act.MASK if secret and key == "text" else _text(params.get(source))}
     if method == "selectOption":
         return act.SELECT_OPTION, {"options": _options(params.get("options"))}
     if method.startswith("setInputFile"):
         return act.UPLOAD, {"files": _files(params)}
     if method == "dragAndDrop":
         return act.DRAG, {"from": _text(params.get("source")), "onto": _text(params.get("target"))}
-    if method == "goto":
-        return act.GOTO, {"url": _text(params.get("url"))}
-    if method == "waitForTimeout":
-        waited = params.get("timeout", params.get("waitTimeout"))
-        waited = params.get("waitTimeout", waited)
-        return act.WAIT, {"seconds": float(waited) / 1000 if _is_number(waited) else None}
-    if method == "expect":
-        return act.WAIT, {"until": _expected(params)}
-    if method.startswith("waitFor"):
-        state = _text(params.get("state")) or _text(params.get("event")) or _text(params.get("url"))
-        return act.WAIT, {"until": state or ("visible" if method == "waitForSelector" else method)}
+    if method == "expect" or method.startswith("waitFor"):
+        return WAIT, _awaited(method, params)
     if method in _READS:
         return act.EXTRACT, {"what": " ".join(filter(None, (method, _text(params.get("name")))))}
     if method in _SCRIPTS:
         return act.EVALUATE, {"script": _text(params.get("expression")) or _text(params.get("html")) or method}
     return None
+
+
+def _awaited(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a wait."""
+    if method == "waitForTimeout":
+        # In later versions `timeout` is the limit that every call has.
+        waited = params.get("waitTimeout", params.get("timeout"))
+        return {"seconds": float(waited) / 1000 if _is_number(waited) else None}
+    if method == "expect":
+        return {"until": _expected(params)}
+    state = _text(params.get("state")) or _text(params.get("url"))
+    return {"until": state or ("visible" if method == "waitForSelector" else method)}
 
 
 def _expected(params: Mapping[str, Any]) -> str:
@@ -178,7 +184,9 @@ def _options(value: Any) -> list[str]:
     found = []
     for one in value if isinstance(value, list) else []:
         if isinstance(one, dict):
-            told = next((one[key] for key in ("label", "valueOrLabel", "value", "index") if one.get(key) is not None), "")
+            told = next(
+                (one[key] for key in ("label", "valueOrLabel", "value", "index") if one.get(key) is not None), ""
+            )
             found.append(str(told))
     return found
 

@@ -1,7 +1,7 @@
 """DOMs of the snapshots in a Playwright trace, each rebuilt from what it says anew and what it takes over from earlier.
 
-A snapshot is one tree of a frame: a string is text, `["TAG", {attributes}, child…]` an element, and `[[n, m]]` node m of
-the snapshot n before in the same frame, nodes counted in post-order, references not counted. A subtree that is taken
+A snapshot is one tree of a frame: a string is text, `["TAG", {attributes}, child…]` an element, and `[[n, m]]` node m
+of the snapshot n before in the same frame, nodes counted in post-order, references not counted. A subtree that is taken
 over is the same `DomNode` again, so a page that hardly changes costs hardly anything. Facts of the format:
 `packages/playwright-core/src/server/trace/recorder/snapshotterInjected.ts` and `snapshotRenderer.ts` of
 microsoft/playwright.
@@ -18,10 +18,13 @@ MAX_NODES: Final = 1_000_000
 """Nodes of a snapshot, references followed: above it is no page (a few bytes could name a node without end)."""
 
 _MARK: Final = "__playwright_"
+_VALUE: Final = "__playwright_value_"
 _TARGET: Final = "__playwright_target__"
 _SHADOW: Final = "__playwright_shadow_root_"
 _SHEET: Final = "__playwright_style_sheet_"
-_FRAME: Final = "/snapshot/"
+_SOURCE: Final = "/snapshot/"
+_FRAME: Final = "data-frame"
+"""In place of the address of an iframe, which a snapshot does not hold, the id of the frame in it."""
 _STATES: Final = {
     "__playwright_checked_": "checked",
     "__playwright_selected_": "selected",
@@ -173,23 +176,30 @@ class Frame:
                 continue
             if not name.startswith(_MARK):
                 node.attributes.setdefault(name.lower(), value)
-            elif name == "__playwright_value_":
-                node.attributes["value"] = value
             elif name == "__playwright_dialog_open_":
                 node.attributes["open"] = ""
             elif name == _TARGET:
                 self._targets.add(node)
             elif name in (_SHADOW, _SHEET):
                 node.tag = "#shadow" if name == _SHADOW else "#comment"
-        # The attributes say how a field began, the marks what it holds.
-        for mark, name in _STATES.items():
-            if mark in told:
-                node.attributes.pop(name, None)
-                if told[mark] == "true":
-                    node.attributes[name] = ""
-        if "__playwright_value_" in told:
-            node.attributes["value"] = str(told["__playwright_value_"])
+        _set_state(node, told)
         return node
+
+
+def _set_state(node: DomNode, told: dict[str, Any]) -> None:
+    """Gives a node the state that the marks tell; its attributes only say how a field began."""
+    attributes = node.attributes
+    for mark, name in _STATES.items():
+        if mark in told:
+            attributes.pop(name, None)
+            if told[mark] == "true":
+                attributes[name] = ""
+    if isinstance(told.get(_VALUE), str):
+        attributes["value"] = told[_VALUE]
+    if node.tag in ("iframe", "frame"):
+        source = attributes.pop("src", "")
+        if source.startswith(_SOURCE):
+            attributes[_FRAME] = source.removeprefix(_SOURCE)
 
 
 _END: Final = object()
@@ -219,10 +229,9 @@ class _Open:
         self.levels = max(self.levels, levels)
 
 
-def frame_of(node: DomNode) -> str | None:
-    """The id of the frame that an iframe shows; None if the node is none, or shows nothing."""
-    source = node.attributes.get("src", "") if node.tag in ("iframe", "frame") else ""
-    return source.removeprefix(_FRAME) if source.startswith(_FRAME) else None
+def frame_of(node: DomNode) -> str:
+    """The id of the frame that an iframe shows; empty if the node is none, or shows nothing."""
+    return node.attributes.get(_FRAME, "")
 
 
 def iframes(document: DomNode) -> list[DomNode]:
