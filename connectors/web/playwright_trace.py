@@ -33,7 +33,8 @@ from connectors.web.playwright_session import FORMAT, Part, Session
 from schemas import ParseError, Reject, Trajectory
 
 _ZIP: Final = b"PK\x03\x04"
-_BEGINS: Final = re.compile(rb'\{(?:"version":\d+,)?"type":"context-options"')
+_BEGINS: Final = re.compile(rb'\{(?:\s*"version"\s*:\s*\d+\s*,)?\s*"type"\s*:\s*"context-options"')
+_CALL: Final = re.compile(rb'\{\s*"type"\s*:\s*"before"\s*,\s*"callId"')
 _TRACE: Final = re.compile(r"(?:.*[-/])?(?:trace|\d+-trace|test)\.trace|.*\.trace")
 _OWN: Final = re.compile(r"(?:.*/)?[\w-]*(?:trace|test)\.(?:trace|network|stacks)")
 
@@ -56,7 +57,7 @@ class PlaywrightTrace(Connector):
             return None
         if _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf").lstrip()):
             return Sniff(0.95, "its first line is the context-options of a trace")
-        if uri.endswith(".trace") and head.startswith(b'{"type":"before","callId"'):
+        if uri.endswith(".trace") and _CALL.match(head):
             return Sniff(0.9, "its first line is a call of a trace")
         return None
 
