@@ -32,6 +32,8 @@ TABLE: dict[str, set[str | None]] = {
     "mini_swe_agent_traj": {"mini_swe_agent"},
     "openhands_events": {"openhands"},
     "patch": {"patch"},
+    "playwright_blob": {"playwright_trace"},
+    "playwright_trace": {"playwright_trace"},
     "react_hotpotqa_txt": {"react_log"},
     "script_typescript": {"script"},
     "search_r1_text": {"search_r1"},
