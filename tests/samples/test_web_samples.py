@@ -89,7 +89,7 @@ def acts(session: str, name: str) -> list[tuple[str, Step]]:
     return found
 
 
-def shown(content: str, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple[str, str, str, tuple[str, ...]]]:
+def shown(content: str | None, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple[str, str, str, tuple[str, ...]]]:
     """Role, name, value and states of each line, without some states."""
     return [
         (
@@ -98,7 +98,7 @@ def shown(content: str, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple[str, s
             "" if node.role in NO_VALUE else node.value,
             tuple(one for one in node.states if one not in left_out),
         )
-        for node in Tree.parse(content).nodes
+        for node in Tree.parse(content or "").nodes
     ]
 
 
@@ -134,7 +134,7 @@ def test_every_document_that_the_network_brought_is_shown_in_the_trace(session):
     place = 0
     for step in read(session, "session.har.gz"):
         answer = step.next_observation
-        if answer is None or answer.dialect != "http+uitree/1":
+        if answer is None or answer.content is None or answer.dialect != "http+uitree/1":
             continue
         path = (answer.uri or "").partition(".example")[2].partition("?")[0]
         if path in BY_SCRIPT.get(site, ()):
