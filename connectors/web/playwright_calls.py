@@ -53,6 +53,8 @@ _WORDS: Final = {
     "goto": (act.GOTO, "url", "url"),
 }
 """Method → name of the action, its argument, and the parameter that it is."""
+_PASSWORD: Final = re.compile("passw|passcode|secret", re.IGNORECASE)
+"""In a selector: a field whose text is not told, also where no snapshot says what it is."""
 _READS: Final = frozenset(
     {"textContent", "innerText", "innerHTML", "getAttribute", "inputValue", "isChecked", "isDisabled", "isEditable"}
     | {"isEnabled", "isHidden", "isVisible", "queryCount", "title", "content", "ariaSnapshot", "boundingBox"}
@@ -81,6 +83,7 @@ def action_of(
         return None
     selector = _text(params.get("selector"))
     target = selector or None
+    secret = secret or _PASSWORD.search(selector) is not None
     original = {key: value for key, value in params.items() if key not in ("strict", "timeout")}
     if secret and isinstance(original.get("value", original.get("text")), str):
         original["value" if "value" in original else "text"] = act.MASK

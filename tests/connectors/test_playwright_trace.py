@@ -243,6 +243,16 @@ def test_a_password_is_masked_in_the_action_and_on_the_page():
     assert "hunter2" not in step.action.text + step.action.arguments + step.next_observation.content
 
 
+def test_a_password_is_masked_where_only_the_selector_tells_of_it():
+    (step,) = steps(
+        options(),
+        before("c1", "fill", {"selector": 'internal:label="Password"i', "value": "hunter2"}),
+        shot("c1", "before", document("x")),
+        after("c1"),
+    )
+    assert "hunter2" not in step.action.text + step.action.arguments
+
+
 def test_a_call_of_version_3_is_one_record_behind_its_snapshots():
     metadata = {
         "id": "call@1",
