@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
-from operator import attrgetter
+from operator import attrgetter, eq
 from typing import Any, Final, TypeVar, overload
 
 from schemas.action import Action
@@ -193,6 +193,14 @@ class Shelf(Sequence[T]):
 
     def __len__(self) -> int:
         return self._written + len(self._held)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a sequence of equal items, wherever they stand."""
+        if not isinstance(other, Shelf | list):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __iter__(self) -> Iterator[T]:
         for number in range(len(self._begins)):

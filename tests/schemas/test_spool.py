@@ -43,6 +43,9 @@ def test_steps_come_back_in_order_and_whole(steps, held_bytes):
     assert list(kept) == steps
     assert [kept[place] for place in range(len(steps))] == steps
     assert kept[-3:] == steps[-3:]
+    assert kept == steps
+    assert kept == Steps(steps)
+    assert kept != [*steps, steps_of("more")[0]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers()), max_size=40))
