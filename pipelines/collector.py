@@ -18,8 +18,8 @@ _ALLOCATIONS: Final = 50_000
 def rare_collections() -> Iterator[None]:
     """A block in which the collector runs rarely, and never over what existed before.
 
-    A part makes objects fast enough that all modules, several 100,000 objects with Beam's, are otherwise looked at again
-    and again: a quarter of the time of scrubbing. All is as before when the block ends.
+    A part makes objects fast enough that all modules, several 100,000 objects with Beam's, are otherwise looked at
+    again and again: a quarter of the time of scrubbing. All is as before when the block ends.
     """
     before = gc.get_threshold()
     gc.freeze()

@@ -17,6 +17,6 @@ def test_collections_are_rare_in_the_block_and_as_before_after_it() -> None:
 
 def test_a_failing_block_leaves_the_collector_as_it_was() -> None:
     before = gc.get_threshold()
-    with pytest.raises(ValueError, match="^inside$"), rare_collections():
+    with pytest.raises(ValueError, match=r"^inside$"), rare_collections():
         raise ValueError("inside")
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
