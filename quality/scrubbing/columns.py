@@ -80,7 +80,7 @@ class Texts:
 
     def text(self, number: int) -> bytes:
         """The bytes of one text."""
-        return bytes(memoryview(self.data)[self.offsets[number] : self.offsets[number + 1]])
+        return self.whole[self.offsets[number] : self.offsets[number + 1]]
 
     def used(self, first: int, last: int) -> Ints:
         """The texts that rows `first` to `last` (excluded) use, each once, ascending."""
