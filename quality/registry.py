@@ -8,13 +8,21 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from quality.signal import Signal
+from quality.signals.binary_content import BinaryContent
+from quality.signals.control_tokens import ControlTokens
 from quality.signals.dangling_call import DanglingCall
 from quality.signals.empty_action import EmptyAction
 from quality.signals.environment_failure import EnvironmentFailure
+from quality.signals.error_observation import ErrorObservation
 from quality.signals.foreign_answer import ForeignAnswer
+from quality.signals.harness_retry import HarnessRetry
 from quality.signals.length import Length
+from quality.signals.loop import Loop
+from quality.signals.no_op import NoOp
 from quality.signals.recorder_cut import RecorderCut
 from quality.signals.turns import Turns
+from quality.signals.undeclared_tool import UndeclaredTool
+from quality.signals.unsettled import Unsettled
 from schemas import ConfigError
 
 GROUP: Final = "trajmill.signals"
@@ -27,6 +35,14 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     RecorderCut,
     EnvironmentFailure,
     Length,
+    UndeclaredTool,
+    BinaryContent,
+    ControlTokens,
+    NoOp,
+    HarnessRetry,
+    Loop,
+    Unsettled,
+    ErrorObservation,
 )
 
 
