@@ -17,9 +17,14 @@ from quality.signals.error_observation import ErrorObservation
 from quality.signals.foreign_answer import ForeignAnswer
 from quality.signals.harness_retry import HarnessRetry
 from quality.signals.length import Length
+from quality.signals.length_ratio import LengthRatio
 from quality.signals.loop import Loop
 from quality.signals.no_op import NoOp
+from quality.signals.novelty import Novelty
+from quality.signals.overlap import Overlap
 from quality.signals.recorder_cut import RecorderCut
+from quality.signals.turn_category import TurnCategory
+from quality.signals.turn_mask import TurnMask
 from quality.signals.turns import Turns
 from quality.signals.undeclared_tool import UndeclaredTool
 from quality.signals.unsettled import Unsettled
@@ -43,6 +48,11 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     Loop,
     Unsettled,
     ErrorObservation,
+    Overlap,
+    Novelty,
+    LengthRatio,
+    TurnCategory,
+    TurnMask,
 )
 
 

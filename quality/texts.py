@@ -45,6 +45,16 @@ class Texts:
         places[used] = np.arange(len(used))
         return Texts(self.texts.take(pa.array(used)), places[index])
 
+    def over(self, other: Texts) -> Texts:
+        """These texts, and where a row is null those of `other`, of as many rows."""
+        texts = pa.concat_arrays([self.texts, other.texts])
+        shifted = np.where(other.index >= 0, other.index + len(self.texts), -1)
+        return Texts(texts, np.where(self.index >= 0, self.index, shifted))
+
+    def mapped(self, texts: pa.StringArray) -> Texts:
+        """The same rows with other texts in the place of these, one for one."""
+        return Texts(texts, self.index)
+
     def spread(self, values: npt.NDArray[Any], absent: Any = 0) -> npt.NDArray[Any]:
         """A value of each text, on each row; `absent` where the row is null."""
         return np.append(values, np.asarray(absent, values.dtype))[self.index]
