@@ -9,6 +9,7 @@ from typing import Final
 
 from quality.signal import Signal
 from quality.signals.binary_content import BinaryContent
+from quality.signals.context_leak import ContextLeak
 from quality.signals.control_tokens import ControlTokens
 from quality.signals.dangling_call import DanglingCall
 from quality.signals.empty_action import EmptyAction
@@ -22,6 +23,7 @@ from quality.signals.loop import Loop
 from quality.signals.no_op import NoOp
 from quality.signals.novelty import Novelty
 from quality.signals.overlap import Overlap
+from quality.signals.reasoning_leak import ReasoningLeak
 from quality.signals.recorder_cut import RecorderCut
 from quality.signals.turn_category import TurnCategory
 from quality.signals.turn_mask import TurnMask
@@ -53,6 +55,8 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     LengthRatio,
     TurnCategory,
     TurnMask,
+    ContextLeak,
+    ReasoningLeak,
 )
 
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from quality.chance import chances
 from quality.fingerprint import mixed
 from quality.lines import Lines
+from quality.sets import Sets, common_bits, holds, ranges
 from quality.shingle import words
 from quality.signal import Measured
 from quality.signals.no_op import whole_screens
@@ -91,45 +92,15 @@ def _in_text(lines: Keys, text: npt.NDArray[np.int64]) -> Keys:
     return mixed(lines + (text.astype(np.uint64) + np.uint64(1)) * _ODD)
 
 
-def _ranges(first: npt.NDArray[np.int64], count: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """first[0] … first[0] + count[0] - 1, then the same of the next, and so on."""
-    ends = np.cumsum(count)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
-
-
-def _word_sets(texts: pa.StringArray, bits: int) -> tuple[Keys, npt.NDArray[np.int64]]:
-    """The distinct words of each text, as numbers, and where each text's begin (with the end of the last).
-
-    A number holds the text's place above `bits` bits of the word's hash, so that sorting them all gives the sets.
-    """
-    found, offsets = words(texts)
-    text = np.repeat(np.arange(len(texts), dtype=np.uint64), np.diff(offsets))
-    keys = np.sort((text << np.uint64(bits)) | (found >> np.uint64(64 - bits)))
-    first = np.ones(len(keys), np.bool_)
-    first[1:] = keys[1:] != keys[:-1]
-    keys = keys[first]
-    return keys, np.searchsorted(keys, np.arange(len(texts) + 1, dtype=np.uint64) << np.uint64(bits))
-
-
-def _holds(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
-    """Whether each key is among the ordered ones."""
-    if not len(ordered):
-        return np.zeros(len(keys), np.bool_)
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return ordered[place] == keys
-
-
 def compared(action: Texts, shown: Texts) -> Turns:
     """The measures of what was done against what was shown, row by row; a null has no word."""
-    bits = 64 - (max(len(action.texts), len(shown.texts)) + 1).bit_length()
-    done, done_at = _word_sets(action.texts, bits)
-    seen, seen_at = _word_sets(shown.texts, bits)
+    bits = common_bits(len(action.texts), len(shown.texts))
+    done, seen = Sets.of(*words(action.texts), bits), Sets.of(*words(shown.texts), bits)
     rows = np.flatnonzero((action.index >= 0) & (shown.index >= 0))
     a, o = action.index[rows], shown.index[rows]
-    number_a, number_o = np.diff(done_at)[a], np.diff(seen_at)[o]
-    word = done[_ranges(done_at[a], number_a)] & np.uint64((1 << bits) - 1)
-    held = _holds(seen, (np.repeat(o, number_a).astype(np.uint64) << np.uint64(bits)) | word)
-    common = np.bincount(np.repeat(np.arange(len(rows)), number_a)[held], minlength=len(rows))
+    number_a, number_o = done.sizes[a], seen.sizes[o]
+    place, held = done.within(a, seen, o)
+    common = np.bincount(place[held], minlength=len(rows))
     overlap, novelty = np.zeros(len(action.index)), np.zeros(len(action.index))
     overlap[rows] = common / np.maximum(number_a, 1)
     novelty[rows] = (number_o - common) / np.maximum(number_o, 1)
@@ -162,13 +133,13 @@ def _new_lines(before: pa.StringArray, after: pa.StringArray, pairs: npt.NDArray
     """Of each pair (place in `before`, place in `after`) the lines of the second text that the first does not hold."""
     old, new = Lines.of(before), Lines.of(after)
     number = np.diff(new.first)[pairs[1]]
-    line = _ranges(new.first[:-1][pairs[1]], number)
+    line = ranges(new.first[:-1][pairs[1]], number)
     pair = np.repeat(np.arange(pairs.shape[1]), number)
     asked = _in_text(new.hashes(trimmed=True)[line], pairs[0][pair])
-    fresh = ~_holds(np.sort(_in_text(old.hashes(trimmed=True), old.text())), asked)
+    fresh = ~holds(np.sort(_in_text(old.hashes(trimmed=True), old.text())), asked)
     line, pair = line[fresh], pair[fresh]
     begin, size = new.starts[:-1][line], np.diff(new.starts)[line]
-    data = new.data[_ranges(begin, size)]
+    data = new.data[ranges(begin, size)]
     ends = np.cumsum(np.bincount(pair, size, pairs.shape[1]).astype(np.int64))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.StringArray.from_buffers(pairs.shape[1], pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data)))
@@ -176,7 +147,7 @@ def _new_lines(before: pa.StringArray, after: pa.StringArray, pairs: npt.NDArray
 
 def turns(measured: Measured) -> Turns:
     """The measures of each row, over the values of its action and what is new in its next observation."""
-    return compared(action_values(measured), new_text(measured))
+    return compared(measured.once(action_values), measured.once(new_text))
 
 
 def literal_turns(measured: Measured) -> Turns:

@@ -1,0 +1,83 @@
+"""Sets of words or runs of words of many texts, and which members of one text's set another text's set holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+
+def ranges(first: Places, count: Places) -> Places:
+    """first[0] … first[0] + count[0] - 1, then the same of the next, and so on."""
+    ends = np.cumsum(count)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+
+
+def holds(ordered: Keys, keys: Keys) -> npt.NDArray[np.bool_]:
+    """Whether each key is among the ordered ones."""
+    if not len(ordered):
+        return np.zeros(len(keys), np.bool_)
+    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    return ordered[place] == keys
+
+
+def common_bits(*texts: int) -> int:
+    """Bits of hash that are left beside the place of a text, for sets of so many texts that are to be compared."""
+    return 64 - (max(texts) + 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """A set of hashes for each text.
+
+    Attributes:
+        keys: in order: the text's place above `bits` bits of the hash, so that one sort makes all sets.
+        at: where each text's keys begin, and where the last one's end.
+        bits: of a hash.
+    """
+
+    keys: Keys
+    at: Places
+    bits: int
+
+    @classmethod
+    def of(cls, hashes: Keys, offsets: Places, bits: int) -> Sets:
+        """The sets of hashes that stand text by text, with repetition.
+
+        Args:
+            hashes: of all texts, one after the other.
+            offsets: where each text's begin, and where the last one's end.
+            bits: see `common_bits`.
+        """
+        text = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
+        keys = np.sort((text << np.uint64(bits)) | (hashes >> np.uint64(64 - bits)))
+        first = np.ones(len(keys), np.bool_)
+        first[1:] = keys[1:] != keys[:-1]
+        keys = keys[first]
+        return cls(keys, np.searchsorted(keys, np.arange(len(offsets), dtype=np.uint64) << np.uint64(bits)), bits)
+
+    @property
+    def sizes(self) -> Places:
+        """Members of each text's set."""
+        return np.diff(self.at)
+
+    def within(self, texts: Places, other: Sets, others: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
+        """For each pair (a text of these, a text of `other`) the members of the first, and whether the second has them.
+
+        Args:
+            texts: places of texts of these sets.
+            other: sets with as many bits.
+            others: places of its texts, one for each of `texts`; -1 for one without a member.
+
+        Returns:
+            (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.
+        """
+        number = self.sizes[texts]
+        member = self.keys[ranges(self.at[:-1][texts], number)] & np.uint64((1 << self.bits) - 1)
+        whose = np.repeat(others, number)
+        found = holds(other.keys, (np.maximum(whose, 0).astype(np.uint64) << np.uint64(self.bits)) | member)
+        return np.repeat(np.arange(len(texts)), number), found & (whose >= 0)
