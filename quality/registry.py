@@ -23,6 +23,7 @@ from quality.signals.loop import Loop
 from quality.signals.no_op import NoOp
 from quality.signals.novelty import Novelty
 from quality.signals.overlap import Overlap
+from quality.signals.predictability import HistoryPredictability, StepPredictability
 from quality.signals.reasoning_leak import ReasoningLeak
 from quality.signals.recorder_cut import RecorderCut
 from quality.signals.turn_category import TurnCategory
@@ -57,6 +58,8 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     TurnMask,
     ContextLeak,
     ReasoningLeak,
+    HistoryPredictability,
+    StepPredictability,
 )
 
 

@@ -77,7 +77,10 @@ class Sets:
             (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.
         """
         number = self.sizes[texts]
-        member = self.keys[ranges(self.at[:-1][texts], number)] & np.uint64((1 << self.bits) - 1)
         whose = np.repeat(others, number)
-        found = holds(other.keys, (np.maximum(whose, 0).astype(np.uint64) << np.uint64(self.bits)) | member)
-        return np.repeat(np.arange(len(texts)), number), found & (whose >= 0)
+        found = np.zeros(len(whose), np.bool_)
+        asked = np.flatnonzero(whose >= 0)
+        if len(asked):
+            member = self.keys[ranges(self.at[:-1][texts], number)[asked]] & np.uint64((1 << self.bits) - 1)
+            found[asked] = holds(other.keys, (whose[asked].astype(np.uint64) << np.uint64(self.bits)) | member)
+        return np.repeat(np.arange(len(texts)), number), found
