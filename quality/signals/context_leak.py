@@ -9,6 +9,7 @@ import numpy as np
 from quality.leakage import shared
 from quality.signal import Measured, Numbers, Signal
 from quality.turns import new_text
+from quality.values import action_values
 
 _PROMPT: Final = (
     ("task", "instruction"),
@@ -20,7 +21,8 @@ _PROMPT: Final = (
 
 class ContextLeak(Signal):
     """The share of the runs of 8 words of what is new in the next observation that instruction, initial state,
-    demonstrations or simulation instruction hold, where the observation before the action does not hold them.
+    demonstrations or simulation instruction hold. Runs that the observation before or the action holds do not count:
+    an answer may repeat them, whatever the prompt says.
     """
 
     name: ClassVar[str] = "context_leak"
@@ -31,4 +33,5 @@ class ContextLeak(Signal):
         prompt = [measured.texts(*path) for path in _PROMPT]
         given = np.any([texts.index >= 0 for texts in prompt], axis=0)
         seen = measured.texts("observation", "content").at(given)
-        return shared(measured.once(new_text).at(given), prompt, [seen]).astype(np.float32)
+        done = measured.once(action_values).at(given)
+        return shared(measured.once(new_text).at(given), prompt, [seen, done]).astype(np.float32)
