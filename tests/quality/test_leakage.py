@@ -73,7 +73,7 @@ def test_what_stood_on_the_screen_before_is_no_leak():
 
 def test_an_answer_that_repeats_the_action_is_no_leak():
     asked = step(f"Could not find {NINE}.", action=call("search", query=f"{NINE}"))
-    assert measure("context_leak", [asked], task=Task(None, f"Find {NINE}")) == [0]
+    assert measure("context_leak", [asked], task=Task(None, f"Tell me about {NINE}")) == [0]
 
 
 def thinking(reasoning, **arguments):
