@@ -4,12 +4,14 @@ Only packed hashes are shuffled. The decisions of one unit depend on the hashes 
 
     measure ─▶ keys of trajectories ─▶ losers ─▶ near duplicates ─▶ keys of the remaining transitions ─▶ verdicts
         └────▶ edges of groups ─▶ components ──────────────────────────────────────────────────────────┘
+
+Where the recipe caps a rule, the targets that remain are counted before the verdicts (see `caps`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import apache_beam as beam
@@ -18,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.caps import CountsToLimits, Limits, capped, over_cap, target_counts
 from pipelines.near import NearDuplicatesOf
 from pipelines.parquet import read_batches, write_parquet
 from pipelines.sidecar import (
@@ -45,6 +48,8 @@ DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
+_REASONS: Final = (DUPLICATE_TRAJECTORY, NEAR_DUPLICATE, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
+"""Reasons besides the recipe's rules, numbered after them."""
 
 
 def _keys(unit: Unit, sidecar: Sidecar, rows: npt.NDArray[np.int64], hashed: str, whole: bool) -> npt.NDArray[np.void]:
@@ -111,12 +116,14 @@ def write_verdict(
     near: Iterable[bytes],
     lost_rows: Iterable[bytes],
     groups: bytes,
+    found: Limits,
 ) -> Manifest:
     """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts."""
     sidecar = read_sidecar(unit, judging)
-    names = (*sidecar.decision.names, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
+    names = (*sidecar.decision.names, *_REASONS)
     lost = {DUPLICATE_TRAJECTORY: losers_of(lost_trajectories), NEAR_DUPLICATE: losers_of(near)}
-    reason, kept, kept_by = _reasons(sidecar, lost, losers_of(lost_rows), names)
+    over = over_cap(unit, sidecar, found)
+    reason, kept, kept_by = _reasons(sidecar, lost, losers_of(lost_rows), over)
     uses = np.array(
         [*(r.use for r in judging.recipe.judge.ordered_rules()), "omit", "omit", "context", "omit", "omit", "target"]
     )
@@ -135,17 +142,33 @@ def write_verdict(
     return finish_unit(judging.verdicts, manifest)
 
 
+def uncapped_targets(unit: Unit, judging: Judging, joined: Mapping[str, Iterable[bytes]]) -> tuple[str, bytes]:
+    """The unit's domain and its targets before any cap, counted by the capped rule that they break."""
+    sidecar = read_sidecar(unit, judging)
+    lost = {DUPLICATE_TRAJECTORY: losers_of(joined["lost"]), NEAR_DUPLICATE: losers_of(joined.get("near", ()))}
+    none = np.full(sidecar.table.num_rows, -1, np.int16)
+    reason, _, _ = _reasons(sidecar, lost, losers_of(joined["rows"]), none)
+    return target_counts(unit, sidecar, reason < 0)
+
+
 def _reasons(
-    sidecar: Sidecar, lost: Mapping[str, npt.NDArray[np.void]], lost_rows: npt.NDArray[np.void], names: Sequence[str]
+    sidecar: Sidecar,
+    lost: Mapping[str, npt.NDArray[np.void]],
+    lost_rows: npt.NDArray[np.void],
+    over: npt.NDArray[np.int16],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
-    """For each row: its reason's place in `names` (-1: target), whether its trajectory is kept, the survivor's id."""
-    position = {name: number for number, name in enumerate(names)}
+    """For each row: the number of its reason (-1: target), whether its trajectory is kept, the survivor's id.
+
+    `over` is the number of the capped rule that the row breaks beyond its cap, or -1.
+    """
+    position = {name: len(sidecar.decision.names) + number for number, name in enumerate(_REASONS)}
     rows = sidecar.table.num_rows
     survivor = np.zeros(rows, np.uint64)
     row_reason = sidecar.decision.transition.astype(np.int64)
     row_reason[(row_reason < 0) & ~sidecar.column("has_text")] = position[NO_TEXT]
     row_reason[lost_rows["row"]] = position[DUPLICATE_TRANSITION]
     survivor[lost_rows["row"]] = lost_rows["kept"]
+    row_reason = np.where(row_reason < 0, over, row_reason)
     first = sidecar.decision.trajectory[sidecar.starts].astype(np.int64)
     for name, some in lost.items():
         first[np.isin(sidecar.starts, some["row"])] = position[name]
@@ -258,18 +281,19 @@ class UnitsToVerdicts(beam.PTransform):
             | "GatherTransitions" >> beam.GroupByKey()
             | "LoseTransitions" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(packed))
         )
-        return (
-            {**joined, "rows": lost_rows}
-            | "JoinAll" >> beam.CoGroupByKey()
-            | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups))
-        )
+        whole = {**joined, "rows": lost_rows} | "JoinAll" >> beam.CoGroupByKey()
+        found: Any = {}
+        if capped(judging):
+            counts = whole | "CountTargets" >> beam.MapTuple(lambda _, j: uncapped_targets(j["unit"][0], judging, j))
+            found = beam.pvalue.AsDict(counts | CountsToLimits(judging))
+        return whole | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups), found)
 
 
 def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
     return [*joined["lost"], *joined.get("near", ())]
 
 
-def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes) -> Manifest:
+def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes, found: Limits) -> Manifest:
     """`write_verdict` of what a unit's number was joined with."""
     _, of = joined
-    return write_verdict(of["unit"][0], judging, of["lost"], of.get("near", ()), of["rows"], groups)
+    return write_verdict(of["unit"][0], judging, of["lost"], of.get("near", ()), of["rows"], groups, found)

@@ -8,6 +8,7 @@ Python object. Words of more than 32 bytes are told apart by their first and las
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -54,16 +55,42 @@ def shingles(texts: pa.StringArray) -> tuple[Hashes, Offsets]:
     data, starts = buffers(texts)
     found: list[Hashes] = []
     counts: list[Offsets] = []
+    for first, last in _blocks(starts):
+        hashes, number = _of_block(data[starts[first] : starts[last]], starts[first : last + 1] - starts[first])
+        found.append(hashes)
+        counts.append(number)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
+    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
+
+
+def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
+    """A 64-bit hash of each word of each text, in order and with repetition.
+
+    Returns:
+        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
+        (words,) and (texts + 1,). A null has none.
+    """
+    data, starts = buffers(texts)
+    found = [np.zeros(0, np.uint64)]
+    offsets = np.zeros(len(starts), np.int64)
+    total = 0
+    for first, last in _blocks(starts):
+        block, begins = data[starts[first] : starts[last]], starts[first : last + 1] - starts[first]
+        begin, end = _words(block, begins)
+        found.append(_word_hashes(block, begin, end))
+        offsets[first : last + 1] = total + np.searchsorted(begin, begins)
+        total += len(begin)
+    return np.concatenate(found), offsets
+
+
+def _blocks(starts: Offsets) -> Iterator[tuple[int, int]]:
+    """Ranges of texts of about `_BLOCK` bytes, at least one text each."""
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + _BLOCK, "right")) - 1
         last = min(max(last, first + 1), len(starts) - 1)
-        hashes, number = _of_block(data[starts[first] : starts[last]], starts[first : last + 1] - starts[first])
-        found.append(hashes)
-        counts.append(number)
+        yield first, last
         first = last
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
-    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
 
 
 def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:

@@ -20,7 +20,7 @@ from quality import fingerprint
 from quality.fingerprint import mixed, struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Lines, Numbers
 from quality.parts import Joining, goes_on, index_of
-from quality.sets import among, distinct
+from quality.sets import distinct, holds
 from quality.shingle import Hashes, Offsets, shingles
 
 SIZE: Final = 4096
@@ -164,7 +164,7 @@ def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> _Column:
     """The lines that the given rows' screens show and those before did not; a line is one shingle."""
     after, before = (_lines(batch, side, rows) for side in ("next_observation", "observation"))
     hashes, row = after
-    new = ~among(_of_row(hashes, row), distinct(_of_row(*before)))
+    new = ~holds(distinct(_of_row(*before)), _of_row(hashes, row))
     lines, number = np.unique(hashes[new], return_inverse=True)
     return _Column((lines >> np.uint64(32)).astype(np.uint32), np.arange(len(lines) + 1), row[new], number)
 
@@ -272,7 +272,7 @@ class Sketches:
         place, held = self._distinct(trajectories, ~background)
         shared, common = self.common(trajectories, background)
         if len(common):
-            kept = ~among(_joined(place, held), _joined(shared, common))
+            kept = ~holds(_joined(shared, common), _joined(place, held))
             place, held = place[kept], held[kept]
         return place, held
 
@@ -282,7 +282,7 @@ class Sketches:
         kept = ~background[rows]
         use, hashes = expanded(self.hashes, self.offsets, rows[kept])
         place, rows = place[kept][use], rows[kept][use]
-        own = ~among(_joined(place, hashes), _joined(*self.common(trajectories, background)))
+        own = ~holds(_joined(*self.common(trajectories, background)), _joined(place, hashes))
         return place[own], rows[own], hashes[own]
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
@@ -342,7 +342,7 @@ def absent_shares(
     pair, at = expanded(np.arange(len(own)), offsets, inverse)
     kept = own[at] <= limit[pair]
     pair, row, hashes = pair[kept], row[at[kept]], own[at[kept]]
-    absent = ~among(_joined(other[pair], hashes), held)
+    absent = ~holds(held, _joined(other[pair], hashes))
     steps, of_step = np.unique(_joined(pair, row.astype(np.uint32)), return_inverse=True)
     share = np.bincount(of_step, absent, len(steps)) / np.maximum(np.bincount(of_step, minlength=len(steps)), 1)
     by_step = _mean(_split(steps)[0], share, len(trajectories))
