@@ -1,4 +1,4 @@
-"""The command line: `trajmill run | plan | connectors | sniff | inspect | turns | export | schema`.
+"""The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity | export | schema`.
 
 Exit codes: 0 done; 1 the command or the recipe is wrong; 2 more inputs were rejected than the recipe allows.
 """
@@ -148,6 +148,20 @@ def turns(
 
     try:
         show_mask(mask_report(path), Console(highlight=False))
+    except ConfigError as error:
+        _fail(error, 1)
+
+
+@app.command()
+def diversity(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
+    from pipelines.show import show_variety
+    from pipelines.variety import variety
+
+    try:
+        show_variety(variety(path), Console(highlight=False))
     except ConfigError as error:
         _fail(error, 1)
 

@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipelines.parquet import read_transitions
-from pipelines.storage import Folder
+from pipelines.parquet import read_transitions, transition_files
 from quality.signal import Measured
 from quality.tokens import TokenCounter
 from quality.turns import category_counts
-from schemas import DOMAINS, ConfigError
 
 DEFINITIONS: Final = ("measured", "literal")
 """measured: values of the action against what is new in the observation; literal: both texts as they are written."""
@@ -35,15 +33,9 @@ def mask_report(path: str) -> MaskReport:
     Raises:
         ConfigError: there are no transitions.
     """
-    for root in (f"{path.rstrip('/')}/transitions", path):
-        folder = Folder(root)
-        names = [name for name in folder.names(".parquet") if name.split("/")[0] in DOMAINS]
-        if names:
-            break
-    else:
-        raise ConfigError(f"There are no transitions below '{path}'; a run's folder is wanted.")
+    folder, names = transition_files(path)
     report = MaskReport()
-    for name in sorted(names):
+    for name in names:
         for batch in read_transitions(folder, name):
             view = Measured.of(batch, TokenCounter())
             for definition in DEFINITIONS:

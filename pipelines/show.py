@@ -16,6 +16,7 @@ from pipelines.masking import MaskReport
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe
 from pipelines.run import Summary
+from quality.diversity import Diversity
 from quality.turns import KEEPS
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -100,6 +101,17 @@ def show_mask(report: MaskReport, console: Console) -> None:
         kept = sum(share * KEEPS[name] for name, share in shares.items())
         row = [f"{share:.1%}" if counts.total() else "" for share in [*shares.values(), kept]]
         table.add_row(domain, definition, f"{counts.total():,}", *row)
+    console.print(table)
+
+
+def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Console) -> None:
+    """The effective numbers of what each domain holds."""
+    table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
+    for domain, kinds in found.items():
+        for kind, one in kinds.items():
+            if one.kinds:
+                numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
+                table.add_row(domain, kind, *numbers)
     console.print(table)
 
 

@@ -37,6 +37,13 @@ def test_the_command_prints_a_row_a_domain_and_definition(run):
     assert "33.3%" in result.stdout
 
 
+def test_the_diversity_of_a_run_is_printed_by_domain(run):
+    result = CliRunner().invoke(app, ["diversity", str(run)], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert "command heads" in result.stdout
+    assert "100.0%" in result.stdout
+
+
 def test_a_folder_without_transitions_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="no transitions"):
         mask_report(str(tmp_path))
