@@ -15,8 +15,13 @@ from connectors.connector import Blob
 from schemas import ParseError, json_text
 from schemas.record import record
 
-LINE_BYTES: Final = 256 << 20
-"""A longer line is not read into memory; it becomes a reject."""
+LINE_BYTES: Final = 128 << 20
+"""A longer line is not held in memory; it becomes a reject."""
+
+WHOLE_BYTES: Final = 256 << 20
+"""A longer file is refused by formats that cannot be read piece by piece."""
+
+_SKIPPED_BYTES: Final = 1 << 20
 
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -34,10 +39,14 @@ def lines(stream: BinaryIO, limit: int = LINE_BYTES) -> Iterator[Line]:
     r"""The lines of a stream with their offsets, split at `\n`; a `\r` before it and a leading BOM are taken off."""
     start = 0
     while data := stream.readline(limit + 1):
-        size, ended, fits = len(data), data.endswith(b"\n"), True
-        while not ended and size > limit and (more := stream.readline(limit + 1)):
-            size, ended, fits = size + len(more), more.endswith(b"\n"), False
-        yield _line(start, data.removesuffix(b"\n") if fits and size - ended <= limit else None, ended)
+        size, ended = len(data), data.endswith(b"\n")
+        if size - ended > limit:
+            data = b""
+            while not ended and (more := stream.readline(_SKIPPED_BYTES)):
+                size, ended = size + len(more), more.endswith(b"\n")
+            yield _line(start, None, ended)
+        else:
+            yield _line(start, data.removesuffix(b"\n"), ended)
         start += size
 
 

@@ -55,7 +55,7 @@ class _Flow:
 
 
 def _take_input(one: Input, recipe: Recipe, flow: _Flow) -> Iterator[str]:
-    """Takes an input into the flow; yields a domain whenever a trajectory was added to it."""
+    """Takes an input into the flow; yields a domain whenever a trajectory or a block of one was added."""
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
     trajectories = 0
@@ -68,10 +68,10 @@ def _take_input(one: Input, recipe: Recipe, flow: _Flow) -> Iterator[str]:
         else:
             if found.domain not in flow.assemblers:
                 flow.assemblers[found.domain] = Assembler()
-            flow.assemblers[found.domain].add(found, origin, parents)
+            for _ in flow.assemblers[found.domain].add_parts(found, origin, parents):
+                yield found.domain
             trajectories += 1
             flow.counts["transitions"] += len(found.steps)
-            yield found.domain
     flow.counts["inputs"] += 1
     flow.counts["bytes"] += one.bytes
     flow.counts["trajectories"] += trajectories
@@ -93,8 +93,8 @@ def _settle(one: Input, trajectories: int, rejects: list[Reject], flow: _Flow) -
 def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     """Writes the transitions and rejects of a part and returns its manifest.
 
-    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory with
-    which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes.
+    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory, or of
+    the block of a long one, with which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes.
 
     Raises:
         ContractError: a connector made rows that the schema does not allow.

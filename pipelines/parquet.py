@@ -18,7 +18,7 @@ from schemas.manifest import FileEntry
 from schemas.transition import dictionary_columns, encoded_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
-"""Text after which a row group of transitions is closed, at the end of a trajectory."""
+"""Text after which a row group of transitions is closed, at the end of a trajectory or of a block of a long one."""
 
 PAYLOAD_LEVEL: Final = 1
 SHARD_LEVEL: Final = 3

@@ -16,9 +16,9 @@ from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
 from pipelines.units import finish_unit, is_done
-from quality.measure import measured
+from quality.measure import Measuring
 from quality.rule import Decision, decided
-from quality.sketch import SKETCH_SCHEMA, Sketches, sketched
+from quality.sketch import SKETCH_SCHEMA, Sketches, Sketching
 from quality.tokens import TokenCounter
 from schemas import SCHEMA_VERSION
 from schemas.invariants import check
@@ -92,10 +92,17 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 def _measure_into(sinks: Sequence[ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
+    measuring = Measuring(judging.signals, counter, rules.prefer)
+    kinds: list[tuple[ParquetSink, Measuring | Sketching]] = [(sinks[0], measuring)]
+    kinds += [(sink, Sketching()) for sink in sinks[1:]]
     for batch in read_transitions(judging.transitions, unit.name):
-        sinks[0].write(measured(check(batch), judging.signals, counter, rules.prefer))
-        for sink in sinks[1:]:
-            sink.write(sketched(batch))
+        check(batch)
+        for sink, kind in kinds:
+            for done in kind.add(batch):
+                sink.write(done)
+    for sink, kind in kinds:
+        for done in kind.rest():
+            sink.write(done)
 
 
 def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:

@@ -24,11 +24,13 @@ SCOPES: Final = ("trajectory", "transition")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What signals are measured on: a batch of whole trajectories, and what several signals need of it.
+    """What signals are measured on: a batch of trajectories, and what several signals need of it.
+
+    A long trajectory stands in several batches, cut between turns, and is measured in parts; see `Signal.joined`.
 
     Attributes:
         batch: rows of `schemas.encoded_schema()`.
-        starts: the row at which each trajectory begins.
+        starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
         counter: counts tokens under the recipe's tokenizer.
     """
 
@@ -68,3 +70,10 @@ class Signal(ABC):
     @abstractmethod
     def measure(self, measured: Measured) -> Numbers:
         """One float32 a row; a signal of trajectories repeats on the rows of each."""
+
+    def joined(self, parts: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        """The number of a trajectory that was measured in parts, of so many rows each: for shares, their mean by rows.
+
+        Signals that count return the sum instead. Only asked of signals of trajectories.
+        """
+        return float(np.average(parts.astype(np.float64), weights=rows))

@@ -7,6 +7,7 @@ keep being (bottom-k sketches, Cohen and Kaplan 2007); its `limit` is the larges
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from quality import fingerprint
 from quality.fingerprint import mixed, struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Lines, Numbers
+from quality.parts import Joining, goes_on, index_of
 from quality.shingle import Hashes, Offsets, shingles
 
 SIZE: Final = 4096
@@ -36,13 +38,26 @@ SKETCH_SCHEMA: Final = pa.schema(
 """One row a transition, aligned to the transitions; shingles of a row in no order, with repetition."""
 
 
-def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The sketch of each row of a batch of whole trajectories; of `SKETCH_SCHEMA`, aligned to it.
+@dataclass(slots=True)
+class _Part:
+    """The sketches of a batch; see `quality.parts.Part`. Limits are of each row's trajectory."""
 
-    The shingles of a row are those of its action and of what it led to. Of a screen or a state, which mostly shows
-    again what was there, these are the lines that were not there before, each line whole: the words of a line say too
-    little, since layouts share ids and places.
-    """
+    goes_on: bool
+    starts: Offsets
+    steps: Numbers
+    limits: Hashes
+    hashes: Hashes
+    offsets: Offsets
+
+    def finished(self) -> pa.RecordBatch:
+        """The part as a batch of `SKETCH_SCHEMA`."""
+        lists = pa.ListArray.from_arrays(
+            pa.array(self.offsets.astype(np.int32)), pa.array(self.hashes), SKETCH_SCHEMA.field(2).type
+        )
+        return pa.RecordBatch.from_arrays([pa.array(self.steps), pa.array(self.limits), lists], schema=SKETCH_SCHEMA)
+
+
+def _part(batch: pa.RecordBatch) -> _Part:
     answers = struct_text(batch, "next_observation", "content")
     actions = struct_text(batch, "action", "text")
     steps = fingerprint.combined([text_hashes(actions), text_hashes(answers)])[:, 0]
@@ -50,9 +65,54 @@ def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
     parts = [_whole(actions), *_answered(batch)]
     lengths = np.diff(np.append(starts, batch.num_rows))
     limits = np.repeat(_limits(parts, starts, lengths), lengths)
-    hashes, offsets = _merged(parts, limits)
-    lists = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(hashes), SKETCH_SCHEMA.field(2).type)
-    return pa.RecordBatch.from_arrays([pa.array(steps), pa.array(limits), lists], schema=SKETCH_SCHEMA)
+    return _Part(goes_on(batch), starts, steps, limits, *_merged(parts, limits))
+
+
+def _join(parts: Sequence[_Part]) -> None:
+    """Sketches the trajectory that the parts share: what is among its smallest is among those of its parts."""
+    where = []
+    for number, part in enumerate(parts):
+        index = index_of(number, part)
+        ends = np.append(part.starts, len(part.steps))
+        where.append((part, int(ends[index]), int(ends[index + 1])))
+    limit = min(part.limits[begin] for part, begin, _ in where)
+    held = [part.hashes[part.offsets[begin] : part.offsets[end]] for part, begin, end in where]
+    distinct = np.unique(np.concatenate(held))
+    distinct = distinct[distinct <= limit]
+    if len(distinct) > SIZE:
+        limit = distinct[SIZE - 1]
+    for part, begin, end in where:
+        part.limits[begin:end] = limit
+        row = np.repeat(np.arange(len(part.steps)), np.diff(part.offsets))
+        kept = (row < begin) | (row >= end) | (part.hashes <= limit)
+        part.hashes = part.hashes[kept]
+        counts = np.bincount(row[kept], minlength=len(part.steps))
+        part.offsets = np.concatenate([[0], np.cumsum(counts)])
+
+
+class Sketching:
+    """The sketch of each row of a file: batches of `SKETCH_SCHEMA`, aligned to it.
+
+    The shingles of a row are those of its action and of what it led to. Of a screen or a state, which mostly shows
+    again what was there, these are the lines that were not there before, each line whole: the words of a line say too
+    little, since layouts share ids and places.
+    """
+
+    def __init__(self) -> None:
+        self._joining = Joining(_join)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The sketches as far as trajectories are whole; `batch` follows those before."""
+        return (part.finished() for part in self._joining.add(_part(batch)))
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The sketches of the rest, at the end of the file."""
+        return (part.finished() for part in self._joining.rest())
+
+
+def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The sketch of each row of a batch of whole trajectories; see `Sketching`."""
+    return _part(batch).finished()
 
 
 @dataclass(frozen=True, slots=True)

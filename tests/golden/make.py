@@ -51,6 +51,9 @@ FOLDERS = {
     "browsergym": ["web/browsergym_result"],
     "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
+    "rrweb": ["web/rrweb_events"],
+    "mind2web": ["web/mind2web_json"],
+    "mhtml": ["web/mhtml"],
     "terminator": ["os/terminator_recording"],
 }
 """Where the corpora hold each connector's real files."""
