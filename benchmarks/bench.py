@@ -25,7 +25,13 @@ from rich.table import Table
 AIMS = {"asciicast": 30.0, "uiautomator": 15.0, "claude_code": 60.0}
 """Raw MB per CPU-second through the whole normalize stage."""
 
-DOMAINS = {"asciicast": "terminal", "claude_code": "terminal", "uiautomator": "android", "appagent": "android"}
+DOMAINS = {
+    **dict.fromkeys(("asciicast", "script", "ttyrec", "claude_code", "codex", "codex_exec"), "terminal"),
+    **dict.fromkeys(("mcp_jsonrpc", "mcp_http", "mcp_recorder", "chat_messages", "chat_tools", "otel_genai"), "mcp"),
+    **dict.fromkeys(("swe_rows", "sweagent"), "swe"),
+    "webdancer": "search",
+}
+"""Format → the recipe it is measured with, `android` by default."""
 
 
 def recipe_for(fmt: str) -> Any:

@@ -43,6 +43,7 @@ MODULES: Final = (
     "connectors.mcp.agent_vcr",
     "connectors.mcp.mcp_interceptor",
     "connectors.mcp.mcp_desktop_log",
+    "connectors.mcp.mcp_inspector",
     "connectors.mcp.vcr_cassette",
     "connectors.mcp.otel_genai",
     "connectors.search.webdancer",
@@ -76,9 +77,19 @@ MODULES: Final = (
     "connectors.web.miniwob",
     "connectors.web.recorded_script",
     "connectors.web.browsergym",
+    "connectors.web.rrweb",
+    "connectors.web.mind2web",
+    "connectors.web.mhtml",
     "connectors.desktop.osworld",
     "connectors.desktop.agentnet",
     "connectors.desktop.workflow",
+    "connectors.desktop.osworld",
+    "connectors.desktop.agentnet",
+    "connectors.desktop.workflow",
+    "connectors.web.playwright_trace",
+    "connectors.web.rrweb",
+    "connectors.web.mind2web",
+    "connectors.web.mhtml",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

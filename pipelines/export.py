@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,14 +29,16 @@ def stored_trajectories(path: str) -> Iterator[list[Row]]:
     """
     for file in transition_files(path):
         folder = Folder(str(Path(file).parent))
-        for batch in read_transitions(folder, Path(file).name):
-            begun = 0
-            numbered = []
-            for row in batch.to_pylist():
-                begun += row["step"] == 0
-                numbered.append((begun, row))
-            for _, rows in groupby(numbered, key=lambda pair: pair[0]):
-                yield [row for _, row in rows]
+        rows = (row for batch in read_transitions(folder, Path(file).name) for row in batch.to_pylist())
+        first: tuple[int, Row] = (0, {})
+        for number, numbered in groupby(accumulate(rows, _numbered, initial=first), key=lambda pair: pair[0]):
+            if number:
+                yield [row for _, row in numbered]
+
+
+def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
+    """The row with the number of its trajectory in the file, which may go on from one row group to the next."""
+    return before[0] + (row["step"] == 0), row
 
 
 def export(path: str, form: str, out: str) -> int:

@@ -5,6 +5,8 @@ Only packed hashes are shuffled. The decisions of one unit depend on the hashes 
     measure ─▶ contaminated ─▶ keys of trajectories ─▶ losers ─▶ near duplicates
         │      ─▶ keys of the remaining transitions ─▶ verdicts
         └────▶ edges of groups ─▶ components ──────────────────────────────────────────────────────────┘
+
+Where the recipe caps a rule, the targets that remain are counted before the verdicts (see `caps`).
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.benchmarks import read_index
+from pipelines.caps import CountsToLimits, Limits, capped, over_cap, target_counts
 from pipelines.contaminated import UnitsToContaminated
 from pipelines.near import NearDuplicatesOf
 from pipelines.parquet import read_batches, write_parquet
-from pipelines.replicates import UnitsToReport, capped, targets
+from pipelines.replicates import UnitsToReport, rows_beyond, targets
 from pipelines.sidecar import (
     LOSER,
     Judging,
@@ -57,6 +60,8 @@ LOST_ROWS: Final = (DUPLICATE_TRANSITION, REPLICATE)
 
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
+_REASONS: Final = (*LOST, *LOST_ROWS, NO_TARGET, NO_TEXT)
+"""Reasons besides the recipe's rules, numbered after them."""
 
 
 def _keys(unit: Unit, sidecar: Sidecar, rows: npt.NDArray[np.int64], hashed: str, whole: bool) -> npt.NDArray[np.void]:
@@ -137,6 +142,7 @@ def write_verdict(
     lost_trajectories: Mapping[str, Iterable[bytes]],
     lost_rows: Mapping[str, Iterable[bytes]],
     groups: bytes,
+    found: Limits,
 ) -> Manifest:
     """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts.
 
@@ -146,11 +152,13 @@ def write_verdict(
         lost_trajectories: reason → packed trajectories that go by it.
         lost_rows: reason → packed rows that stay as context by it.
         groups: of all nodes, packed.
+        found: limits of the recipe's caps, by domain.
     """
     sidecar = read_sidecar(unit, judging)
+    names = (*sidecar.decision.names, *_REASONS)
+    over = over_cap(unit, sidecar, found)
     lost = {name: losers_of(packed) for name, packed in lost_trajectories.items()}
-    names = (*sidecar.decision.names, *lost, *lost_rows, NO_TARGET, NO_TEXT)
-    reason, kept, kept_by = _reasons(sidecar, lost, {name: losers_of(some) for name, some in lost_rows.items()}, names)
+    reason, kept, kept_by = _reasons(sidecar, lost, {name: losers_of(some) for name, some in lost_rows.items()}, over)
     uses = np.array(
         [
             *(r.use for r in judging.recipe.judge.ordered_rules()),
@@ -176,14 +184,26 @@ def write_verdict(
     return finish_unit(judging.verdicts, manifest)
 
 
+def uncapped_targets(unit: Unit, judging: Judging, joined: Mapping[str, Iterable[bytes]]) -> tuple[str, bytes]:
+    """The unit's domain and its targets before any cap, counted by the capped rule that they break."""
+    sidecar = read_sidecar(unit, judging)
+    lost, rows = ({name: losers_of(joined.get(name, ())) for name in names} for names in (LOST, LOST_ROWS))
+    none = np.full(sidecar.table.num_rows, -1, np.int16)
+    reason, _, _ = _reasons(sidecar, lost, rows, none)
+    return target_counts(unit, sidecar, reason < 0)
+
+
 def _reasons(
     sidecar: Sidecar,
     lost: Mapping[str, npt.NDArray[np.void]],
     lost_rows: Mapping[str, npt.NDArray[np.void]],
-    names: Sequence[str],
+    over: npt.NDArray[np.int16],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
-    """For each row: its reason's place in `names` (-1: target), whether its trajectory is kept, the survivor's id."""
-    position = {name: number for number, name in enumerate(names)}
+    """For each row: the number of its reason (-1: target), whether its trajectory is kept, the survivor's id.
+
+    `over` is the number of the capped rule that the row breaks beyond its cap, or -1.
+    """
+    position = {name: len(sidecar.decision.names) + number for number, name in enumerate(_REASONS)}
     rows = sidecar.table.num_rows
     survivor = np.zeros(rows, np.uint64)
     row_reason = sidecar.decision.transition.astype(np.int64)
@@ -191,6 +211,7 @@ def _reasons(
     for name, some in lost_rows.items():
         row_reason[some["row"]] = position[name]
         survivor[some["row"]] = some["kept"]
+    row_reason = np.where(row_reason < 0, over, row_reason)
     first = sidecar.decision.trajectory[sidecar.starts].astype(np.int64)
     for name, some in lost.items():
         first[np.isin(sidecar.starts, some["row"])] = position[name]
@@ -322,23 +343,24 @@ class UnitsToVerdicts(beam.PTransform):
                 | "JoinRows" >> beam.CoGroupByKey()
                 | "ReplicateKeys" >> beam.FlatMapTuple(lambda _, j: _replicate_keys(j, judging))
                 | "GatherTargets" >> beam.GroupByKey()
-                | "Cap" >> beam.FlatMapTuple(lambda _, packed: capped(packed, most))
+                | "BeyondMost" >> beam.FlatMapTuple(lambda _, packed: rows_beyond(packed, most))
             )
-        return (
-            {**joined, **lost_rows}
-            | "JoinAll" >> beam.CoGroupByKey()
-            | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups))
-        )
+        whole = {**joined, **lost_rows} | "JoinAll" >> beam.CoGroupByKey()
+        found: Any = {}
+        if capped(judging):
+            counts = whole | "CountTargets" >> beam.MapTuple(lambda _, j: uncapped_targets(j["unit"][0], judging, j))
+            found = beam.pvalue.AsDict(counts | CountsToLimits(judging))
+        return whole | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups), found)
 
 
 def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
     return [data for name in LOST for data in joined.get(name, ())]
 
 
-def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes) -> Manifest:
+def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes, found: Limits) -> Manifest:
     """`write_verdict` of what a unit's number was joined with."""
     _, of = joined
-    return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups)
+    return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups, found)
 
 
 def _of(joined: Mapping[str, Iterable[bytes]], names: Sequence[str]) -> dict[str, Iterable[bytes]]:

@@ -254,8 +254,11 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def _python_rows(batch: pa.RecordBatch, verdict: pa.Table) -> list[dict[str, Any]]:
-    """The rows as Python values, with only what rendering needs; a text that rows share is one object."""
+def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[dict[str, Any]]:
+    """The rows as Python values, with only what rendering needs; a text that rows share is one object.
+
+    `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
+    """
     columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, "exit_code")}
     for struct, names in _STRUCTS.items():
         parts = {name: _shared_pylist(pa.compute.struct_field(batch[struct], name)) for name in names}
@@ -264,7 +267,7 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table) -> list[dict[str, Any
         columns[struct] = [
             dict(zip(names, row, strict=True)) if there else None for row, there in zip(values, present, strict=True)
         ]
-    columns["ordinal"] = np.cumsum(batch["step"].to_numpy() == 0).tolist()
+    columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
     for name in ("use", "group", "kept", "tokens"):
         columns[name] = verdict[name].to_pylist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -277,29 +280,38 @@ def _shared_pylist(column: pa.Array) -> list[Any]:
     return [texts[i] for i in pa.compute.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False)]
 
 
-def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
-    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it."""
-    wanted = ["use", "group", "kept", "tokens"]
-    verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
-    offset = 0
-    mix = mixing.recipe.mix
+def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of kept trajectories, in the order of their file, whose row groups may cut a long trajectory."""
+    offset = begun = 0
     for batch in read_transitions(mixing.transitions, unit.name):
         verdict = verdicts.slice(offset, batch.num_rows)
         offset += batch.num_rows
         kept = verdict["kept"].combine_chunks()
-        for rows in trajectories(_python_rows(batch.filter(kept), verdict.filter(kept))):
-            first = rows[0]
-            pool = pool_of(first["group"], mix)
-            if first["segment"] and pool in ("rl", "eval"):
-                continue  # one turn of a trajectory, and its first segment has given it
-            sample = _sample(pool, rows, mix)
-            if sample is None:
-                detail = f"no turn of it can stand alone as a target in pool {pool}"
-                where = (first["trajectory_id"], -1, len(rows))
-                yield pool, first["domain"], Reject("trajectory", "no_target", detail, "", "", -1, "", *where)
-            else:
-                sample["_hash"] = keyed_hash(f"order:{sample['_id']}", mix.seed)
-                yield pool, first["domain"], sample
+        rows = batch.filter(kept)
+        yield from _python_rows(rows, verdict.filter(kept), begun)
+        begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))
+
+
+def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
+    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it."""
+    wanted = ["use", "group", "kept", "tokens"]
+    verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
+    mix = mixing.recipe.mix
+    for rows in trajectories(_kept_rows(unit, mixing, verdicts)):
+        first = rows[0]
+        pool = pool_of(first["group"], mix)
+        if first["segment"] and pool in ("rl", "eval"):
+            continue  # one turn of a trajectory, and its first segment has given it
+        sample = _sample(pool, rows, mix)
+        if sample is None:
+            detail = f"no turn of it can stand alone as a target in pool {pool}"
+            # a later segment is no trajectory: its first row stands for it
+            what, step = ("transition", first["step"]) if first["segment"] else ("trajectory", -1)
+            where = (first["trajectory_id"], step, len(rows))
+            yield pool, first["domain"], Reject(what, "no_target", detail, "", "", -1, "", *where)
+        else:
+            sample["_hash"] = keyed_hash(f"order:{sample['_id']}", mix.seed)
+            yield pool, first["domain"], sample
 
 
 def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
@@ -350,9 +362,10 @@ def _weight(sample: Mapping[str, Any]) -> int:
 
 
 def _write_rejects(unit: Unit, mixing: Mixing, rejects: list[Reject]) -> None:
-    table = reject_table(sorted(rejects, key=lambda one: one.trajectory_id)).combine_chunks()
+    table = reject_table(sorted(rejects, key=lambda one: (one.trajectory_id, one.step))).combine_chunks()
     entry = write_parquet(mixing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
-    counts = {f"trajectories.dropped.{name}": n for name, n in sorted(Counter(r.reason for r in rejects).items())}
+    dropped = Counter(reject.reason for reject in rejects if reject.unit == "trajectory")
+    counts = {f"trajectories.dropped.{name}": number for name, number in sorted(dropped.items())}
     finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import apache_beam as beam
 import pyarrow.compute as pc
 
+from pipelines.collector import rare_collections
 from pipelines.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.plan import Input, Part
 from pipelines.reading import read_input
@@ -55,7 +56,7 @@ class _Flow:
 
 
 def _take_input(one: Input, recipe: Recipe, flow: _Flow) -> Iterator[str]:
-    """Takes an input into the flow; yields a domain whenever a trajectory was added to it."""
+    """Takes an input into the flow; yields a domain whenever a trajectory or a block of one was added."""
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
     trajectories = 0
@@ -68,10 +69,10 @@ def _take_input(one: Input, recipe: Recipe, flow: _Flow) -> Iterator[str]:
         else:
             if found.domain not in flow.assemblers:
                 flow.assemblers[found.domain] = Assembler()
-            flow.assemblers[found.domain].add(found, origin, parents)
+            for _ in flow.assemblers[found.domain].add_parts(found, origin, parents):
+                yield found.domain
             trajectories += 1
             flow.counts["transitions"] += len(found.steps)
-            yield found.domain
     flow.counts["inputs"] += 1
     flow.counts["bytes"] += one.bytes
     flow.counts["trajectories"] += trajectories
@@ -93,15 +94,16 @@ def _settle(one: Input, trajectories: int, rejects: list[Reject], flow: _Flow) -
 def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     """Writes the transitions and rejects of a part and returns its manifest.
 
-    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory with
-    which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes.
+    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory, or of
+    the block of a long one, with which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes.
 
     Raises:
         ContractError: a connector made rows that the schema does not allow.
         ShardError: a file cannot be read or written; the part can be tried again.
     """
     flow = _Flow()
-    files = _write_transitions(part, normalizer, flow)
+    with rare_collections():
+        files = _write_transitions(part, normalizer, flow)
     rejects = [replace(one, excerpt=scrub_text(one.excerpt, one.uri)) for one in flow.rejects]
     rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
     entry = write_parquet(

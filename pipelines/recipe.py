@@ -80,12 +80,21 @@ class Normalize(_Part):
 
 
 class RuleValues(_Part):
-    """A bound on one signal: values from `min` to `max` pass. `use` is what a transition that does not pass becomes."""
+    """A bound on one signal: values from `min` to `max` pass.
+
+    Attributes:
+        signal: name of the signal.
+        min: smallest value that passes.
+        max: largest value that passes.
+        use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
+        cap: share of a domain's targets up to which transitions that do not pass stay targets; chosen by hash.
+    """
 
     signal: str
     min: float | None = None
     max: float | None = None
-    use: Literal["context", "omit"] = "omit"
+    use: Literal["context", "omit"] | None = None
+    cap: Annotated[float, Field(ge=0, lt=1)] | None = None
 
     @field_validator("signal")
     @classmethod
@@ -96,7 +105,14 @@ class RuleValues(_Part):
     def _bounded(self) -> Self:
         if self.min is None and self.max is None:
             raise ValueError("a rule needs min or max")
+        if self.cap is not None and signals()[self.signal].scope != "transition":
+            raise ValueError(f"a cap is of transitions, and '{self.signal}' is measured of whole trajectories")
         return self
+
+    def named(self, name: str) -> Rule:
+        """The rule of that name."""
+        use = self.use or ("omit" if self.cap is None else "context")
+        return Rule(name, self.signal, signals()[self.signal].scope, self.min, self.max, use, self.cap)
 
 
 class NearDuplicates(_Part):
@@ -239,12 +255,16 @@ class Judge(_Part):
             raise ValueError(error.message.removeprefix("tokenizer: ")) from error
         return value
 
+    @field_validator("rules")
+    @classmethod
+    def _capped(cls, value: dict[str, RuleValues]) -> dict[str, RuleValues]:
+        if sum(rule.cap or 0.0 for rule in value.values()) >= 1:
+            raise ValueError("the caps of all rules should sum to less than 1")
+        return value
+
     def ordered_rules(self) -> list[Rule]:
         """The rules in the recipe's order, each with the scope of its signal."""
-        return [
-            Rule(name, values.signal, signals()[values.signal].scope, values.min, values.max, values.use)
-            for name, values in self.rules.items()
-        ]
+        return [values.named(name) for name, values in self.rules.items()]
 
 
 class Mix(_Part):

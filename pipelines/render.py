@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -177,7 +177,7 @@ def ground_truth(domain: str, turn: Turn) -> str:
     return json.dumps({"v": 1, "domain": domain, "observation": turn.observation, "checks": checks}, ensure_ascii=False)
 
 
-def trajectories(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The rows of each trajectory, or of each segment of a split one; rows come in the order of their file."""
     for _, group in groupby(rows, key=lambda row: (row["trajectory_id"], row["ordinal"], row["segment"])):
         yield list(group)

@@ -136,8 +136,8 @@ def targets(unit: Unit, judging: Judging, rows: npt.NDArray[np.int64], sidecar: 
     yield from partitioned(_rows(unit, judging, sidecar, rows), "key")
 
 
-def capped(packed: Packed, most: int) -> Iterator[tuple[int, bytes]]:
-    """The rows beyond the cap: (unit, packed rows)."""
+def rows_beyond(packed: Packed, most: int) -> Iterator[tuple[int, bytes]]:
+    """The rows after the first `most` of their key: (unit, packed rows)."""
     late = beyond(np.concatenate([np.frombuffer(data, ROW) for data in packed]), most)
     for unit, data in by_unit(late):
         some = np.frombuffer(data, ROW)

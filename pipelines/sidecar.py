@@ -6,23 +6,22 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.benchmarks import read_index
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
 from pipelines.units import finish_unit, is_done
-from quality.exposure import MATCH_SCHEMA, exposed
-from quality.measure import measured
-from quality.replicate import REPLICATE_SCHEMA, histories
+from quality.exposure import MATCH_SCHEMA, Exposing
+from quality.measure import Measuring
+from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.rule import Decision, decided
-from quality.sketch import SKETCH_SCHEMA, Sketches, sketched
+from quality.sketch import SKETCH_SCHEMA, Sketches, Sketching
 from quality.tokens import TokenCounter
 from schemas import SCHEMA_VERSION
 from schemas.invariants import check
@@ -74,6 +73,16 @@ def judging_digest(recipe: Recipe, units: Sequence[Unit], benchmarks: str = "") 
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
+class Kind(Protocol):
+    """What is measured of a unit's rows, batch by batch, each batch following those before."""
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is known now that the batch is there."""
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What waited for the end of the file."""
+
+
 def matches_name(label: str) -> str:
     """The file of what a unit shows of benchmarks."""
     return f"{label}.benchmarks.parquet"
@@ -112,21 +121,21 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
-    rows = 0
+    kinds: dict[str, Kind] = {
+        "measures": Measuring(judging.signals, counter, rules.prefer),
+        "sketch": Sketching(),
+        "replicates": Following(),
+    }
+    if judging.benchmarks:
+        kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
     for batch in read_transitions(judging.transitions, unit.name):
-        sinks["measures"].write(measured(check(batch), judging.signals, counter, rules.prefer))
-        if "sketch" in sinks:
-            sinks["sketch"].write(sketched(batch))
-        if "replicates" in sinks:
-            sinks["replicates"].write(histories(batch))
-        if "benchmarks" in sinks:
-            sinks["benchmarks"].write(_moved(exposed(batch, read_index(judging.measures, judging.benchmarks)), rows))
-        rows += batch.num_rows
-
-
-def _moved(matches: pa.RecordBatch, rows: int) -> pa.RecordBatch:
-    """The matches of a batch with that many rows of the unit before it."""
-    return matches.set_column(0, MATCH_SCHEMA.field(0), pc.add(matches["row"], pa.scalar(rows, pa.uint32())))
+        check(batch)
+        for name, sink in sinks.items():
+            for done in kinds[name].add(batch):
+                sink.write(done)
+    for name, sink in sinks.items():
+        for done in kinds[name].rest():
+            sink.write(done)
 
 
 def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:

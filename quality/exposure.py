@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from quality.contamination import Hits, Index, canary_hits, checkout_name, name_hash
 from quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Numbers
+from quality.parts import goes_on
 from quality.shingle import Offsets
 from quality.sketch import expanded
 
@@ -97,11 +98,40 @@ def _used(text: Offsets, rows: Offsets, of: Offsets) -> tuple[Offsets, Offsets]:
     return expanded(rows[order], offsets, of)
 
 
+class Exposing:
+    """What the trajectories of a file show of an index: batches of `MATCH_SCHEMA`, rows within the file.
+
+    A trajectory may go on from one batch into the next. An answer is looked for in the batch of its question.
+
+    Args:
+        index: of the benchmarks.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._rows, self._first = index, 0, 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What `batch` shows, of `encoded_schema()`; it follows those before."""
+        if not batch.num_rows:
+            return
+        matches = exposed(batch, self._index)
+        row = matches["row"].to_numpy()
+        placed = np.where((row == 0) & goes_on(batch), self._first, row + self._rows).astype(np.uint32)
+        last = int(trajectory_starts(batch)[-1])
+        self._first = self._first if last == 0 and goes_on(batch) else last + self._rows
+        self._rows += batch.num_rows
+        yield matches.set_column(0, MATCH_SCHEMA.field(0), pa.array(placed))
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no match waits for what comes after."""
+        return iter(())
+
+
 def exposed(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
     """What the trajectories of a batch show of the index: of `MATCH_SCHEMA`, rows within the batch.
 
     Args:
-        batch: whole trajectories, of `schemas.encoded_schema()`.
+        batch: of `schemas.encoded_schema()`; its first trajectory may be the rest of one.
         index: of the benchmarks.
     """
     starts = trajectory_starts(batch)
@@ -245,8 +275,11 @@ def decided(
         weights: of the index's runs.
         least: score, 0 to 1.
     """
-    row, kind, value = (matches[name].to_numpy() for name in ("row", "kind", "value"))
-    row = row.astype(np.int64)
+    every = np.zeros(matches.num_rows, _MATCH)
+    for name in ("row", "kind", "value"):
+        every[name] = matches[name].to_numpy()
+    every = np.unique(every)  # what two batches show of one trajectory counts once
+    row, kind, value = every["row"].astype(np.int64), every["kind"], every["value"]
     certain = kind >= NAMED
     found = [(row[certain], value[certain].astype(np.int64), np.where(kind[certain] == CANARY, 3.0, 2.0))]
     count = len(index.items)

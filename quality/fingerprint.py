@@ -87,16 +87,24 @@ def transition_hashes(batch: pa.RecordBatch) -> Lanes:
 
 
 def trajectory_starts(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The rows at which trajectories begin; a batch holds whole trajectories, one after the other."""
-    return np.flatnonzero(batch["step"].to_numpy() == 0)
+    """The rows at which trajectories begin, and the first row, where a batch may go on with a trajectory."""
+    begins = batch["step"].to_numpy() == 0
+    begins[:1] = True
+    return np.flatnonzero(begins)
+
+
+def trajectory_sums(rows: Lanes, starts: npt.NDArray[np.int64], step: npt.NDArray[np.int32]) -> Lanes:
+    """What the transitions of each trajectory come to: shape (len(starts), 2).
+
+    A trajectory that stands in several batches comes to the sum over them.
+    """
+    placed = mixed(rows + (step.astype(np.uint64)[:, None] + np.uint64(1)) * _MULTIPLY)
+    return np.add.reduceat(placed, starts, axis=0) if len(starts) else placed[:0]
 
 
 def trajectory_hashes(rows: Lanes, starts: npt.NDArray[np.int64], step: npt.NDArray[np.int32]) -> Lanes:
     """One hash a trajectory from those of its transitions in order: shape (len(starts), 2)."""
-    placed = mixed(rows + (step.astype(np.uint64)[:, None] + np.uint64(1)) * _MULTIPLY)
-    if not len(starts):
-        return placed[:0]
-    return mixed(np.add.reduceat(placed, starts, axis=0))
+    return mixed(trajectory_sums(rows, starts, step))
 
 
 def as_bytes(lanes: Lanes) -> pa.Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -12,11 +14,12 @@ import pyarrow.compute as pc
 
 from quality import fingerprint
 from quality.fingerprint import Lanes, struct_text, text_hashes
+from quality.parts import Joining, goes_on, index_of
 from quality.registry import signal
-from quality.signal import Measured
+from quality.signal import Measured, Numbers
 from quality.signals.length import transition_tokens
 from quality.tokens import TokenCounter, text_bytes
-from schemas.verdict import measure_schema
+from schemas.verdict import SIGNAL_PREFIX, measure_schema
 
 
 def _node(batch: pa.RecordBatch, columns: Sequence[pa.Array], word: str) -> npt.NDArray[np.uint64]:
@@ -60,13 +63,8 @@ PREFERENCES: Final = ("outcome", "complete", "longer")
 holds what its last action led to; it has more steps."""
 
 
-def ranks(view: Measured, prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """A number a row: of like trajectories the one with the smallest is kept.
-
-    Args:
-        view: the rows.
-        prefer: of `PREFERENCES`, what weighs most first.
-    """
+def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
+    """What `ranks` needs of each trajectory, as far as the batch holds it: numbers of which the smaller is better."""
     batch = view.batch
     last = view.starts + view.lengths - 1
     cut = pc.fill_null(batch["truncated"], False).to_numpy(zero_copy_only=False)[last]
@@ -75,16 +73,29 @@ def ranks(view: Measured, prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
     )
     unseen = struct_text(batch, "next_observation", "content").is_null()
     incomplete = pc.or_(unseen, lost).to_numpy(zero_copy_only=False)[last] | cut
-    bits = {
-        "outcome": (batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts], 1),
-        "complete": (incomplete, 1),
-        "longer": ((1 << 32) - 1 - view.lengths, 32),
+    unknown = batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts]
+    return {
+        "outcome": unknown.astype(np.uint64),
+        "complete": incomplete.astype(np.uint64),
+        "longer": _LONGEST - view.lengths.astype(np.uint64),
     }
-    rank = np.zeros(len(view.starts), np.uint64)
+
+
+_WIDTHS: Final = {"outcome": 1, "complete": 1, "longer": 32}
+_LONGEST: Final = np.uint64((1 << 32) - 1)
+
+
+def ranks(facts: Mapping[str, npt.NDArray[np.uint64]], prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """A number a trajectory: of like ones that with the smallest is kept.
+
+    Args:
+        facts: by name of `PREFERENCES`, the smaller the better.
+        prefer: of `PREFERENCES`, what weighs most first.
+    """
+    rank = np.zeros(len(facts["outcome"]), np.uint64)
     for name in prefer:
-        value, width = bits[name]
-        rank = (rank << np.uint64(width)) | value.astype(np.uint64)
-    return np.repeat(rank, view.lengths)
+        rank = (rank << np.uint64(_WIDTHS[name])) | facts[name]
+    return rank
 
 
 def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -96,39 +107,132 @@ def _places(batch: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> npt.NDArray
     return fingerprint.mixed(place + offsets[:, None])[:, 0]
 
 
-def measured(
-    batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES
-) -> pa.RecordBatch:
-    """What is measured of each row: a batch of `schemas.verdict.measure_schema(signals)`, aligned to `batch`.
+@dataclass(slots=True)
+class _Part:
+    """What is measured of a batch; see `quality.parts.Part`.
+
+    Attributes:
+        batch: its columns that tell task and instance.
+        lengths: rows of each trajectory in this batch.
+        rows: hashes of the transitions.
+        sums: of each trajectory; see `fingerprint.trajectory_sums`.
+        places: of each trajectory; see `_places`.
+        facts: of each trajectory; see `ranks`.
+        fixed: columns that do not hang on the whole trajectory, by name.
+        numbers: of each signal, by name.
+    """
+
+    goes_on: bool
+    starts: npt.NDArray[np.int64]
+    batch: pa.RecordBatch
+    lengths: npt.NDArray[np.int64]
+    rows: Lanes
+    sums: Lanes
+    places: npt.NDArray[np.uint64]
+    facts: dict[str, npt.NDArray[np.uint64]]
+    fixed: dict[str, pa.Array]
+    numbers: dict[str, Numbers]
+
+    def finished(self, prefer: Sequence[str]) -> pa.RecordBatch:
+        """The part as a batch of `measure_schema`."""
+        spread: Lanes = np.repeat(fingerprint.mixed(self.sums), self.lengths, axis=0)
+        task = task_nodes(self.batch, spread[:, 0])
+        columns = {
+            **self.fixed,
+            "trajectory_hash": fingerprint.as_bytes(spread),
+            "transition_hash": fingerprint.as_bytes(self.rows),
+            "task_node": pa.array(task),
+            "instance_node": pa.array(instance_nodes(self.batch, task)),
+            "rank": pa.array(np.repeat(ranks(self.facts, prefer), self.lengths)),
+            "place": pa.array(np.repeat(self.places, self.lengths)),
+            **{SIGNAL_PREFIX + name: pa.array(found) for name, found in self.numbers.items()},
+        }
+        schema = measure_schema(tuple(self.numbers))
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+_NODES: Final = ("source", "task", "environment")
+
+
+def _part(batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter) -> _Part:
+    view = Measured.of(batch, counter)
+    rows = fingerprint.transition_hashes(batch)
+    own, parent = family_nodes(batch)
+    content = struct_text(batch, "next_observation", "content")
+    sizes = [text_bytes(struct_text(batch, *path)) for path in (("action", "text"), ("next_observation", "content"))]
+    fixed = {
+        "trajectory_id": batch["trajectory_id"].cast(pa.string()),
+        "step": batch["step"],
+        "own_node": pa.array(own),
+        "parent_node": pa.array(parent),
+        "has_text": content.is_valid(),
+        "text_bytes": pa.array(sizes[0] + sizes[1]),
+        "tokens": pa.array(transition_tokens(batch, counter)),
+    }
+    return _Part(
+        goes_on(batch),
+        view.starts,
+        batch.select(_NODES),
+        view.lengths,
+        rows,
+        fingerprint.trajectory_sums(rows, view.starts, batch["step"].to_numpy()),
+        _places(batch, view.starts),
+        _facts(view),
+        fixed,
+        {name: signal(name).measure(view) for name in signals},
+    )
+
+
+def _join(parts: Sequence[_Part]) -> None:
+    where = [(part, index_of(number, part)) for number, part in enumerate(parts)]
+    first, last = where[0], where[-1]
+    total = sum((part.sums[index] for part, index in where), np.zeros(2, np.uint64))
+    rows = np.array([part.lengths[index] for part, index in where])
+    facts = {
+        "outcome": first[0].facts["outcome"][first[1]],
+        "complete": last[0].facts["complete"][last[1]],
+        "longer": _LONGEST - np.uint64(rows.sum()),
+    }
+    for part, index in where:
+        part.sums[index] = total
+        part.places[index] = first[0].places[first[1]]
+        for name, value in facts.items():
+            part.facts[name][index] = value
+    spans = [slice(part.starts[index], part.starts[index] + part.lengths[index]) for part, index in where]
+    for name in parts[0].numbers:
+        one = signal(name)
+        if one.scope == "trajectory":
+            told = np.array([part.numbers[name][span.start] for part, span in zip(parts, spans, strict=True)])
+            for part, span in zip(parts, spans, strict=True):
+                part.numbers[name][span] = one.joined(told, rows)
+
+
+class Measuring:
+    """What is measured of each row of a file: batches of `schemas.verdict.measure_schema(signals)`, aligned to it.
 
     Args:
-        batch: whole trajectories, of `schemas.encoded_schema()`.
         signals: names, in the order of the columns.
         counter: counts tokens under the recipe's tokenizer.
         prefer: see `ranks`.
     """
-    view = Measured.of(batch, counter)
-    rows = fingerprint.transition_hashes(batch)
-    whole = fingerprint.trajectory_hashes(rows, view.starts, batch["step"].to_numpy())
-    spread: Lanes = np.repeat(whole, view.lengths, axis=0)
-    task = task_nodes(batch, spread[:, 0])
-    own, parent = family_nodes(batch)
-    content = struct_text(batch, "next_observation", "content")
-    sizes = [text_bytes(struct_text(batch, *path)) for path in (("action", "text"), ("next_observation", "content"))]
-    columns = [
-        batch["trajectory_id"].cast(pa.string()),
-        batch["step"],
-        fingerprint.as_bytes(spread),
-        fingerprint.as_bytes(rows),
-        pa.array(task),
-        pa.array(instance_nodes(batch, task)),
-        pa.array(own),
-        pa.array(parent),
-        pa.array(ranks(view, prefer)),
-        pa.array(np.repeat(_places(batch, view.starts), view.lengths)),
-        content.is_valid(),
-        pa.array(sizes[0] + sizes[1]),
-        pa.array(transition_tokens(batch, counter)),
-        *(pa.array(signal(name).measure(view)) for name in signals),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=measure_schema(signals))
+
+    def __init__(self, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES) -> None:
+        self._signals, self._counter, self._prefer = signals, counter, prefer
+        self._joining = Joining(_join)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is measured as far as trajectories are whole; `batch`, of `encoded_schema()`, follows those before."""
+        parts = self._joining.add(_part(batch, self._signals, self._counter))
+        return (part.finished(self._prefer) for part in parts)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is measured of the rest, at the end of the file."""
+        return (part.finished(self._prefer) for part in self._joining.rest())
+
+
+def measured(
+    batch: pa.RecordBatch, signals: Sequence[str], counter: TokenCounter, prefer: Sequence[str] = PREFERENCES
+) -> pa.RecordBatch:
+    """What is measured of a batch of whole trajectories; see `Measuring`."""
+    measuring = Measuring(signals, counter, prefer)
+    return next(chain(measuring.add(batch), measuring.rest()))

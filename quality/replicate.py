@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import combined, mixed, struct_text, text_hashes, trajectory_starts
+from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Numbers
+from quality.parts import goes_on
 from quality.shingle import Offsets, blocks, word_hashes, word_places
 
 REPLICATE_SCHEMA: Final = pa.schema(
@@ -48,24 +49,51 @@ _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _LINE_FEED: Final = 10
 
 
+class Following:
+    """The hashes of each row of a file: batches of `REPLICATE_SCHEMA`, aligned to it.
+
+    A trajectory may go on from one batch into the next.
+    """
+
+    def __init__(self) -> None:
+        self._done: Lanes = np.zeros((1, 2), np.uint64)
+        self._first: Lanes = np.zeros((1, 2), np.uint64)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The hashes of `batch`, of `encoded_schema()`; it follows those before."""
+        if batch.num_rows:
+            yield self._hashed(batch)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no hash waits for what comes after."""
+        return iter(())
+
+    def _hashed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        starts = trajectory_starts(batch)
+        lengths = np.diff(np.append(starts, batch.num_rows))
+        answer = text_hashes(struct_text(batch, "next_observation", "content"))
+        action = combined(
+            [
+                *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
+                text_hashes(batch["interleaved"]),
+            ]
+        )
+        step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
+        done = mixed(combined([action, answer]) + step * _ODD)
+        before = np.cumsum(done, axis=0, dtype=np.uint64) - done
+        before -= np.repeat(before[starts], lengths, axis=0)
+        first = np.repeat(text_hashes(struct_text(batch, "observation", "content"))[starts], lengths, axis=0)
+        if goes_on(batch):
+            before[: lengths[0]] += self._done
+            first[: lengths[0]] = self._first
+        self._done, self._first = before[-1:] + done[-1:], first[-1:]
+        history = combined([first, before, action])
+        return pa.RecordBatch.from_arrays([pa.array(history[:, 0]), pa.array(answer[:, 0])], schema=REPLICATE_SCHEMA)
+
+
 def histories(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The hashes of each row of a batch of whole trajectories; of `REPLICATE_SCHEMA`, aligned to it."""
-    starts = trajectory_starts(batch)
-    lengths = np.diff(np.append(starts, batch.num_rows))
-    answer = text_hashes(struct_text(batch, "next_observation", "content"))
-    action = combined(
-        [
-            *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
-            text_hashes(batch["interleaved"]),
-        ]
-    )
-    step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
-    done = mixed(combined([action, answer]) + step * _ODD)
-    before = np.cumsum(done, axis=0, dtype=np.uint64) - done
-    before -= np.repeat(before[starts], lengths, axis=0)
-    first = np.repeat(text_hashes(struct_text(batch, "observation", "content"))[starts], lengths, axis=0)
-    history = combined([first, before, action])
-    return pa.RecordBatch.from_arrays([pa.array(history[:, 0]), pa.array(answer[:, 0])], schema=REPLICATE_SCHEMA)
+    return next(Following().add(batch))
 
 
 def keys(environment: Numbers, history: Numbers) -> Numbers:

@@ -70,6 +70,24 @@ def shingles(texts: pa.StringArray, size: int = WORDS) -> tuple[Hashes, Offsets]
     return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
 
 
+def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
+    """A 64-bit hash of each word of each text, in order and with repetition.
+
+    Returns:
+        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
+        (words,) and (texts + 1,). A null has none.
+    """
+    found = [np.zeros(0, np.uint64)]
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    total = 0
+    for first, block, begins in blocks(texts):
+        begin, end = word_places(block, begins)
+        found.append(word_hashes(block, begin, end))
+        offsets[first : first + len(begins)] = total + np.searchsorted(begin, begins)
+        total += len(begin)
+    return np.concatenate(found), offsets
+
+
 def blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
     """The texts in pieces of about `_BLOCK` bytes, each text whole: (number of the first, bytes, where each begins)."""
     data, starts = buffers(texts)

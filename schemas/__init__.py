@@ -5,6 +5,7 @@ from schemas.errors import ConfigError, ContractError, ParseError, ShardError, T
 from schemas.observation import Attachment, Observation
 from schemas.reject import REJECT_SCHEMA, Reject, reject_table
 from schemas.scan import scan_transitions
+from schemas.spool import Pile, Shelf, Spool, Steps
 from schemas.trajectory import (
     Agent,
     Assembler,
@@ -41,9 +42,13 @@ __all__ = [
     "Origin",
     "Outcome",
     "ParseError",
+    "Pile",
     "Reject",
     "ShardError",
+    "Shelf",
+    "Spool",
     "Step",
+    "Steps",
     "Task",
     "Trajectory",
     "TrajmillError",

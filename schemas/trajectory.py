@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
@@ -23,6 +26,9 @@ from schemas.transition import SHARED_TEXT, encoded_schema
 
 SEGMENT_BYTES: Final = 128 << 20
 """Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""
+
+BLOCK_BYTES: Final = 8 << 20
+"""Text of one trajectory that the assembler takes in at a time; see `Assembler.add_parts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +112,9 @@ class Step:
 class Trajectory:
     """One trajectory of one log, in the order of the log; `steps` is not empty.
 
-    `parent` names the native id of a trajectory that the same log yielded before. `licence` is set where the log names
-    one for this trajectory alone; it goes before that of the origin.
+    `steps` is a list, or `Steps` where a log can hold more than should stand in memory. `parent` names the native id of
+    a trajectory that the same log yielded before. `licence` is set where the log names one for this trajectory alone;
+    it goes before that of the origin.
     """
 
     native_id: str
@@ -171,6 +178,33 @@ def trajectory_id(connector: str, trajectory: Trajectory) -> str:
     return digest.hexdigest()[:32]
 
 
+def long_trajectory_id(connector: str, trajectory: Trajectory) -> str:
+    """What `trajectory_id` gives, in two passes over the steps instead of with all texts in memory.
+
+    A lone surrogate counts as U+FFFD.
+    """
+
+    def texts() -> Iterator[bytes]:
+        yield from (connector.encode(), _utf8(trajectory.native_id))
+        yield from map(_utf8, canonical_content(trajectory))
+
+    sizes = array("Q", map(len, texts()))
+    digest = hashlib.sha256(struct.pack("<Q", len(sizes)))
+    if sys.byteorder == "big":
+        sizes.byteswap()
+    digest.update(sizes)
+    for text in texts():
+        digest.update(text)
+    return digest.hexdigest()[:32]
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return str(without_surrogates(text)).encode()
+
+
 def without_surrogates(value: Any) -> Any:
     """`value` with every lone surrogate in it, at any depth, replaced by U+FFFD."""
     if isinstance(value, str):
@@ -211,15 +245,31 @@ def _text_bytes(step: Step) -> int:
     return len(step.action.text) + len(step.action.arguments or "") + len(seen or "") + 256
 
 
-def segment_starts(steps: Sequence[Step], limit: int = SEGMENT_BYTES) -> list[int]:
-    """Steps at which a segment begins: 0, and then each first step of a turn at which `limit` would be passed."""
-    starts, size = [0], 0
+def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
+    """(first step, segment) of each block of a trajectory: the parts that its segments are assembled in.
+
+    A block begins at 0, and then at each first step of a turn at which `block_bytes` would be passed, or
+    `segment_bytes` by the segment, with which the next one begins.
+    """
+    found = [(0, 0)]
+    size = whole = turn = 0
     for position, step in enumerate(steps):
-        size += _text_bytes(step)
-        if size > limit and position > starts[-1] and step.turn != steps[position - 1].turn:
-            starts.append(position)
-            size = _text_bytes(step)
-    return starts
+        own = _text_bytes(step)
+        size += own
+        whole += own
+        if step.turn != turn:
+            turn = step.turn
+            if position > found[-1][0] and (whole > segment_bytes or size > block_bytes):
+                over = whole > segment_bytes
+                found.append((position, found[-1][1] + over))
+                size = own
+                whole = own if over else whole
+    return found
+
+
+def segment_starts(steps: Iterable[Step], limit: int = SEGMENT_BYTES) -> list[int]:
+    """Steps at which a segment begins: 0, and then each first step of a turn at which `limit` would be passed."""
+    return [begin for begin, _ in blocks(steps, limit, limit)]
 
 
 _OBSERVATION_TEXT: Final = ("media_type", "form", "dialect", "origin", "truncation", "uri")
@@ -248,10 +298,12 @@ class Assembler:
 
     Args:
         segment_bytes: text above which a trajectory is split at a turn.
+        block_bytes: text of a trajectory that is taken in at a time.
     """
 
-    def __init__(self, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(self, segment_bytes: int = SEGMENT_BYTES, block_bytes: int = BLOCK_BYTES) -> None:
         self._segment_bytes = segment_bytes
+        self._block_bytes = min(block_bytes, segment_bytes)
         self._schema = encoded_schema()
         self._clear()
 
@@ -284,29 +336,49 @@ class Assembler:
         self._extend(path, [self._dictionary(path).position(value)] * count)
 
     def add(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> str:
-        """Takes one trajectory in and returns its id.
+        """Takes one trajectory in, whole, and returns its id; see `add_parts`."""
+        key = ""
+        for part_of in self.add_parts(trajectory, origin, parents):
+            key = part_of
+        return key
+
+    def add_parts(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> Iterator[str]:
+        """Takes one trajectory in, a block of its steps at a time; yields its id after each, so that `take` can follow.
 
         Args:
             trajectory: with at least one step.
             origin: where it comes from.
             parents: native id → trajectory id of what this log yielded before; the new one is added.
         """
-        try:
-            key = trajectory_id(origin.connector, trajectory)
-        except UnicodeEncodeError:
-            trajectory = without_surrogates(trajectory)
-            key = trajectory_id(origin.connector, trajectory)
-        count = len(trajectory.steps)
-        self._add_whole(trajectory, origin, key, parents.get(trajectory.parent) if trajectory.parent else None, count)
-        self._add_steps(trajectory.steps)
-        self._add_segments(trajectory.steps)
-        self._encode("provenance.member", [step.member for step in trajectory.steps])
-        self._encode("provenance.sha256", [origin.digest(step.member) for step in trajectory.steps])
-        self._extend("provenance.offset", [step.offset for step in trajectory.steps])
-        self.num_rows += count
-        self.nbytes += 256 * count
+        found = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)
+        if len(found) > 1:
+            key = long_trajectory_id(origin.connector, trajectory)
+        else:
+            if not isinstance(trajectory.steps, list):
+                trajectory = replace(trajectory, steps=list(trajectory.steps))
+            try:
+                key = trajectory_id(origin.connector, trajectory)
+            except UnicodeEncodeError:
+                trajectory = without_surrogates(trajectory)
+                key = trajectory_id(origin.connector, trajectory)
+        total = len(trajectory.steps)
+        parent = parents.get(trajectory.parent) if trajectory.parent else None
         parents.setdefault(trajectory.native_id, key)
-        return key
+        rest = iter(trajectory.steps)
+        for (begin, segment), (end, _) in zip(found, [*found[1:], (total, 0)], strict=True):
+            steps = trajectory.steps if len(found) == 1 else list(islice(rest, end - begin))
+            self._add_whole(trajectory, origin, key, parent, end - begin)
+            self._extend("step", range(begin, end))
+            self._extend("num_steps", [total] * (end - begin))
+            self._extend("segment", [segment] * (end - begin))
+            self._extend("num_segments", [found[-1][1] + 1] * (end - begin))
+            self._add_steps(steps)
+            self._encode("provenance.member", [step.member for step in steps])
+            self._encode("provenance.sha256", [origin.digest(step.member) for step in steps])
+            self._extend("provenance.offset", [step.offset for step in steps])
+            self.num_rows += end - begin
+            self.nbytes += 256 * (end - begin)
+            yield key
 
     def _add_whole(self, trajectory: Trajectory, origin: Origin, key: str, parent: str | None, count: int) -> None:
         for path, text in (
@@ -332,8 +404,6 @@ class Assembler:
         self._extend("outcome.score", [outcome.score if outcome else None] * count)
         self._repeat("outcome.verifier", outcome.verifier if outcome else None, count)
         self._extend("parent_step", [trajectory.parent_step] * count)
-        self._extend("step", range(count))
-        self._extend("num_steps", [count] * count)
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
         for name in _STEP_VALUES:
@@ -351,12 +421,6 @@ class Assembler:
                 self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen])
             self._extend(f"{side}.is_error", [one.is_error if one else None for one in seen])
             self._extend(f"{side}.attachments", [one.attachments if one else () for one in seen])
-
-    def _add_segments(self, steps: Sequence[Step]) -> None:
-        starts = segment_starts(steps, self._segment_bytes)
-        for index, (begin, end) in enumerate(zip(starts, [*starts[1:], len(steps)], strict=True)):
-            self._extend("segment", [index] * (end - begin))
-        self._extend("num_segments", [len(starts)] * len(steps))
 
     def take(self) -> pa.RecordBatch:
         """The rows collected so far as one batch, in the order they came; the assembler is empty again."""

@@ -45,8 +45,11 @@ def box_of(bounds: Any) -> Box | None:
     if not isinstance(bounds, list) or len(bounds) != 2:
         return None
     values = [value for pair in bounds if isinstance(pair, list) for value in pair]
-    if len(values) != 4 or not all(isinstance(value, int) and -(10**7) < value < 10**7 for value in values):
+    if len(values) != 4:
         return None
+    for value in values:
+        if not isinstance(value, int) or not -(10**7) < value < 10**7:
+            return None
     return int(values[0]), int(values[1]), int(values[2]), int(values[3])
 
 
@@ -104,12 +107,12 @@ class _Walk:
         """Adds the view, if it has a line, and the window it opens, if it has no parent; the depth of its children."""
         box = box_of(view.get("bounds"))
         if depth == 0:
-            self._add(window_node(_word(view, "package"), "", box), 0)
+            self._add(window_node(_word(view, ("package",)), "", box), 0)
             depth = 1
-        flags = tuple(_flag(view, names) for names in _FLAG_NAMES)
+        flags = _flags(view)
         node = None
         if flags[11]:
-            kind, text, description, hint, resource = (_word(view, *names) for names in _TEXT_NAMES)
+            kind, text, description, hint, resource = [_word(view, names) for names in _TEXT_NAMES]
             node = view_node(kind, text, description, hint, resource, box, states_of(flags[:11]))
         view_str = view.get("view_str")
         if isinstance(view_str, str):
@@ -133,7 +136,7 @@ _TEXT_NAMES: Final = (
 )
 
 
-def _word(view: Mapping[str, Any], *names: str) -> str:
+def _word(view: Mapping[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         value = view.get(name)
         if isinstance(value, str):
@@ -141,11 +144,18 @@ def _word(view: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def _flag(view: Mapping[str, Any], names: tuple[str, ...]) -> bool:
-    for name in names:
-        if name in view:
-            return view[name] in _TRUE
-    return names[0] in _SET_UNLESS_TOLD
+def _flags(view: Mapping[str, Any]) -> tuple[bool, ...]:
+    """Whether each of `_FLAG_NAMES` is set; it is asked for so often that nothing is called for each of them."""
+    found = []
+    for names in _FLAG_NAMES:
+        for name in names:
+            if name in view:
+                value = view[name]
+                found.append(value is True or (value is not False and value in _TRUE))
+                break
+        else:
+            found.append(names[0] in _SET_UNLESS_TOLD)
+    return tuple(found)
 
 
 def _whole(value: Any, otherwise: int) -> int:

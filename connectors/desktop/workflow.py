@@ -189,6 +189,7 @@ class _Deeds:
 
     def _key(self, fields: Mapping[str, Any], time: int | None) -> None:
         code = fields.get("key_code")
+        code = code if isinstance(code, int) else None
         if fields.get("is_key_down") is not True or code in _MODIFIER_CODES:
             return
         held = [name for name in _MODIFIERS if fields.get(f"{name}_pressed") is True]

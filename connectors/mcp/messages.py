@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from connectors.mcp.parts import Call, MessageError, Part, Result, Said, Text, Thought, is_json, json_of, quoted
+from connectors.mcp.parts import Call, MessageError, Part, Result, Said, Text, Thought, is_json, json_of
 from connectors.mcp.shapes import parts
+from connectors.records import quoted
 from schemas import MESSAGE, Action, Observation, Step, json_text
 
 _OF_AGENT: Final = (Call, Text, Thought)

@@ -12,7 +12,8 @@ read as calls without arguments. Agents within agents are conversations of their
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -24,7 +25,7 @@ from connectors.mcp.mcp_pairs import document, elements
 from connectors.mcp.otel_spans import Span, history, spans, spoken, structured, written
 from connectors.mcp.wire_values import shallow_json
 from connectors.records import json_lines, json_value, lines
-from schemas import Agent, Context, ParseError, Reject, Step, Task, Trajectory
+from schemas import Agent, Context, ParseError, Pile, Reject, Step, Task, Trajectory
 
 _MODEL_CALLS: Final = frozenset({"chat", "generate_content", "text_completion", "completion"})
 _TOOL: Final = "execute_tool"
@@ -49,15 +50,20 @@ class OtelGenai(Connector):
         return Sniff(0.4, "OTLP spans") if b'pans"' in head else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        found: list[Span] = []
+        found = Pile(Span.packed, Span.unpacked)
+        end = 0
         for offset, value in _documents(blob):
             if isinstance(value, ParseError):
                 yield Reject.of(value, connector=self.name)
             else:
-                found += spans(offset, value)
-        groups = _groups(found)
+                for span in spans(offset, value):
+                    found.append(span, offset - end)
+                    end = offset
         found_any = False
-        for key, group in groups.items():
+        for key, places in _groups(found).items():
+            group = _Group()
+            for place in places:
+                group.take(found[place])
             for told in _read(group, key, blob.uri, self.name):
                 found_any = found_any or isinstance(told, Trajectory)
                 yield told
@@ -109,22 +115,30 @@ class _Group:
         self.agent = Agent(name, version, model)
 
 
-def _groups(found: list[Span]) -> dict[str, _Group]:
-    """The groups of spans in the order of the log; a span that names no conversation is of its trace's first one."""
+def _groups(found: Sequence[Span]) -> dict[str, array[int]]:
+    """The places of each group's spans in the order of the log; a span without a conversation is of its trace's first.
+
+    A span that was logged twice counts once.
+    """
     traces: dict[str, str] = {}
-    for span in found:
-        named = span.text("gen_ai.conversation.id")
-        if named is not None:
-            traces.setdefault(span.trace, named)
-    groups: dict[str, _Group] = {}
+    texts: dict[str, str] = {}  # each text once, since they stand in many spans
+    told: list[tuple[str, str | None]] = []
     seen: set[tuple[str, str]] = set()
-    for span in found:
-        if span.key in seen:
-            continue
-        if span.key[1]:
-            seen.add(span.key)
-        key = span.text("gen_ai.conversation.id") or traces.get(span.trace, span.trace)
-        groups.setdefault(key, _Group()).take(span)
+    kept = array("q")
+    for place, span in enumerate(found):
+        conversation = span.text("gen_ai.conversation.id")
+        named = None if conversation is None else texts.setdefault(conversation, conversation)
+        trace, key = texts.setdefault(span.trace, span.trace), span.key[1]
+        if named is not None:
+            traces.setdefault(trace, named)
+        if (trace, key) not in seen:
+            if key:
+                seen.add((trace, key))
+            kept.append(place)
+            told.append((trace, named))
+    groups: dict[str, array[int]] = {}
+    for place, (trace, named) in zip(kept, told, strict=True):
+        groups.setdefault(named or traces.get(trace, trace), array("q")).append(place)
     return groups
 
 

@@ -37,6 +37,16 @@ class Span:
     message: str | None
     values: dict[str, Any]
 
+    def packed(self) -> tuple[Any, ...]:
+        """The span as plain values; see `unpacked`."""
+        told = (self.offset, self.trace, self.key, self.name, self.begin, self.end, self.failed)
+        return (*told, self.message, self.values)
+
+    @classmethod
+    def unpacked(cls, values: tuple[Any, ...]) -> Span:
+        """The inverse of `packed`."""
+        return cls(*values)
+
     def text(self, *keys: str) -> str | None:
         """The first of the attributes that is a text and not empty."""
         return next((told for key in keys if isinstance(told := self.values.get(key), str) and told), None)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from connectors.records import json_value
+from connectors.records import json_value, object_text, quoted
 from schemas import Attachment, json_text
 
 DEPTH: Final = 128
@@ -132,14 +132,6 @@ def _refuse(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-def quoted(text: str) -> str:
-    """The text as a JSON string, as `json_text` writes it, in a tenth of the time."""
-    try:
-        return orjson.dumps(text).decode()
-    except TypeError:  # a lone surrogate
-        return json_text(text)
-
-
 def json_of(value: object) -> str:
     """`value` as JSON text.
 
@@ -150,7 +142,7 @@ def json_of(value: object) -> str:
         orjson.dumps(value)  # gives up at 254 levels, and at numbers and texts that only the slow way takes
     except TypeError:
         _require_shallow(value)
-    return json_text(value)
+    return object_text(value) if isinstance(value, dict) else json_text(value)
 
 
 def _require_shallow(value: object) -> None:

@@ -13,15 +13,18 @@ A task that stands for a result (2025-11-25) is replaced by what `tasks/result` 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final
 
 import orjson
 
 from connectors.mcp.wire_content import answered
 from connectors.mcp.wire_values import shallow_json
-from schemas import Action, Agent, Environment, Observation, Step, json_text
+from schemas import Action, Agent, Environment, Observation, Shelf, Step, Steps, json_text
+from schemas.spool import pack_observation, unpack_observation
 
 CLIENT: Final = "client"
 SERVER: Final = "server"
@@ -108,6 +111,10 @@ class _Request:
     reply: int | None = None
 
 
+def _waits(one: _Request | int) -> bool:
+    return isinstance(one, _Request) and one.reply is None
+
+
 class SessionError(Exception):
     """A message that is not carried on: its reason and a line for a person. Always turned into a reject."""
 
@@ -126,7 +133,11 @@ def sender_of(method: str) -> str | None:
 
 @dataclass(slots=True)
 class Session:
-    """What one session holds so far."""
+    """What one session holds so far.
+
+    `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
+    since no more need be remembered of so many. Calls stand in memory only as long as they are among the last.
+    """
 
     offset: int
     initialize: dict[str, Any] | None = None
@@ -134,8 +145,8 @@ class Session:
     agent: Agent = field(default_factory=Agent)
     instructions: str | None = None
     tools: dict[str, Any] = field(default_factory=dict)
-    calls: list[_Call] = field(default_factory=list)
-    asked: dict[str, dict[Key, _Request]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
+    calls: Shelf[_Call] = field(default_factory=lambda: Shelf(_packed, _unpacked, _size))
+    asked: dict[str, dict[Key, _Request | int]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
     tasks: dict[str, int] = field(default_factory=dict)
     said: list[dict[str, str]] = field(default_factory=list)
     turn: int = -1
@@ -152,9 +163,11 @@ class Session:
         asked = self.asked[sender]
         before = asked.get(key)
         mark = _mark(body)
-        if before is not None and before.reply is None and before.mark == mark:
+        if isinstance(before, _Request) and before.mark == mark and (before.reply is None or sender == SERVER):
+            # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
+            # gives every call one id means another call.
             return
-        one = asked[key] = _Request(body["method"], mark)
+        asked[key] = one = _Request(body["method"], mark)
         params = body.get("params")
         params = params if isinstance(params, dict) else {}
         if sender == SERVER:
@@ -170,7 +183,7 @@ class Session:
 
     def doubles(self, body: dict[str, Any]) -> bool:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
-        return body == self.initialize and all(one.reply is None for one in self.asked[CLIENT].values())
+        return body == self.initialize and all(map(_waits, self.asked[CLIENT].values()))
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: str | int | float) -> int:
         name: Any = method
@@ -206,11 +219,13 @@ class Session:
             raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
         one = self.asked[side][key]
         mark = _mark(body)
-        if one.reply is not None:
-            if one.reply != mark:
+        if isinstance(one, int) or one.reply is not None:
+            if mark != (one if isinstance(one, int) else one.reply):
                 raise SessionError("result_repeated", f"request {key[1]!r:.80} was answered otherwise before")
             return
         one.reply = mark
+        if side == CLIENT:
+            self.asked[side][key] = mark
         result = body.get("result")
         result = result if isinstance(result, dict) else {}
         if side == SERVER:
@@ -229,7 +244,7 @@ class Session:
             side = CLIENT if sender == SERVER else SERVER
             return side if key in self.asked[side] else None
         sides = [side for side in (CLIENT, SERVER) if key in self.asked[side]]
-        waiting = [side for side in sides if self.asked[side][key].reply is None]
+        waiting = [side for side in sides if _waits(self.asked[side][key])]
         if len(waiting) == 2:
             result = body.get("result")
             return SERVER if isinstance(result, dict) and not _SERVER_ASKED.isdisjoint(result) else CLIENT
@@ -248,6 +263,7 @@ class Session:
         call.seconds = message.seconds
         if call.seconds is None and call.at is not None and message.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6
+        self.calls[place] = call
         if call.answer is None:
             raise SessionError("too_deep", f"the answer to {call.name:.80} is nested too deeply")
         self.shown = max(self.shown, place)
@@ -258,7 +274,7 @@ class Session:
         cancelled = params.get("requestId") if isinstance(params, dict) else None
         if isinstance(cancelled, str | int | float) and not isinstance(cancelled, bool):
             one = self.asked[sender].get((isinstance(cancelled, str), cancelled))
-            if one is not None and one.call is not None and self.calls[one.call].turn == self.turn:
+            if isinstance(one, _Request) and one.call is not None and self.calls[one.call].turn == self.turn:
                 self.closed = True
 
     def _note(self, role: str, value: dict[str, Any]) -> None:
@@ -285,30 +301,54 @@ class Session:
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self.tools.setdefault(tool["name"], tool)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> Steps:
         """The steps of the session, one a call."""
-        counts: dict[int, int] = {}
-        for call in self.calls:
-            counts[call.turn] = counts.get(call.turn, 0) + 1
-        steps: list[Step] = []
-        for call in self.calls:
-            index = steps[-1].call_index + 1 if steps and steps[-1].turn == call.turn else 0
-            text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
-            steps.append(
-                Step(
-                    action=Action(call.name, text, call.arguments, call.call_id),
-                    observation=self.calls[call.shown].answer if call.shown >= 0 else None,
-                    next_observation=call.answer,
-                    turn=call.turn,
-                    offset=call.offset,
-                    call_index=index,
-                    num_calls=counts[call.turn],
-                    interleaved=json_text(call.said) if call.said else None,
-                    started_at=call.at,
-                    duration_s=call.seconds,
+        steps = Steps()
+        shown, seen = -1, None
+        for turn, calls in groupby(self.calls, key=lambda call: call.turn):
+            together = list(calls)
+            if together[0].shown != shown:
+                shown = together[0].shown
+                seen = self.calls[shown].answer
+            for index, call in enumerate(together):
+                text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
+                steps.append(
+                    Step(
+                        action=Action(call.name, text, call.arguments, call.call_id),
+                        observation=seen,
+                        next_observation=call.answer,
+                        turn=turn,
+                        offset=call.offset,
+                        call_index=index,
+                        num_calls=len(together),
+                        interleaved=json_text(call.said) if call.said else None,
+                        started_at=call.at,
+                        duration_s=call.seconds,
+                    )
                 )
-            )
         return steps
+
+
+def _packed(calls: Sequence[_Call]) -> list[tuple[Any, ...]]:
+    rows = []
+    for one in calls:
+        told = (one.offset, one.name, one.arguments, one.call_id, one.at, one.turn, one.shown, one.said)
+        rows.append((told, None if one.answer is None else pack_observation(one.answer), one.seconds))
+    return rows
+
+
+def _unpacked(rows: Iterable[tuple[Any, ...]]) -> list[_Call]:
+    calls = []
+    for told, answer, seconds in rows:
+        call = _Call(*told)
+        call.answer, call.seconds = None if answer is None else unpack_observation(answer), seconds
+        calls.append(call)
+    return calls
+
+
+def _size(call: _Call) -> int:
+    said = sum(len(one["content"]) for one in call.said)
+    return 1024 + len(call.arguments or "") + said + len((call.answer and call.answer.content) or "")
 
 
 @lru_cache(1024)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from connectors.records import json_value
+from connectors.records import json_value, quoted
 from connectors.swe.document import shallow_json
 from schemas import MESSAGE, Action, Observation, Step, json_text
 
@@ -83,11 +82,6 @@ class Course:
             self.steps[-1] = replace(self.steps[-1], terminated=terminated, truncated=truncated)
 
 
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return json_text(name)
-
-
 def call(
     name: str,
     arguments: Mapping[str, Any] | str | None,
@@ -111,22 +105,22 @@ def call(
     text = shallow_json(given) if given is not None else None
     if given is not None and text is None:
         return None
-    return Action(name, f'{{"name": {_quoted(name)}, "arguments": {text or "{}"}}}', text, call_id, message, reasoning)
+    return Action(name, f'{{"name": {quoted(name)}, "arguments": {text or "{}"}}}', text, call_id, message, reasoning)
 
 
 def shell(command: str, message: str | None = None, reasoning: str | None = None, call_id: str | None = None) -> Action:
     """A line of shell as a call of `bash`."""
-    arguments = json_text({"command": command})
+    arguments = f'{{"command": {quoted(command)}}}'
     return Action(BASH, f'{{"name": "{BASH}", "arguments": {arguments}}}', arguments, call_id, message, reasoning)
 
 
 def spoken(text: str, reasoning: str | None = None) -> Action:
     """What the agent says without acting."""
-    arguments = json_text({"content": text})
+    arguments = f'{{"content": {quoted(text)}}}'
     return Action(MESSAGE, f'{{"name": "{MESSAGE}", "arguments": {arguments}}}', arguments, reasoning=reasoning)
 
 
 def submitted(patch: str) -> Action:
     """A patch handed in."""
-    arguments = json_text({"patch": patch})
+    arguments = f'{{"patch": {quoted(patch)}}}'
     return Action(SUBMIT, f'{{"name": "{SUBMIT}", "arguments": {arguments}}}', arguments)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from connectors.connector import Blob
-from connectors.records import json_value
+from connectors.records import json_value, object_text
 from schemas import ParseError, json_text
 
 DEPTH: Final = 100
@@ -82,7 +82,7 @@ def places(data: bytes, key: str | None, count: int) -> list[int]:
 def shallow_json(value: Any) -> str | None:
     """`value` as JSON text, None if it is nested more than `DEPTH` deep."""
     try:
-        text = json_text(value)
+        text = object_text(value) if isinstance(value, dict) else json_text(value)
     except RecursionError:
         return None
     shallow = text.count("{") + text.count("[") <= DEPTH

@@ -128,25 +128,33 @@ def message_of(value: Any) -> Message | None:
     """The message that a JSON value is; None if it is none."""
     if not isinstance(value, dict):
         return None
+    role, content = value.get("role"), value.get("content")
+    if len(value) == 2 and isinstance(role, str) and isinstance(content, str):
+        return Message(_ROLES.get(role, role), *content_of(content))
     told = value.get("extra")
     extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
     if isinstance(value.get("output"), list) and value.get("role") is None:
         return _response(value["output"], extra)
-    role = value.get("role")
     if value.get("type") == "function_call_output":
         role = "tool"
     if not isinstance(role, str):
         return None
-    held = next((value[key] for key in ("content", "output", "text") if value.get(key) is not None), None)
-    content = content_of(held if held is not None else value.get("system_prompt"))
-    response = extra.get("response")
-    return Message(
+    held = next(
+        (value[key] for key in ("content", "output", "text", "system_prompt") if value.get(key) is not None), None
+    )
+    shown = content_of(held)
+    message = Message(
         role=_ROLES.get(role, role),
-        text=content.text,
-        attachments=content.attachments,
-        calls=_calls(value.get("tool_calls")),
+        text=shown.text,
+        attachments=shown.attachments,
+        calls=_calls(value["tool_calls"]) if "tool_calls" in value else (),
         call_id=text_in(value, "tool_call_id") or text_in(value, "call_id") or _first(value.get("tool_call_ids")),
         reasoning=text_in(value, "reasoning_content"),
+    )
+    if not extra:
+        return message
+    response = extra.get("response")
+    return message._replace(
         interrupt=text_in(extra, "interrupt_type"),
         exit_code=_exit_code(extra),
         not_executed=extra.get("exception_info") == "action was not executed",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from connectors.swe.answer import content_of, observed
@@ -43,6 +43,10 @@ _OWN_KEYS: Final = frozenset(
     }
 )
 """Arguments that OpenHands adds to an action, or that stand in other columns."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LOCAL_EPOCH: Final = _EPOCH.replace(tzinfo=None)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 _EVALUATION: Final = "Please continue working on the task on whatever approach you think is suitable."
 """How OpenHands's evaluations answer an agent that asks a user who is not there."""
@@ -195,9 +199,8 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
     origin = {"user_rejected": "user", "delegate": "agent", "think": "harness"}.get(name, "environment")
     place = text_in(metadata, "working_dir") or text_in(extras, "url")
     content = text_in(extras, "formatted_output_and_error") if name == "edit" else None
-    seen = observed(content or value.get("content"), origin, name == "error" or extras.get("error") is True, place)
-    if name != "error" and "error" not in extras and seen is not None:
-        seen = replace(seen, is_error=None)
+    error = True if name == "error" else extras.get("error") is True if "error" in extras else None
+    seen = observed(content or value.get("content"), origin, error, place)
     shot = extras.get("screenshot")
     if seen is not None and isinstance(shot, str):
         images = content_of([{"image_url": shot}]).attachments
@@ -290,10 +293,9 @@ def moment(value: Any) -> tuple[int | None, bool]:
     try:
         read = datetime.fromisoformat(value)
         aware = read.tzinfo is not None
-        since = (read if aware else read.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+        return (read - (_EPOCH if aware else _LOCAL_EPOCH)) // _MICROSECOND, aware
     except (ValueError, OverflowError):
         return None, False
-    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds, aware
 
 
 def _ident(value: Any) -> str | None:

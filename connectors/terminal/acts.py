@@ -7,12 +7,14 @@ recover acts: see `bursts` for recorded input, `echo` for recordings of output a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any, Final
 
 from connectors.terminal.screen import screen_observation
-from schemas import Action, Observation, Step, json_text, keystrokes_text
+from schemas import Action, Observation, Shelf, Step, Steps, json_text, keystrokes_text
 
 NAME: Final = "keystrokes"
 
@@ -48,6 +50,19 @@ class Act:
     @property
     def keys(self) -> str:
         return "".join(keys for keys, _, _ in self.strokes)
+
+
+_ACT: Final = attrgetter(*(one.name for one in fields(Act)))
+
+
+def act_bytes(act: Act) -> int:
+    """Roughly what an act takes in memory."""
+    return 1024 + len(act.before or "") + sum(len(keys) + 128 for keys, _, _ in act.strokes)
+
+
+def shelf_of_acts() -> Shelf[Act]:
+    """An empty sequence of acts, of which only the last will stand in memory."""
+    return Shelf(lambda acts: list(map(_ACT, acts)), lambda rows: [Act(*row) for row in rows], act_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +103,31 @@ def action_of(act: Act, until: float) -> Action:
     Each entry's duration is the time from its last key to the next key. `arguments` holds the keys unchanged.
     """
     nexts = [*(begin for _, begin, _ in act.strokes[1:]), until]
-    timed = [(keys, max(0.0, after - end)) for (keys, _, end), after in zip(act.strokes, nexts, strict=True)]
-    if not act.timed:
-        untimed = [{"keystrokes": keys} for keys, _ in timed]
-        text = keystrokes_text([(typed_text(keys), None) for keys, _ in timed])
-        return Action(NAME, text, json_text({"keystrokes": untimed, **act.facts}))
-    rows = [{"keystrokes": keys, "duration": round(wait, 3)} for keys, wait in timed]
-    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in timed])
-    return Action(NAME, text, json_text({"keystrokes": rows, **act.facts}))
+    strokes = [
+        (keys, max(0.0, after - end) if act.timed else None)
+        for (keys, _, end), after in zip(act.strokes, nexts, strict=True)
+    ]
+    members = [f'"keystrokes": {keystrokes_text(strokes)}']
+    members += [f"{json_text(name)}: {json_text(fact)}" for name, fact in act.facts.items()]
+    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in strokes])
+    return Action(NAME, text, f"{{{', '.join(members)}}}")
 
 
-def steps_of(acts: Sequence[Act], ending: Ending, began: float | None) -> list[Step]:
-    """One step an act, in order.
+def steps_of(
+    acts: Iterable[Act], ending: Ending, began: float | None, member: str = "", *, timed: bool = True
+) -> Steps:
+    """One step an act, in order; `timed` as of `Act`, for all of them.
 
     `began` is the time of the recording's beginning in seconds since 1970 UTC, None if it does not say. A step's
     duration is the time from the act's last key to the next act. Its exit code is what the shell reported (OSC 133), if
     it reported exactly one before the next act; of the last act, the session's status if that act ended the session.
     """
-    steps = []
-    shown = _seen(acts[0].before) if acts else None
-    for number, (act, after) in enumerate(zip(acts, [*acts[1:], None], strict=True)):
+    steps = Steps()
+    shown: Observation | None = None
+    for number, (act, after) in enumerate(pairwise(chain(acts, (None,)))):
+        assert act is not None
+        act.timed = act.timed and timed
+        shown = shown if number else _seen(act.before)
         until = after.start if after is not None else ending.at
         before, shown = shown, _seen(after.before if after is not None else ending.after)
         last = after is None
@@ -120,6 +140,7 @@ def steps_of(acts: Sequence[Act], ending: Ending, began: float | None) -> list[S
                 shown,
                 number,
                 act.offset,
+                member,
                 terminated=True if last and ending.left else None,
                 truncated=True if last and ending.cut else None,
                 exit_code=_exit_code(act, ending if last else None),

@@ -4,7 +4,8 @@ Rules, after RFC 0001 of Harbor, versions 1.0 to 1.7, read leniently: results go
 those on a later step; without it by position, and one result for several calls with the last, which it followed. A
 call that a later step repeats under its id is the same call. Copied context makes no steps, but tells what was shown
 last. A step of `context_management` is a harness text. An agent step without calls that was answered is an action
-whose text is its message. The commands of a step of Terminus-2 are one action, since it looks at the terminal once.
+whose text is its message. The commands of a step of Terminus-2 are one action, since it looks at the terminal once; its
+first prompt is system prompt, task, and what the terminal showed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from connectors.records import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.claude_texts import microseconds, shallow_json
 from connectors.terminal.dialogue import Call, Item, Said, Turn, media_type
+from connectors.terminal.terminus_texts import prompt_of
 from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
 
 RAW: Final = "raw_response"
@@ -117,13 +119,37 @@ class Reader:
             self.instruction = said
         elif source == "system" and role is None and not self._acted and "observation" not in step:
             self.system += [said] if said else []
-        elif said or images:
-            first = not self._acted and not any(isinstance(one, Said) and one.role == "user" for one in self.items)
-            if not copied or (source == "user" and first):
-                role = role or ("user" if source == "user" else "harness")
-                self.items.append(Said(role, said or "", images or values.attachments(told), values.text(told, "uri")))
-                self._turn = None
+        elif (said or images) and not self._prompted(source, said):
+            self._say(step, source, said, images, copied)
         self._unasked(step, copied)
+
+    def _say(
+        self, step: dict[str, Any], source: str, said: str | None, images: tuple[Attachment, ...], copied: bool
+    ) -> None:
+        """Takes in words that are no prompt; copied ones only where they say what the agent is to do."""
+        if copied and not (source == "user" and self._unasked_yet()):
+            return
+        told = values.own(step)
+        role = values.text(told, "role") or ("user" if source == "user" else "harness")
+        self.items.append(Said(role, said or "", images or values.attachments(told), values.text(told, "uri")))
+        self._turn = None
+
+    def _unasked_yet(self) -> bool:
+        """Whether nobody has asked for anything yet."""
+        return not self._acted and not any(isinstance(one, Said) and one.role == "user" for one in self.items)
+
+    def _prompted(self, source: str, said: str | None) -> bool:
+        """Whether the text is the first prompt of Terminus-2; then it is taken in."""
+        if not (self._terminus and source == "user" and said and self._unasked_yet()):
+            return False
+        prompt = prompt_of(said, False)
+        if prompt.task is None:
+            return False
+        self.system += [prompt.system] if prompt.system else []
+        self.items.append(Said("user", prompt.task))
+        if prompt.seen is not None:
+            self.items.append(prompt.seen)
+        return True
 
     def _unasked(self, step: dict[str, Any], copied: bool) -> None:
         """Takes in results that stand on a step of another source than the agent."""

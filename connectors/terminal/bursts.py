@@ -21,8 +21,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from connectors.terminal.acts import Act
+from connectors.terminal.acts import Act, shelf_of_acts
 from connectors.terminal.screen import Screen, visible
+from schemas import Shelf
 
 ANSWER_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 0.5
@@ -85,7 +86,7 @@ class Bursts:
     """
 
     def __init__(self, screen: Screen) -> None:
-        self.acts: list[Act] = []
+        self.acts = shelf_of_acts()
         self._screen = screen
         self._burst: Act | None = None
         self._keys: list[str] = []
@@ -147,7 +148,7 @@ class Bursts:
                 burst.facts["echoed"] = False
         self.acts.append(burst)
 
-    def finish(self) -> list[Act]:
+    def finish(self) -> Shelf[Act]:
         """All acts, at the end of the recording."""
         self.close()
         self._report_statuses()

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from connectors.connector import Blob
-from connectors.records import LINE_BYTES, json_value
+from connectors.records import LINE_BYTES, WHOLE_BYTES, json_value
 from connectors.terminal.screen import checked_size
 from connectors.terminal.session import Event
 from schemas import ParseError
@@ -262,9 +262,9 @@ def _is_known(code: object, text: object, offset: int, blob: Blob, line: bytes) 
 
 def _read_version_1(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Event]]:
     """Header and events of a version 1 recording: one JSON object, read whole."""
-    raw = stream.read(LINE_BYTES + 1)
-    if len(raw) > LINE_BYTES:
-        raise _error(blob, 0, "line_too_long", f"a version 1 recording of more than {LINE_BYTES} bytes")
+    raw = stream.read(WHOLE_BYTES + 1)
+    if len(raw) > WHOLE_BYTES:
+        raise _error(blob, 0, "line_too_long", f"a version 1 recording of more than {WHOLE_BYTES} bytes")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

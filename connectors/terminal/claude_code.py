@@ -21,7 +21,8 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.records import json_value
-from connectors.terminal.claude_lines import BOOKKEEPING, Call, Entry, Result, entries
+from connectors.terminal.claude_far import FarTexts, near
+from connectors.terminal.claude_lines import BOOKKEEPING, Call, Result, entries
 from connectors.terminal.claude_steps import Course, course, domain
 from connectors.terminal.claude_tree import Branch, Family, Tree, tree
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
@@ -57,13 +58,13 @@ class ClaudeCode(Connector):
         return books
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        kept: list[Entry] = []
+        kept = FarTexts()
         for one in entries(blob):
             if isinstance(one, ParseError):
                 yield Reject.of(one, "record", self.name)
             else:
-                kept.append(one)
-        grown = tree(kept)
+                kept.add(one)
+        grown = tree(kept.entries)
         del kept
         for result, repeated in grown.unmatched:
             yield self._unmatched(blob, result, repeated)
@@ -87,7 +88,7 @@ class ClaudeCode(Connector):
         if repeated:
             reason, detail = "result_repeated", f"call {result.call_id:.80} was answered otherwise before"
         error = ParseError(
-            blob.uri, result.offset, reason, detail, "", (result.content or "")[:1024].encode("utf-8", "replace")
+            blob.uri, result.offset, reason, detail, "", near(result.content or "")[:1024].encode("utf-8", "replace")
         )
         return Reject.of(error, "record", self.name)
 

@@ -20,9 +20,10 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from connectors.terminal.claude_far import near, near_result
 from connectors.terminal.claude_lines import AGENT_TOOLS, Call, Result, Said
 from connectors.terminal.claude_tree import Node
-from schemas import Action, Observation, Step, json_text
+from schemas import Action, Observation, Step, Steps, json_text
 
 MESSAGE: Final = "message"
 """Name of the action by which the agent ends its turn: it speaks to the user and calls nothing."""
@@ -96,7 +97,7 @@ class Started:
 class Course:
     """The steps of a branch, what it was asked first, the sub-agents it started and the last step up to each turn."""
 
-    steps: list[Step]
+    steps: Steps
     instruction: str | None
     started: list[Started]
     ends: list[tuple[Node, int]]
@@ -104,7 +105,7 @@ class Course:
 
 def course(nodes: Sequence[Node], answers: dict[int, Result]) -> Course:
     """The course of a branch whose turns and notes are `nodes`; `answers` maps id(call) to its result."""
-    steps: list[Step] = []
+    steps = Steps()
     started: list[Started] = []
     ends: list[tuple[Node, int]] = []
     turns, notes = _turns(nodes)
@@ -116,7 +117,7 @@ def course(nodes: Sequence[Node], answers: dict[int, Result]) -> Course:
         later = after
         if done.calls:
             waiting = []
-            results = [answers.get(id(one.call)) for one in done.calls]
+            results = [near_result(answers.get(id(one.call))) for one in done.calls]
             for index, (one, result) in enumerate(zip(done.calls, results, strict=True)):
                 if one.call.prompt is not None:
                     started.append(Started(len(steps), one.call.prompt, result.agent_id if result else None))
@@ -192,9 +193,9 @@ def _done(node: Node) -> _Done:
             calls.append(_Made(part, _joined(texts), _joined(thoughts)))
             texts, thoughts = [], []
         elif part[0] == "text":
-            texts.append(part[1])
+            texts.append(near(part[1]))
         else:
-            thoughts.append(part[1])
+            thoughts.append(near(part[1]))
     if calls and (texts or thoughts):
         last = calls[-1]
         message = _joined([*([last.message] if last.message else []), *texts])
@@ -214,11 +215,11 @@ def _instruction(said: list[Said]) -> tuple[str | None, list[tuple[str, str]]]:
     """
     place = next((index for index, one in enumerate(said) if one.role == "user" and one.text), None)
     if place is None:
-        commands = [index for index, one in enumerate(said) if one.text.lstrip().startswith("<command-")]
+        commands = [index for index, one in enumerate(said) if near(one.text).lstrip().startswith("<command-")]
         place = commands[-1] if commands else None
     if place is None:
         return None, _voices(said)
-    return said[place].text, _voices([*said[:place], *said[place + 1 :]])
+    return near(said[place].text), _voices([*said[:place], *said[place + 1 :]])
 
 
 def _reply(said: list[Said]) -> tuple[Said | None, list[Said]]:
@@ -228,7 +229,7 @@ def _reply(said: list[Said]) -> tuple[Said | None, list[Said]]:
 
 
 def _voices(said: Iterable[Said]) -> list[tuple[str, str]]:
-    return [(one.role, one.text) for one in said if one.text]
+    return [(one.role, near(one.text)) for one in said if one.text]
 
 
 def _interleaved(voices: list[tuple[str, str]]) -> str | None:
@@ -237,9 +238,10 @@ def _interleaved(voices: list[tuple[str, str]]) -> str | None:
 
 def _step(made: _Made, result: Result | None, place: _Place) -> Step:
     call = made.call
-    text = _call_text(call.name, call.arguments)
+    arguments = None if call.arguments is None else near(call.arguments)
+    text = _call_text(call.name, arguments)
     return Step(
-        action=Action(call.name, text, call.arguments, call.call_id, made.message, made.reasoning),
+        action=Action(call.name, text, arguments, call.call_id, made.message, made.reasoning),
         observation=place.shown,
         next_observation=None if result is None else _observation(call.name, result),
         turn=place.turn,
@@ -269,7 +271,7 @@ def _message(node: Node, done: _Done, reply: Said | None, place: _Place) -> Step
     arguments = json_text({"content": done.message})
     answer = None
     if reply is not None:
-        answer = Observation(reply.text or None, origin="user", uri=reply.cwd, attachments=reply.attachments)
+        answer = Observation(near(reply.text) or None, origin="user", uri=reply.cwd, attachments=reply.attachments)
     return Step(
         action=Action(MESSAGE, _call_text(MESSAGE, arguments), arguments, reasoning=done.reasoning),
         observation=place.shown,

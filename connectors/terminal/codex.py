@@ -53,7 +53,10 @@ class Codex(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         reader = Reader(blob.uri)
+        end = 0
         for offset, line in json_lines(blob):
+            reader.items.grow(offset - end)
+            end = offset
             if isinstance(line, ParseError):
                 yield Reject.of(line, "record", self.name)
                 continue
@@ -63,12 +66,13 @@ class Codex(Connector):
                     yield Reject.of(error, "record", self.name)
                 reader.errors.clear()
         made = course(reader.items)
-        if not any(step.action.call_id is not None or step.action.name != "message" for step in made.steps):
+        names = {(step.action.name, step.action.call_id is not None) for step in made.steps}
+        if names <= {("message", False)}:
             raise ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a call")
         meta = reader.meta
         yield Trajectory(
             native_id=_string(meta, "id") or "",
-            domain=domain(step.action.name for step in made.steps),
+            domain=domain(name for name, _ in names),
             steps=made.steps,
             environment=_environment(meta),
             agent=Agent("codex", _string(meta, "cli_version"), reader.model),

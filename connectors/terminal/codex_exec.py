@@ -17,7 +17,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.records import json_lines, json_value
 from connectors.terminal.claude_texts import shallow_json
 from connectors.terminal.codex_texts import domain, origin, truncation
-from connectors.terminal.dialogue import MCP_PREFIX, Call, Item, Said, Turn, course, media_type
+from connectors.terminal.dialogue import MCP_PREFIX, Call, Items, Said, Turn, course, media_type
 from schemas import Agent, Observation, ParseError, Reject, Trajectory
 
 _EVENTS: Final = frozenset({"turn.started", "turn.completed", "item.plan.delta"})
@@ -49,7 +49,10 @@ class CodexExec(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         stream = _Stream(blob.uri)
         empty = True
+        end = 0
         for offset, event in json_lines(blob):
+            stream.items.grow(offset - end)
+            end = offset
             if isinstance(event, ParseError):
                 yield Reject.of(event, "record", self.name)
                 continue
@@ -81,10 +84,12 @@ class _Stream:
         self.errors: list[ParseError] = []
         self._uri = uri
         self._thread = ""
-        self._items: list[Item] = []
+        self.items = Items()
+        self._acted = False
         self._turn: Turn | None = None
         self._answered = False
         self._calls: dict[str, Call] = {}
+        self._done: set[str] = set()
         self._unknown: set[str] = set()
 
     def begins(self, event: Any) -> bool:
@@ -95,8 +100,8 @@ class _Stream:
 
     def trajectory(self) -> Iterator[Trajectory]:
         """The thread's trajectory, if it has a call."""
-        if any(isinstance(item, Turn) and item.calls for item in self._items):
-            steps = course(self._items).steps
+        if self._acted:
+            steps = course(self.items).steps
             yield Trajectory(self._thread, domain(step.action.name for step in steps), steps, agent=Agent("codex"))
 
     def event(self, offset: int, event: Any) -> None:
@@ -110,6 +115,7 @@ class _Stream:
             self._thread = thread if isinstance(thread, str) else self._thread
             self._turn = None
             self._calls.clear()
+            self._done.clear()
         elif isinstance(kind, str) and kind in _ITEM_EVENTS:
             self._item(offset, kind.removeprefix("item."), event.get("item"))
         elif kind in ("error", "turn.failed"):
@@ -131,12 +137,12 @@ class _Stream:
     def _note(self, error: Any) -> None:
         message = error.get("message") if isinstance(error, dict) else None
         if isinstance(message, str) and message:
-            self._items.append(Said("harness", message))
+            self.items.append(Said("harness", message))
 
     def _acts(self, offset: int) -> Turn:
         if self._turn is None or self._answered:
             self._turn = Turn(offset)
-            self._items.append(self._turn)
+            self.items.append(self._turn)
             self._answered = False
         return self._turn
 
@@ -159,12 +165,19 @@ class _Stream:
 
     def _call(self, offset: int, stage: str, kind: str, item: dict[str, Any]) -> None:
         known = self._calls.get(item["id"])
+        if known is None and item["id"] in self._done and kind not in ("todo_list", "web_search"):
+            self._answered = self._answered or stage == "completed"
+            return
         if known is None or kind in ("todo_list", "web_search"):
             known = self._changed(offset, kind, item, known)
         if known is not None and stage == "completed":
             self._answered = True
             if known.shown is None:
                 known.shown, known.exit_code = _answer(kind, known.name, item)
+            if known.shown is not None:
+                # of an answered call the id is all that is remembered, so that a long log does not keep them in memory
+                del self._calls[item["id"]]
+                self._done.add(item["id"])
 
     def _changed(self, offset: int, kind: str, item: dict[str, Any], known: Call | None) -> Call | None:
         """The call of an item that is new, or that may say more than before; None, and reported, if it is none."""
@@ -178,6 +191,7 @@ class _Stream:
             return known
         call = self._calls[item["id"]] = Call(name, arguments, item["id"], offset)
         self._acts(offset).add(call)
+        self._acted = True
         self._answered = kind == "todo_list"
         return call
 

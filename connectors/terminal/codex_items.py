@@ -17,7 +17,7 @@ from typing import Any, Final
 from connectors.records import json_value
 from connectors.terminal.claude_texts import microseconds, shallow_json
 from connectors.terminal.codex_texts import Output, origin, output, truncation, voices
-from connectors.terminal.dialogue import Call, Item, Said, Turn, media_type
+from connectors.terminal.dialogue import Call, Items, Said, Turn, media_type
 from schemas import Attachment, Observation, ParseError, json_text
 
 ITEMS: Final = frozenset(
@@ -54,7 +54,7 @@ class Reader:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        self.items: list[Item] = []
+        self.items = Items()
         self.errors: list[ParseError] = []
         self.meta: dict[str, Any] = {}
         self.model: str | None = None
@@ -64,7 +64,7 @@ class Reader:
         self._answered = False
         self._ended = False
         self._waiting: dict[str, deque[Call]] = {}
-        self._last: dict[str, Output] = {}
+        self._last: dict[str, int] = {}
         self._unknown: set[str] = set()
         self._told_meta = False
 
@@ -169,7 +169,8 @@ class Reader:
             text = said[place].text if place < len(said) else ""
             said[place : place + 1] = [Said("user", text, attachments, self.cwd)]
         if said:
-            self.items += said
+            for one in said:
+                self.items.append(one)
             self._turn = None
 
     def _message(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
@@ -223,11 +224,13 @@ class Reader:
             before = self._last.get(call_id)
             if before is None:
                 self._report(offset, "result_without_call", f"no call has the id {call_id:.80}")
-            elif before != told:
+            elif before != hash(told):
                 self._report(offset, "result_repeated", f"call {call_id:.80} was answered otherwise before")
             return
         call = waiting.popleft()
-        self._last[call_id] = told
+        self._last[call_id] = hash(told)
+        if not waiting:
+            del self._waiting[call_id]
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
         self._answered, self._answered_at = True, at
         if call.at is not None and at is not None and told.seconds is not None:

@@ -8,14 +8,17 @@ the agent said goes with its next turn. What else was said stands in `interleave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import orjson
 
-from schemas import MESSAGE, Action, Attachment, Observation, Step, json_text
+from schemas import MESSAGE, Action, Attachment, Observation, Spool, Step, Steps, json_text, spool
+from schemas.spool import pack_observation, unpack_observation
 
 
 class Said(NamedTuple):
@@ -96,10 +99,106 @@ Item = Turn | Said | Observation
 """A turn, a word said between turns, or what the environment showed without being asked."""
 
 
+class Items(Iterable[Item]):
+    """What was done and said, in the order of the log; of a long log what is settled stands in a file, not in memory.
+
+    A turn is settled when each of its calls is answered and a later turn has begun: nothing may change it then.
+    """
+
+    def __init__(self) -> None:
+        self._items: list[Item | int] = []
+        self._limit = spool.HELD_BYTES
+        self._size = 0
+        self._unsettled: list[int] = []
+        self._last: Turn | None = None
+        self._spool: Spool | None = None
+
+    @property
+    def held(self) -> int:
+        """How many of the items stand in memory."""
+        return sum(not isinstance(item, int) for item in self._items)
+
+    def append(self, item: Item) -> None:
+        """Adds an item at the end."""
+        self._unsettled.append(len(self._items))
+        self._items.append(item)
+        self._size += _ITEM_BYTES
+        if isinstance(item, Turn):
+            self._last = item
+
+    def grow(self, size: int) -> None:
+        """Is told of `size` bytes that were read into the items, so that it is known when to let go of some."""
+        self._size += size
+        if self._size > self._limit:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Writes every settled item to the file; if that is less than half, the next time comes later."""
+        if self._spool is None:
+            self._spool = Spool()
+        kept = []
+        for place in self._unsettled:
+            item = self._items[place]
+            if isinstance(item, int):
+                continue
+            if item is self._last or (isinstance(item, Turn) and any(call.shown is None for call in item.calls)):
+                kept.append(place)
+            else:
+                self._items[place] = self._spool.put(_packed(item))
+        share = len(kept) / max(1, len(self._unsettled))
+        self._size = int(self._size * share)
+        self._limit = max(spool.HELD_BYTES, 2 * self._size)
+        self._unsettled = kept
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            if isinstance(item, int):
+                assert self._spool is not None
+                yield _unpacked(self._spool.get(item))
+            else:
+                yield item
+
+
+_ITEM_BYTES: Final = 256
+_CALL: Final = attrgetter(*(one.name for one in fields(Call)))
+_TURN: Final = attrgetter("offset", "member", "at", "texts", "thoughts")
+
+
+def _plain(value: Any) -> Any:
+    """An observation, alone in a tuple or not, as plain values that `_seen` tells from others."""
+    if isinstance(value, Observation):
+        return [pack_observation(value)]
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
+
+
+def _seen(value: Any) -> Any:
+    if isinstance(value, list):
+        return unpack_observation(value[0])
+    return tuple(map(_seen, value)) if isinstance(value, tuple) else value
+
+
+def _packed(item: Item) -> Any:
+    """The item as plain values; which kind it is stands first."""
+    if isinstance(item, Turn):
+        return "turn", _TURN(item), [tuple(map(_plain, _CALL(call))) for call in item.calls]
+    if isinstance(item, Observation):
+        return "seen", pack_observation(item)
+    return "said", item.role, item.text, [(a.sha256, a.role, a.media_type, a.name) for a in item.attachments], item.uri
+
+
+def _unpacked(values: Any) -> Item:
+    if values[0] == "turn":
+        offset, member, at, texts, thoughts = values[1]
+        return Turn(offset, member, at, [Call(*map(_seen, call)) for call in values[2]], texts, thoughts)
+    if values[0] == "seen":
+        return unpack_observation(values[1])
+    return Said(values[1], values[2], tuple(Attachment(*one) for one in values[3]), values[4])
+
+
 class Course(NamedTuple):
     """The steps, what the agent was asked first, and the number of steps up to each turn's end, by id(turn)."""
 
-    steps: list[Step]
+    steps: Steps
     instruction: str | None
     ends: dict[int, int]
 
@@ -109,66 +208,73 @@ def joined(texts: Sequence[str]) -> str | None:
     return "\n\n".join(texts) if texts else None
 
 
-def course(items: Sequence[Item], instructed: bool = False) -> Course:
+def course(items: Iterable[Item], instructed: bool = False) -> Course:
     """The course of a conversation whose turns and words are `items`, in the order of the log.
 
-    What is said in a turn without a call may be moved to the next turn, so items are made anew for each course.
+    What is said in a turn without a call may be moved to the next turn, so items are made anew for each course. No more
+    of them is held than two turns and what stands between; `ends` only means something where the items are a list.
 
     Args:
         items: what was done and said.
         instructed: whether the instruction is known already and is none of the items.
     """
     made = _Making()
-    instruction, rest = (None, items) if instructed else _instruction(items)
-    for place, item in enumerate(rest):
-        after = rest[place + 1] if place + 1 < len(rest) else None
-        if isinstance(item, Turn):
-            item.close()
-            if not item.calls and isinstance(after, Turn):
-                after_calls = after.calls
-                if after_calls:
-                    first = after_calls[0]
-                    first.message = joined([*item.texts, *([first.message] if first.message else [])])
-                    first.reasoning = joined([*item.thoughts, *([first.reasoning] if first.reasoning else [])])
-                else:
-                    after.texts[:0], after.thoughts[:0] = item.texts, item.thoughts
-            else:
-                made.act(item, rest, place)
-        elif isinstance(item, Observation):
-            made.shown = item
-        elif place not in made.answered and item.text:
-            made.waiting.append((item.role, item.text))
+    instruction: str | None = None
+    now: Turn | None = None
+    after: list[Said | Observation] = []
+    for item in chain(items, (None,)):
+        if isinstance(item, Said | Observation):
+            after.append(item)
+            continue
+        if now is not None:
+            made.act(now, after, item)
+        else:
+            instruction, after = (None, after) if instructed else _instruction(after)
+            made.hear(after)
+        now, after = item, []
     return Course(made.steps, instruction, made.ends)
 
 
-def _instruction(items: Sequence[Item]) -> tuple[str | None, Sequence[Item]]:
+def _instruction(said: list[Said | Observation]) -> tuple[str | None, list[Said | Observation]]:
     """What the user said first before the agent did anything, and all the rest."""
-    for place, item in enumerate(items):
-        if isinstance(item, Turn):
-            break
-        if isinstance(item, Said) and item.role == "user" and item.text:
-            return item.text, [*items[:place], *items[place + 1 :]]
-    return None, items
+    for place, one in enumerate(said):
+        if isinstance(one, Said) and one.role == "user" and one.text:
+            return one.text, [*said[:place], *said[place + 1 :]]
+    return None, said
 
 
 class _Making:
     """The steps made so far, what was last shown, and what was said since the last step."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps = Steps()
         self.shown: Observation | None = None
         self.waiting: list[tuple[str, str]] = []
-        self.answered: set[int] = set()
         self.ends: dict[int, int] = {}
         self._turns = 0
 
-    def act(self, turn: Turn, items: Sequence[Item], place: int) -> None:
-        """Adds the steps of a turn that stands at `place` of `items`."""
+    def hear(self, items: Iterable[Said | Observation]) -> None:
+        """Takes in what was said and shown between turns."""
+        for item in items:
+            if isinstance(item, Observation):
+                self.shown = item
+            elif item.text:
+                self.waiting.append((item.role, item.text))
+
+    def act(self, turn: Turn, after: list[Said | Observation], later: Turn | None) -> None:
+        """Adds the steps of a turn, and what was said `after` it and before the `later` one."""
+        turn.close()
+        if not turn.calls and not after and later is not None:
+            _pass_on(turn, later)
+            return
         if turn.calls:
             self._calls(turn)
         elif turn.texts:
-            self._message(turn, *self._reply(items, place))
+            place = next((n for n, one in enumerate(after) if isinstance(one, Said) and one.role == "user"), None)
+            reply = None if place is None else after.pop(place)
+            self._message(turn, reply if isinstance(reply, Said) else None)
         self.ends[id(turn)] = len(self.steps)
+        self.hear(after)
 
     def _interleaved(self) -> str | None:
         said = [{"role": role, "content": text} for role, text in self.waiting]
@@ -203,21 +309,10 @@ class _Making:
             self.shown = call.shown or self.shown
         self._turns += 1
 
-    def _reply(self, items: Sequence[Item], place: int) -> tuple[Said | None, int]:
-        """The user's first words before the next turn, and their place."""
-        for later in range(place + 1, len(items)):
-            item = items[later]
-            if isinstance(item, Turn):
-                break
-            if isinstance(item, Said) and item.role == "user":
-                return item, later
-        return None, -1
-
-    def _message(self, turn: Turn, reply: Said | None, place: int) -> None:
+    def _message(self, turn: Turn, reply: Said | None) -> None:
         arguments = json_text({"content": joined(turn.texts)})
         answer = None
         if reply is not None:
-            self.answered.add(place)
             answer = Observation(reply.text or None, origin="user", uri=reply.uri, attachments=reply.attachments)
         self.steps.append(
             Step(
@@ -233,6 +328,16 @@ class _Making:
         )
         self._turns += 1
         self.shown = answer or self.shown
+
+
+def _pass_on(turn: Turn, later: Turn) -> None:
+    """Gives what was said in a turn without a call to the next turn, since nothing stands between the two."""
+    if later.calls:
+        first = later.calls[0]
+        first.message = joined([*turn.texts, *([first.message] if first.message else [])])
+        first.reasoning = joined([*turn.thoughts, *([first.reasoning] if first.reasoning else [])])
+    else:
+        later.texts[:0], later.thoughts[:0] = turn.texts, turn.thoughts
 
 
 @lru_cache(1024)

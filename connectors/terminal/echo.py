@@ -25,7 +25,19 @@ from typing import Final
 
 from connectors.terminal.acts import CONTROL_D, Act
 from connectors.terminal.screen import Screen, visible
-from connectors.terminal.typed_lines import KEY_SECONDS, STOPS, Gap, Line, Mark, ending, is_asked, resolved, takes_key
+from connectors.terminal.typed_lines import (
+    KEY_SECONDS,
+    STOPS,
+    Gap,
+    Line,
+    Mark,
+    ending,
+    is_asked,
+    resolved,
+    shelf_of_marks,
+    takes_key,
+)
+from schemas import Shelf
 
 REST_SECONDS: Final = 0.3
 """A full-screen program that shows nothing new for so long waits for a key."""
@@ -53,7 +65,7 @@ class EchoReader:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._marks: list[tuple[list[int], Mark]] = []
+        self._marks = shelf_of_marks()
         self._line: Line | None = None
         self._entered: Line | None = None
         self._now = 0.0
@@ -100,7 +112,7 @@ class EchoReader:
         self._screen.write(self._carry)
         self._carry = ""
 
-    def finish(self) -> tuple[list[tuple[list[int], Act | Gap]], str | None, float]:
+    def finish(self) -> tuple[Shelf[tuple[list[int], Mark]], str | None, float]:
         """What was recovered, and the last screen with its time, at the end of the recording.
 
         Each act or gap comes with the exit statuses that were reported before it; the last entry of the statuses, those

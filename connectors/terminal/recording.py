@@ -7,7 +7,7 @@ Outcome, task and agent are added by those who know them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from connectors.connector import Blob
@@ -54,11 +54,12 @@ def trajectories_of(
     Raises:
         ParseError: there is no act in it: why reading ended, else `no_transitions` or `no_input`.
     """
-    runs = session.runs()
-    if not runs:
+    number = before = 0
+    for run in session.runs():
+        yield _trajectory(recording, run, number, before)
+        number, before = number + 1, len(run.acts)
+    if not number:
         raise session.error or without_action(blob, session, recording.member)
-    for number, run in enumerate(runs):
-        yield _trajectory(recording, run, number, runs[number - 1])
     for gap in session.gaps:
         yield Reject("record", gap.reason, gap.detail, blob.uri, recording.member, gap.offset, connector)
     if session.error is not None:
@@ -76,15 +77,11 @@ def without_action(blob: Blob, session: Session, member: str = "") -> ParseError
     )
 
 
-def _trajectory(recording: Recording, run: Run, number: int, before: Run) -> Trajectory:
-    """The trajectory of the recording's run of the given number, from 0; `before` is the run before it."""
+def _trajectory(recording: Recording, run: Run, number: int, before: int) -> Trajectory:
+    """The trajectory of the recording's run of the given number, from 0; the run before it has `before` acts."""
     native_id = recording.native_id
-    if not recording.timed:
-        for act in run.acts:
-            act.timed = False
-    steps = steps_of(run.acts, run.ending, recording.began if recording.timed else None)
-    if recording.member:
-        steps = [replace(step, member=recording.member) for step in steps]
+    began = recording.began if recording.timed else None
+    steps = steps_of(run.acts, run.ending, began, recording.member, timed=recording.timed)
     return Trajectory(
         f"{native_id}/{number}" if number else native_id,
         "terminal",
@@ -92,7 +89,7 @@ def _trajectory(recording: Recording, run: Run, number: int, before: Run) -> Tra
         Environment(id=recording.command or recording.shell),
         context=Context(initial_state=terminal_words(recording)),
         parent=None if not number else f"{native_id}/{number - 1}" if number > 1 else native_id,
-        parent_step=len(before.acts) - 1 if number else None,
+        parent_step=before - 1 if number else None,
         relation="continuation" if number else None,
     )
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import LINE_BYTES
+from connectors.records import WHOLE_BYTES
 from connectors.terminal.recording import UNDATED, Recording, trajectories_of
 from connectors.terminal.screen import checked_size
 from connectors.terminal.script_timing import Timing, fitted, timed_events, timing_of
@@ -140,9 +140,9 @@ class _Files:
 
 def _content(blob: Blob, member: str) -> bytes:
     with blob.open(member) as stream:
-        data = stream.read(LINE_BYTES + 1)
-    if len(data) > LINE_BYTES:
-        raise ParseError(blob.uri, LINE_BYTES, "too_large", f"a file of more than {LINE_BYTES} bytes", member)
+        data = stream.read(WHOLE_BYTES + 1)
+    if len(data) > WHOLE_BYTES:
+        raise ParseError(blob.uri, WHOLE_BYTES, "too_large", f"a file of more than {WHOLE_BYTES} bytes", member)
     return data
 
 

@@ -7,16 +7,16 @@ what was typed (`bursts`); otherwise the echo does (`echo`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from connectors.terminal.acts import Act, Ending, leaves
+from connectors.terminal.acts import Act, Ending, leaves, shelf_of_acts
 from connectors.terminal.bursts import Bursts
 from connectors.terminal.echo import EchoReader
 from connectors.terminal.screen import Screen
 from connectors.terminal.typed_lines import Gap
-from schemas import ParseError
+from schemas import ParseError, Shelf
 
 Event: TypeAlias = tuple[int, float, str, str]
 """(byte offset, seconds since the beginning, code, data).
@@ -32,7 +32,7 @@ _STATUS: Final = re.compile(r"-?\d{1,9}", re.ASCII)
 class Run:
     """Acts of which each was answered by what stands before the next; not empty."""
 
-    acts: list[Act]
+    acts: Shelf[Act]
     ending: Ending
 
 
@@ -43,7 +43,7 @@ class Session:
         error: why reading ended before the recording did; None if it did not.
         has_output: whether anything was put out.
         has_input: whether input was recorded.
-        gaps: where input was lost, in order; known after `runs`.
+        gaps: where input was lost, in order; known after the last of `runs`.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -91,30 +91,29 @@ class Session:
         finally:
             self._now = now
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> Iterator[Run]:
         """The runs of acts in the session, in order: one if input was recorded, else one between any two gaps."""
         if self.has_input:
             silent = self._bursts.silent and self._status is None
             acts = self._bursts.finish()
-            return (
-                [Run(acts, self._ending(acts[-1], self._now, None if silent else self._screen.seen()))] if acts else []
-            )
+            if acts:
+                yield Run(acts, self._ending(acts[-1], self._now, None if silent else self._screen.seen()))
+            return
         entries, after, at = self._echo.finish()
-        runs, acts = [], []
+        acts = shelf_of_acts()
         for statuses, entry in entries:
             if acts:
                 acts[-1].statuses += statuses
             if isinstance(entry, Act):
                 acts.append(entry)
-                continue
-            self.gaps.append(entry)
-            if acts:
-                runs.append(Run(acts, Ending(entry.at, entry.before, cut=True)))
-                acts = []
+            elif isinstance(entry, Gap):
+                self.gaps.append(entry)
+                if acts:
+                    yield Run(acts, Ending(entry.at, entry.before, cut=True))
+                    acts = shelf_of_acts()
         if acts:
             acts[-1].statuses += self._screen.take_statuses()
-            runs.append(Run(acts, self._ending(acts[-1], at, after)))
-        return runs
+            yield Run(acts, self._ending(acts[-1], at, after))
 
     def _ending(self, last: Act, at: float, after: str | None) -> Ending:
         """How the session ended after its last act.

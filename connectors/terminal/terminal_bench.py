@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from connectors.records import json_value, lines
-from connectors.terminal.acts import Ending, steps_of
+from connectors.terminal.acts import Act, Ending, steps_of
 from connectors.terminal.agent_logs import AgentLog, Printed, agent_log
 from connectors.terminal.asciicast import recording_of
 from connectors.terminal.cast_events import Header, read_cast
@@ -240,7 +240,7 @@ def _typed_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str
     for run in session.runs():
         own = _own(run)
         if own is not None:
-            steps = steps_of(own.acts, own.ending, cast.header.timestamp)
+            steps = list(steps_of(own[0], own[1], cast.header.timestamp))
             seen = {id(one): _unmarked(one) for step in steps for one in (step.observation, step.next_observation)}
             runs.append(
                 [
@@ -253,8 +253,8 @@ def _typed_runs(cast: _Cast) -> tuple[list[list[Step]], list[tuple[int, str, str
     return runs, [(gap.offset, gap.reason, gap.detail) for gap in session.gaps]
 
 
-def _own(run: Run) -> Run | None:
-    """The run without what the harness typed; None if nothing is left."""
+def _own(run: Run) -> tuple[list[Act], Ending] | None:
+    """The acts of the run without what the harness typed, and their ending; None if nothing is left."""
     acts, ending = list(run.acts), run.ending
     while acts and acts[0].keys.strip("\r\n") == "clear":
         del acts[0]
@@ -265,7 +265,7 @@ def _own(run: Run) -> Run | None:
         act.strokes = [(keys.replace(_MARKER, ""), begin, end) for keys, begin, end in act.strokes]
         if "line" in act.facts:
             act.facts["line"] = act.facts["line"].replace(_MARKER, "")
-    return Run(acts, ending) if acts else None
+    return (acts, ending) if acts else None
 
 
 def _unmarked(seen: Observation | None) -> Observation | None:

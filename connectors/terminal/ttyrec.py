@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.terminal.acts import Act, Ending, steps_of
+from connectors.terminal.acts import Act, Ending, shelf_of_acts, steps_of
 from connectors.terminal.recording import UNDATED, Recording, terminal_words, trajectories_of
 from connectors.terminal.screen import Screen, checked_size
 from connectors.terminal.session import Event, Session
@@ -155,7 +155,7 @@ def _events(stream: BinaryIO, blob: Blob) -> Iterator[Event]:
 def _keyed(stream: BinaryIO, blob: Blob, recording: Recording, connector: str) -> Iterator[Trajectory | Reject]:
     """The one trajectory of a ttyrec3: an act for each record of input."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    screen, acts = Screen(recording.columns, recording.rows), list[Act]()
+    screen, acts = Screen(recording.columns, recording.rows), shelf_of_acts()
     now, error = 0.0, None
     try:
         for offset, now, channel, data in _read(stream, blob, _RECORD_3):

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from operator import attrgetter
 from statistics import fmean, pstdev
 from typing import Final, TypeAlias
 
-from connectors.terminal.acts import CONTROL_D, Act
+from connectors.terminal.acts import CONTROL_D, Act, act_bytes
 from connectors.terminal.screen import visible
+from schemas import Shelf
 
 STOPS: Final = {"^C": "\x03", "^Z": "\x1a", "^\\": "\x1c"}
 """How a terminal echoes the control keys that stop a program, and the keys."""
@@ -143,18 +145,46 @@ class Line:
 
 Mark: TypeAlias = Line | Act | Gap
 
+_KINDS: Final = (Line, Act, Gap)
+_VALUES: Final = {kind: attrgetter(*(one.name for one in fields(kind))) for kind in _KINDS}
 
-def resolved(marks: Sequence[tuple[list[int], Mark]]) -> list[tuple[list[int], Act | Gap]]:
+
+def shelf_of_marks() -> Shelf[tuple[list[int], Mark]]:
+    """An empty sequence of marks with exit statuses, of which only the last will stand in memory."""
+    return Shelf(
+        lambda marks: [(told, _KINDS.index(type(mark)), _VALUES[type(mark)](mark)) for told, mark in marks],
+        lambda rows: [(told, _KINDS[kind](*values)) for told, kind, values in rows],
+        lambda pair: _mark_bytes(pair[1]),
+    )
+
+
+def _mark_bytes(mark: Mark) -> int:
+    if isinstance(mark, Act):
+        return act_bytes(mark)
+    size = 1024 + len(mark.before or "")
+    if isinstance(mark, Line):
+        size += len(mark.entered or "") + len(mark.reached) + len(mark.since) + len(mark.prompt) + 32 * len(mark.times)
+    return size
+
+
+def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mark]]:
     """The acts and gaps among the marks, in order, each with the exit statuses reported since the one before it."""
-    counts = Counter(ending(mark.prompt) for _, mark in marks if isinstance(mark, Line) and mark.credible)
-    kept: list[tuple[list[int], Act | Gap]] = []
+    counts: Counter[str] = Counter()
+    for number, (reported, mark) in enumerate(marks):
+        if isinstance(mark, Line):
+            prompt = mark.prompt
+            counts.update((ending(mark.prompt),) if mark.credible else ())
+            if mark.prompt != prompt:
+                marks[number] = reported, mark
+    kept = shelf_of_marks()
     statuses: list[int] = []
     for number, (reported, mark) in enumerate(marks):
         statuses = statuses + reported
+        later = map(marks.__getitem__, range(number + 1, len(marks)))
         verdict: Act | Gap | None
         if not isinstance(mark, Line):
             verdict = mark
-        elif mark.typed == "" and not mark.stopped and _changes_prompt(mark, marks[number + 1 :]):
+        elif mark.typed == "" and not mark.stopped and _changes_prompt(mark, later):
             verdict = _gap(mark)
         else:
             verdict = _verdict(mark, counts[ending(mark.prompt)])
@@ -164,7 +194,7 @@ def resolved(marks: Sequence[tuple[list[int], Mark]]) -> list[tuple[list[int], A
     return kept
 
 
-def _changes_prompt(line: Line, later: Sequence[tuple[list[int], Mark]]) -> bool:
+def _changes_prompt(line: Line, later: Iterable[tuple[list[int], Mark]]) -> bool:
     """Whether a line that holds nothing led to another prompt, as the end of input (^D) does and Enter does not."""
     if _CONTINUES.fullmatch(line.prompt):
         return False

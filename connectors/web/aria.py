@@ -25,9 +25,10 @@ GENERATED_ID: Final = re.compile(
     r"""
     :[^:]*:                                          # React's useId: ":r1a:"
     | [^:]*:r[0-9a-z]+:.*                            # Radix and others on it: "radix-:r1:"
-    | (?:[a-z]+[-_]?)?[0-9]+                         # "ember123", "ext-gen7", "42"
+    | [0-9]+
+    | (?:ember|ext-gen|ext-comp-|j_idt|uid|guid|gen)[0-9]+.*
     | (?:mui|radix|headlessui|react-aria|downshift|rc|ember|ext|yui|gwt|dijit|cdk|mat|ng|el-id|__BVID|chakra|aui)
-      [-_.].*[0-9].*
+      [-_.].*[0-9].*                                 # counters of libraries of widgets
     | .*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-.*       # a UUID
     | .*(?:(?<![0-9A-Za-z])|_)(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{10,}(?![0-9A-Za-z]).*
     | .*[0-9]{6,}.*                                  # a time stamp or a row of a database
@@ -42,6 +43,7 @@ ID_ATTRIBUTES: Final = ("id", "data-testid", "data-test-id", "data-test", "data-
 """Where a lasting id is looked for, in this order."""
 
 _ID_LENGTH: Final = 64
+_IDENTS: Final = frozenset(ID_ATTRIBUTES)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -171,6 +173,25 @@ def _told_role(told: str, level: str) -> str | None:
     return None
 
 
+_SPEAKING: Final = frozenset(
+    {"type", "list", "href", "multiple", "size", "scope", "role", "contenteditable", "alt", "aria-label", "aria-level"}
+)
+"""Attributes that a role may hang on."""
+
+_HIDERS: Final = frozenset({"hidden", "aria-hidden", "style"})
+
+_ACTED_ON: Final = frozenset({"onclick", "tabindex"})
+
+TELLING: Final = _SPEAKING | _HIDERS | _ACTED_ON
+"""Attributes that decide whether and how an element is shown; one that has none of them is as its tag says."""
+
+
+@lru_cache(maxsize=4096)
+def plain_role(tag: str) -> str:
+    """The role of an element that has none of the attributes `TELLING`."""
+    return role_of(tag, {})
+
+
 def role_of(tag: str, attributes: Mapping[str, str]) -> str:
     """The role of an element; `INLINE` or `BLOCK` for a wrapper, `GONE` for what is never shown.
 
@@ -212,6 +233,8 @@ def _is_edited(attributes: Mapping[str, str]) -> bool:
 
 def is_hidden(attributes: Mapping[str, str]) -> bool:
     """Whether the element's own attributes hide it and all that is in it, as far as they say without a style sheet."""
+    if _HIDERS.isdisjoint(attributes):
+        return False
     if "hidden" in attributes or attributes.get("aria-hidden", "").lower() == "true":
         return True
     style = attributes.get("style")
@@ -230,6 +253,7 @@ _TOLD_STATES: Final = (
     ("aria-busy", {"true": "busy"}),
     ("aria-invalid", {"true": "invalid", "grammar": "invalid", "spelling": "invalid"}),
 )
+_STATED: Final = frozenset(name for name, _ in _TOLD_STATES) | {"selected", "aria-current", "open", "playing"}
 CHECKED: Final = frozenset({"checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio"})
 """Roles that are always either checked or not."""
 
@@ -262,11 +286,13 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
         found.extend(_field_states(tag, attributes))
     if disabled or attributes.get("aria-disabled", "").lower() == "true":
         found.append("disabled")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found)) if found else ()
 
 
 def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
-    found = []
+    found: list[str] = []
+    if _STATED.isdisjoint(attributes):
+        return found
     if "selected" in attributes and tag == "option":
         found.append("selected")
     for name, words in _TOLD_STATES:
@@ -277,6 +303,8 @@ def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
         found.append("current")
     if "open" in attributes and tag == "dialog":
         found.append("open")
+    if "playing" in attributes and tag in ("audio", "video"):
+        found.append("playing")
     return found
 
 
@@ -303,6 +331,8 @@ def _field_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
 
 def ident_of(attributes: Mapping[str, str]) -> str:
     """The lasting id of an element, the first of `ID_ATTRIBUTES` that is not drawn afresh; "" if it has none."""
+    if _IDENTS.isdisjoint(attributes):
+        return ""
     for name in ID_ATTRIBUTES:
         told = attributes.get(name)
         if told and is_lasting(told):

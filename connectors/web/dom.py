@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final
 
 from connectors.tree import Box
@@ -24,7 +23,7 @@ class DomNode:
     Attributes:
         tag: in lower case; `#document`, `#text` or, for what is never shown, `#comment`.
         attributes: by name in lower case, without a value `""`. Where a log holds the live state of a field, it stands
-            here in place of the attribute: `value`, `checked`, `selected`, `open`.
+            here in place of the attribute: `value`, `checked`, `selected`, `open`, and `playing` of a video or sound.
         text: of a text node.
         children: in document order.
         shadow: the children of its shadow root, if it has one.
@@ -93,9 +92,13 @@ class Scope:
     def _known(self) -> dict[str, DomNode]:
         if self._by_id is None:
             self._by_id = {}
-            for node in chain.from_iterable(walk(root) for root in self._roots):
+            stack = list(reversed(self._roots))
+            while stack:
+                node = stack.pop()
+                if node.children:
+                    stack += node.children[::-1]
                 attributes = node.attributes
-                if "id" in attributes:
+                if attributes and "id" in attributes:
                     self._by_id.setdefault(attributes["id"], node)
                 if node.tag == "label" and "for" in attributes:
                     self._labels.setdefault(attributes["for"], node)

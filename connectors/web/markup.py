@@ -7,6 +7,7 @@ they are parsed: thousands of elements left open, or dozens of formatting elemen
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -43,7 +44,7 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.
-    root = LexborHTMLParser(text.encode("utf-8", "replace")).root
+    root = LexborHTMLParser(text.encode("utf-8", "replace"), scripting=True).root
     document = DomNode("#document")
     if root is not None:
         # What stands beside the root is a doctype or a comment.
@@ -108,3 +109,36 @@ def _fill_template(parent: DomNode, element: DomNode, source: LexborNode, srcdoc
         holder = DomNode("#shadow")
         _fill(holder, fragment, srcdoc)
         parent.shadow = holder.children
+
+
+def html_text(document: DomNode | None) -> str:
+    """The HTML of a DOM, shadow roots as templates and frames as `srcdoc`; "" if there is none.
+
+    Scripts and style sheets are left out, and what stands in a password field is masked, as it is on the screen.
+    """
+    parts: list[str] = []
+    stack: list[DomNode | str] = [document] if document is not None else []
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            parts.append(node)
+        elif node.tag == "#text":
+            parts.append(escape(node.text, quote=False))
+        elif node.tag == "#document":
+            stack.extend(reversed(node.children))
+        elif not node.tag.startswith("#") and node.tag not in ("script", "style", "noscript"):
+            attributes = dict(node.attributes)
+            if attributes.get("type", "").lower() == "password" and attributes.get("value"):
+                attributes["value"] = "•" * min(len(attributes["value"]), 32)
+            if node.frame is not None:
+                attributes["srcdoc"] = html_text(node.frame)
+            told = [f' {name}="{escape(value)}"' if value else f" {name}" for name, value in attributes.items()]
+            parts.append(f"<{node.tag}{''.join(told)}>")
+            if node.tag not in _VOID:
+                stack.append(f"</{node.tag}>")
+                stack.extend(reversed(node.children))
+                if node.shadow is not None:
+                    stack.append("</template>")
+                    stack.extend(reversed(node.shadow))
+                    stack.append('<template shadowrootmode="open">')
+    return "".join(parts)

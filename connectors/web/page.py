@@ -13,8 +13,10 @@ Computation 1.2 in a simpler form: an element's own text counts only as far as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
@@ -57,7 +59,7 @@ def page_of(document: DomNode, url: str = "", title: str | None = None, focus: D
         ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.tree.MAX_DEPTH`.
     """
     told = title_of(document) if title is None else title
-    shower = _Shower(focus)
+    shower = _Shower(focus, url)
     top = shower.document(document, told, url)
     nodes: list[Node] = []
     depths: list[int] = []
@@ -71,8 +73,30 @@ def page_of(document: DomNode, url: str = "", title: str | None = None, focus: D
         depths.append(depth)
         places[line] = len(nodes)
         stack.extend([(child, depth + 1) for child in reversed(line.lines)])
-    ids = {source: places[line.standing()] for source, line in shower.shown.items()}
-    return Page(Tree(nodes, depths), ids, told)
+    return Page(Tree(nodes, depths), _Ids(shower.shown, places), told)
+
+
+class _Ids(Mapping[DomNode, int]):
+    """The ids of lines by DOM node, looked up where one is asked for: few of thousands ever are."""
+
+    __slots__ = ("_places", "_shown")
+
+    def __init__(self, shown: dict[DomNode, _Line], places: dict[_Line, int]) -> None:
+        self._shown = shown
+        self._places = places
+
+    def __getitem__(self, node: DomNode) -> int:
+        return self._places[self._shown[node].standing()]
+
+    def __iter__(self) -> Iterator[DomNode]:
+        return iter(self._shown)
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+
+_node: Final = lru_cache(maxsize=1 << 15)(Node)
+"""Nodes by what they are made of: most lines of a page were on the page before."""
 
 
 class _Line:
@@ -93,7 +117,7 @@ class _Line:
 
     def node(self) -> Node:
         """The line as a node."""
-        return Node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
+        return _node(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
 
     def standing(self) -> _Line:
         """The line that stands in the tree for this one: itself, or the one that took its place."""
@@ -103,6 +127,8 @@ class _Line:
         return line
 
 
+_ORIGIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]+")
+_NOWHERE: Final = re.compile(r"(?:javascript|data|blob|about|cid):", re.IGNORECASE)
 _WRAPPERS: Final = frozenset({aria.INLINE, aria.BLOCK})
 _CONDITIONAL: Final = frozenset({"group", "region", "figure", "application", "tabpanel", "radiogroup", "toolbar"})
 """Roles with a line only where they have a name, a state or a lasting id."""
@@ -118,6 +144,7 @@ _LONE: Final = aria.ACTABLE | frozenset(
     {"audio", "canvas", "embed", "object", "video", "cell", "columnheader", "progressbar", "meter"}
 )
 """Roles that are worth a line with nothing in it and without a name."""
+_SETTING: Final = frozenset({"label", "pre", "table", "slot"})
 _PARTS: Final = frozenset({"table", "thead", "tbody", "tfoot", "tr"})
 _CAPTIONS: Final = {"fieldset": "legend", "table": "caption", "figure": "figcaption"}
 _TEXT_VALUE: Final = frozenset(
@@ -141,9 +168,12 @@ class _Slots:
 class _Shower:
     """One walk over a DOM. `shown` has the line of every node that has one, or that another line stands for."""
 
-    def __init__(self, focus: DomNode | None) -> None:
+    def __init__(self, focus: DomNode | None, url: str) -> None:
         self.shown: dict[DomNode, _Line] = {}
         self._focus = focus
+        self._url = url.partition("#")[0]
+        origin = _ORIGIN.match(url)
+        self._origin = origin[0] if origin else ""
         self._run: list[str] = []
         self._run_nodes: list[DomNode] = []
         self._scope = Scope(())
@@ -179,15 +209,16 @@ class _Shower:
             self._run_nodes.append(node)
             return
         attributes = node.attributes
-        role = aria.role_of(tag, attributes)
-        if role == aria.GONE or tag == "#comment" or (attributes and aria.is_hidden(attributes)):
+        is_plain = aria.TELLING.isdisjoint(attributes)
+        role = aria.plain_role(tag) if is_plain else aria.role_of(tag, attributes)
+        if role == aria.GONE or tag == "#comment" or (not is_plain and aria.is_hidden(attributes)):
             return
         if level > MAX_LEVELS:
             raise ValueError(f"the DOM has more than {MAX_LEVELS} levels")
         if role in _WRAPPERS:
             if tag == "br":
                 self._run.append(" ")
-            elif attributes and self._is_acted_on(node):
+            elif (not is_plain or node is self._focus) and self._is_acted_on(node):
                 self._element(node, "group", out, owner, level)
             else:
                 self._wrapper(node, role, out, owner, level)
@@ -214,30 +245,40 @@ class _Shower:
         if node in self._captions:
             self.shown[node] = owner
             return
-        label, pre, data_table = self._label, self._pre, self._data_table
-        if role == aria.BLOCK:
+        is_block = role == aria.BLOCK
+        if is_block and self._run:
             self._end_run(out)
+        start = len(out)
+        if node.tag in _SETTING or node.shadow is not None:
+            self._setting_wrapper(node, out, owner, level)
+        else:
+            for child in node.children:
+                self._visit(child, out, owner, level + 1)
+        if is_block and self._run:
+            self._end_run(out)
+        inside = len(out) - start
+        if inside == 1 or (inside and owner.role == "document"):
+            self.shown[node] = out[start]
+        elif inside or owner.role != "document":
+            self.shown[node] = owner
+        if not inside and not is_block and self._run:
+            self._run_nodes.append(node)
+
+    def _setting_wrapper(self, node: DomNode, out: list[_Line], owner: _Line, level: int) -> None:
+        """What is in a wrapper that sets how it is read: a label, `pre`, a table for layout, a slot, a shadow root."""
+        kept = self._label, self._pre, self._data_table, self._slots, self._scope
         if node.tag == "label":
             self._label = node
         elif node.tag == "pre":
             self._pre = True
         elif node.tag == "table":
             self._data_table = False
-        start = len(out)
-        outside = self._slots, self._scope
         for child in self._enter(node):
-            self._visit(child, out, owner, level + 1)
-        self._slots, self._scope = outside
-        if role == aria.BLOCK:
+            # Two levels, so that calls within calls stay under two a level whatever nests in what.
+            self._visit(child, out, owner, level + 2)
+        if node.tag == "pre":
             self._end_run(out)
-        self._label, self._pre, self._data_table = label, pre, data_table
-        inside = out[start:]
-        if len(inside) == 1 or (inside and owner.role == "document"):
-            self.shown[node] = inside[0]
-        elif inside or owner.role != "document":
-            self.shown[node] = owner
-        if not inside and role == aria.INLINE and self._run:
-            self._run_nodes.append(node)
+        self._label, self._pre, self._data_table, self._slots, self._scope = kept
 
     def _enter(self, node: DomNode) -> Sequence[DomNode]:
         """What stands in the node where it is drawn; names are then looked up where that belongs."""
@@ -259,13 +300,14 @@ class _Shower:
         run, nodes = self._run, self._run_nodes
         if not run:
             return
-        text = "".join(run)
+        text = run[0] if len(run) == 1 else "".join(run)
         text = text.strip("\r\n").rstrip() if self._pre and not text.isspace() else collapsed(text)
         run.clear()
         if text:
             line = _Line("text", text)
             out.append(line)
-            self.shown.update(dict.fromkeys(nodes, line))
+            for node in nodes:
+                self.shown[node] = line
         nodes.clear()
 
     def _element(self, node: DomNode, role: str, out: list[_Line], owner: _Line, level: int) -> None:
@@ -326,11 +368,11 @@ class _Shower:
             line.states = aria.states_of(tag, attributes, role, disabled, focused)
         if tag == "summary":
             line.states += self._summaries.get(node, ())
-        if not attributes and tag not in _CAPTIONS and not fillable:
+        if not attributes and tag not in _CAPTIONS and tag != "svg" and not fillable:
             return
         line.ident = aria.ident_of(attributes)
         line.name = self._told_name(node, role)
-        line.value = _told_value(node, role)
+        line.value = self._told_value(node, role)
         title = collapsed(attributes.get("title", ""))
         described = self._texts_by_id(attributes.get("aria-describedby", ""))
         if not line.name and role not in aria.NAMED_BY_CONTENT:
@@ -339,7 +381,7 @@ class _Shower:
         if not line.name:
             line.name, hint = hint, ""
         told = (described, title, hint)
-        line.description = next((text for text in told if text and text != line.name), "")
+        line.description = next((text for text in told if text and text.lower() != line.name.lower()), "")
 
     def _told_name(self, node: DomNode, role: str) -> str:
         """The name that is given to an element by its attributes, its label or its caption; "" if none is."""
@@ -366,6 +408,32 @@ class _Shower:
             return ""
         self._captions.add(caption)
         return collapsed(text_of(caption))
+
+    def _told_value(self, node: DomNode, role: str) -> str:
+        """What a field holds or a link points to, as its attributes say."""
+        tag, attributes = node.tag, node.attributes
+        if role == "link":
+            return self._address(attributes.get("href", ""))
+        if role == "iframe":
+            return self._address(attributes.get("src", ""))
+        told = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
+        if told is None and (tag in ("meter", "progress") or (tag == "input" and role in _TEXT_VALUE)):
+            told = attributes.get("value")
+        if told is None and tag == "textarea":
+            told = attributes.get("value", text_of(node))
+        if not told:
+            return ""
+        return "•" * min(len(told), 32) if attributes.get("type", "").lower() == "password" else told
+
+    def _address(self, href: str) -> str:
+        """The address, if it is short and leads somewhere; without what it shares with the page's own."""
+        href = href.strip()
+        if self._origin and href.startswith(self._origin):
+            rest = href[len(self._url) :] if href.startswith(self._url + "#") else href[len(self._origin) :]
+            href = rest if rest[:1] in ("/", "#", "?") else href
+        if not href or len(href) > MAX_HREF or href == "#" or _NOWHERE.match(href):
+            return ""
+        return href
 
     def _texts_by_id(self, idents: str) -> str:
         """The texts of the elements with these ids, one after another."""
@@ -403,35 +471,6 @@ def _label_text(label: DomNode) -> str:
         elif node.tag not in _NO_LABEL_TEXT or node is label:
             stack.extend(reversed(node.children))
     return collapsed("".join(texts))
-
-
-def _told_value(node: DomNode, role: str) -> str:
-    """What a field holds or a link points to, as its attributes say."""
-    tag, attributes = node.tag, node.attributes
-    if role == "link":
-        return _address(attributes.get("href", ""))
-    if role == "iframe":
-        return _address(attributes.get("src", ""))
-    told = attributes.get("aria-valuetext") or attributes.get("aria-valuenow")
-    if (
-        told is None
-        and tag in ("input", "meter", "progress")
-        and (tag != "input" or role in _TEXT_VALUE | {"combobox"})
-    ):
-        told = attributes.get("value")
-    if told is None and tag == "textarea":
-        told = attributes.get("value", text_of(node))
-    if not told:
-        return ""
-    return "•" * min(len(told), 32) if attributes.get("type", "").lower() == "password" else told
-
-
-def _address(href: str) -> str:
-    """The address as it stands, if it is short and leads somewhere; else ""."""
-    href = href.strip()
-    if not href or len(href) > MAX_HREF or href == "#" or href[:11].lower() in ("javascript:", "about:blank"):
-        return ""
-    return "" if href[:5].lower() in ("data:", "blob:") else href
 
 
 def _texts(lines: Iterable[_Line]) -> str:

@@ -29,7 +29,11 @@ class Length(Signal):
     def measure(self, measured: Measured) -> Numbers:
         batch, starts = measured.batch, measured.starts
         total = measured.summed(transition_tokens(batch, measured.counter).astype(np.float64))
-        first = pa.array(starts)
+        begun = batch["step"].to_numpy()[starts] == 0
+        first = pa.array(starts[begun])
         for struct, name in (("task", "instruction"), ("observation", "content")):
-            total += measured.counter.count(struct_text(batch, struct, name).take(first))
+            total[begun] += measured.counter.count(struct_text(batch, struct, name).take(first))
         return measured.spread(total)
+
+    def joined(self, parts: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        return float(parts.sum(dtype=np.float64))

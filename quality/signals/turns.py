@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from quality.signal import Measured, Numbers, Signal
 from quality.signals.empty_action import empty_actions
@@ -24,3 +25,6 @@ class Turns(Signal):
         trajectory = np.repeat(np.arange(len(measured.starts)), measured.lengths)[counts]
         turns = np.unique(np.stack([trajectory, batch["turn"].to_numpy()[counts]]), axis=1)[0]
         return measured.spread(np.bincount(turns, minlength=len(measured.starts)).astype(np.float64))
+
+    def joined(self, parts: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        return float(parts.sum(dtype=np.float64))

@@ -11,7 +11,7 @@ from connectors.connector import MemoryBlob
 from connectors.registry import sniff
 from connectors.terminal.atif import ANCHOR, DEPTH, Atif
 from connectors.terminal.atif_values import terminal_output
-from schemas import Reject, Step, Trajectory
+from schemas import Observation, Reject, Step, Trajectory
 
 Value = dict[str, Any]
 
@@ -210,3 +210,28 @@ def test_values_of_wrong_types_are_no_reason_to_stop():
             assert read({**document(acts("a")), key: value})[0]
         extra = {"trajmill": dict.fromkeys(("environment", "task", "context", "outcome", "domain", "relation"), value)}
         assert read(document(acts("a", extra=extra), extra=extra))[0]
+
+
+def test_the_first_prompt_of_terminus_is_taken_apart_as_that_of_an_episode_is():
+    shown = "Current terminal state:\nCurrent Terminal Screen:\n$ ls\n$\n\n\n"
+    said = f"Be brief.\n\nTask Description:\nMake a file.\n\n{shown}"
+    typed = {"keystrokes": "touch a\n", "duration": 0.1}
+    step = {
+        "step_id": 2,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [{"tool_call_id": "c", "function_name": "bash_command", "arguments": typed}],
+        "observation": {"results": [{"content": "New Terminal Output:\n$ touch a"}]},
+    }
+    document = {
+        "schema_version": "ATIF-v1.6",
+        "session_id": "s",
+        "agent": {"name": "terminus-2", "version": "2"},
+        "steps": [{"step_id": 1, "source": "user", "message": said}, step],
+    }
+    (trajectory,) = Atif().parse(MemoryBlob("log", json.dumps(document).encode()))
+    assert isinstance(trajectory, Trajectory)
+    assert trajectory.task.instruction == "Make a file."
+    assert trajectory.context.agent_system == "Be brief."
+    assert trajectory.steps[0].observation == Observation("$ ls\n$", form="screen")
+    assert trajectory.steps[0].interleaved is None

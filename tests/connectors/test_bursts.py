@@ -21,7 +21,7 @@ def acts_of(*events: tuple[float, str, str]) -> list[Act]:
             bursts.input(offset, now, data)
         else:
             bursts.output(data)
-    return bursts.finish()
+    return list(bursts.finish())
 
 
 def keys(*events: tuple[float, str, str]) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.registry import connectors, sniff
-from schemas import ParseError, Reject
+from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT
 from tests.rows import blob_at, line, parsed
 
@@ -40,6 +40,14 @@ def test_a_connector_has_fixtures_and_says_what_it_is(name):
 def test_a_log_becomes_the_transitions_that_were_read_by_eye(name, path):
     rows, _ = parsed(connectors()[name], blob_at(path))
     expected = (FIXTURES / name / "expected" / f"{path.name}.jsonl").read_text("utf-8").splitlines()
+    assert [line(row) for row in rows] == expected
+
+
+@pytest.mark.parametrize(("name", "path"), cases("input"))
+def test_what_is_kept_in_a_file_and_not_in_memory_makes_no_difference(name, path, monkeypatch):
+    monkeypatch.setattr(spool, "HELD_BYTES", 0)
+    expected = (FIXTURES / name / "expected" / f"{path.name}.jsonl").read_text("utf-8").splitlines()
+    rows, _ = parsed(connectors()[name], blob_at(path))
     assert [line(row) for row in rows] == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connectors.terminal.acts import Act
 from connectors.terminal.echo import EchoReader
 from connectors.terminal.screen import Screen
-from connectors.terminal.typed_lines import Gap
+from connectors.terminal.typed_lines import Gap, Line
 
 PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 WAITS = (0.21, 0.09, 0.34, 0.13, 0.18, 0.11, 0.27, 0.16)
@@ -44,7 +44,8 @@ class Player:
     def told(self) -> list[str]:
         """The keys of each act, and the reason of each gap in angle brackets."""
         entries, _, _ = self.reader.finish()
-        return [entry.keys if isinstance(entry, Act) else f"<{entry.reason}>" for _, entry in entries]
+        kept = [entry for _, entry in entries if not isinstance(entry, Line)]
+        return [entry.keys if isinstance(entry, Act) else f"<{entry.reason}>" for entry in kept]
 
     def screens(self) -> list[str | None]:
         entries, last, _ = self.reader.finish()

@@ -33,6 +33,38 @@ def test_lines_over_the_limit_are_skipped_and_the_rest_keep_their_offsets(data, 
         assert found.ended == line.ended
 
 
+class Endless(BytesIO):
+    """A stream whose first line is longer than what stands in memory of it; it remembers what it was asked for."""
+
+    def __init__(self, size, rest):
+        super().__init__(rest)
+        self.left, self.asked, self.largest = size, [], 0
+
+    def readline(self, size=-1, /):
+        assert size > 0
+        self.asked.append(size)
+        if not self.left:
+            return super().readline(size)
+        given = min(size, self.left)
+        self.left -= given
+        return b"x" * given
+
+
+def test_a_line_over_the_limit_is_passed_over_in_pieces_and_reading_goes_on():
+    stream = Endless(300 << 20, b'\n{"a":1}\n')
+
+    class Held(MemoryBlob):
+        def open(self, member=""):
+            return stream
+
+    blob = Held("log", b"")
+    (offset, error), after = json_lines(blob)
+    assert isinstance(error, ParseError)
+    assert (offset, error.offset, error.reason) == (0, 0, "line_too_long")
+    assert after == ((300 << 20) + 1, {"a": 1})
+    assert max(stream.asked[1:-2]) <= 1 << 20
+
+
 @pytest.mark.parametrize("text", ['{"a": "\\ud800"}', "123456789012345678901234567890", '{"a":1}'])
 def test_json_that_a_fast_parser_refuses_is_read_all_the_same(text):
     assert json_value(text.encode()) == json_value(text)

@@ -13,7 +13,7 @@ from schemas import ParseError
 from tests.conftest import ROOT
 from tests.rows import parsed
 
-NAMES = ("mcp_jsonrpc", "mcp_recorder", "agent_vcr", "mcp_interceptor", "vcr_cassette", "otel_genai")
+NAMES = ("mcp_jsonrpc", "mcp_recorder", "agent_vcr", "mcp_interceptor", "vcr_cassette", "mcp_inspector", "otel_genai")
 ODD: tuple[object, ...] = (
     None,
     True,
@@ -56,7 +56,7 @@ def documents(name):
         if path.suffix in (".yaml", ".json", ".vcr") and path.name != "pretty.json":
             text = path.read_text("utf-8")
             yield [yaml.load(text, yaml.CSafeLoader) if path.suffix == ".yaml" else json.loads(text)]
-        elif path.suffix in (".jsonl", ".log") and path.name != "stdio.log":
+        elif path.suffix in (".jsonl", ".log") and path.stem not in ("stdio", "editor", "editor-old"):
             yield [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 

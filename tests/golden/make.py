@@ -49,8 +49,12 @@ FOLDERS = {
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
     "browsergym": ["web/browsergym_result"],
+    "playwright_trace": ["web/playwright_trace", "web/playwright_blob"],
     "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
+    "rrweb": ["web/rrweb_events"],
+    "mind2web": ["web/mind2web_json"],
+    "mhtml": ["web/mhtml"],
     "terminator": ["os/terminator_recording"],
 }
 """Where the corpora hold each connector's real files."""

@@ -1,0 +1,249 @@
+"""Logs of any length, made in no time, for measuring memory: one session that goes on for ever, or a new one every MB.
+
+The content means nothing, but no text is like another, so that nothing is saved where equal texts are kept once.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+SESSION_TURNS: Final = 300
+"""Turns of a session, where a log is to hold many."""
+
+Turn = Callable[[int], bytes]
+"""The bytes of the turn of a number; with what begins a session before the first."""
+
+
+def text(number: int, size: int = 3000) -> str:
+    """A text of `size` characters of its own."""
+    line = f"{number:09} {blake2b(number.to_bytes(8, 'little')).hexdigest()} file.py: word after word\n"
+    return (line * (size // len(line) + 1))[:size]
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _chat(number: int) -> list[dict[str, Any]]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": "run", "arguments": f'{{"n": {number}}}'}}
+    return [
+        {"role": "assistant", "content": f"I look at {number}.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": text(number)},
+    ]
+
+
+def asciicast(number: int, first: bool) -> bytes:
+    head = _line({"version": 2, "width": 80, "height": 24, "timestamp": 1772000000}) if first else b""
+    shown = text(number).replace("\n", "\r\n")
+    at = number * 3.0
+    events: list[list[Any]] = [[at, "o", "$ "], [at + 1, "i", f"ls {number}\r"], [at + 1.1, "o", f"ls {number}\r\n"]]
+    return head + b"".join(map(_line, [*events, [at + 1.2, "o", shown]]))
+
+
+def ttyrec(number: int, first: bool) -> bytes:
+    made = b""
+    keys = [f"{char}" for char in f"ls {number}"]
+    pieces = ["$ ", *keys, "\r\n", text(number).replace("\n", "\r\n")]
+    for place, piece in enumerate(pieces):
+        at = 1_600_000_000_000_000 + number * 4_000_000 + place * 150_000
+        made += struct.pack("<III", at // 1_000_000, at % 1_000_000, len(piece)) + piece.encode()
+    return made
+
+
+def script(number: int, first: bool) -> bytes:
+    head = b'Script started on 2024-05-01 10:00:00+00:00 [TERM="xterm" COLUMNS="80" LINES="24"]\n' if first else b""
+    shown = text(number).replace("\n", "\r\n")
+    return head + f"\x1b[?2004huser@host:~$ ls {number}\r\n\x1b[?2004l\r{shown}".encode()
+
+
+def _rpc(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    called = {"name": "look", "arguments": {"n": number}}
+    answer = {"content": [{"type": "text", "text": text(number)}]}
+    return (
+        {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": called},
+        {"jsonrpc": "2.0", "id": number, "result": answer},
+    )
+
+
+_HELLO: Final = {
+    "jsonrpc": "2.0",
+    "id": "hello",
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+}
+
+
+def mcp_jsonrpc(number: int, first: bool) -> bytes:
+    return (_line(_HELLO) if first else b"") + b"".join(map(_line, _rpc(number)))
+
+
+def mcp_http(number: int, first: bool) -> bytes:
+    asked, answer = _rpc(number)
+    posts = [asked, answer] if not first else [_HELLO, {"jsonrpc": "2.0", "id": "hello", "result": {}}, asked, answer]
+    return b"".join(
+        _line(
+            {
+                "request": {"method": "POST", "url": "http://localhost/mcp", "body": json.dumps(asked)},
+                "response": {
+                    "status": 200,
+                    "headers": {"content-type": "text/event-stream"},
+                    "body": f"event: message\ndata: {json.dumps(told)}\n\n",
+                },
+            }
+        )
+        for asked, told in zip(posts[::2], posts[1::2], strict=True)
+    )
+
+
+def mcp_recorder(number: int, first: bool) -> bytes:
+    asked, answer = _rpc(number)
+    one = {"type": "jsonrpc_request", "request": asked, "response": answer, "latency_ms": 3}
+    return (b"," if number else b"") + _line(one)
+
+
+def claude_code(number: int, first: bool) -> bytes:
+    session = {"sessionId": f"s{number // SESSION_TURNS}" if _many else "s", "cwd": "/a/b/c", "version": "2.0"}
+    at = f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.000Z"
+    block = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"ls {number}"}}
+    said = {"type": "tool_result", "tool_use_id": f"t{number}", "content": text(number)}
+    common = {**session, "isSidechain": False, "timestamp": at}
+    ids = [f"{blake2b(bytes([side]) + number.to_bytes(8, 'little'), digest_size=16).hexdigest()}" for side in (0, 1)]
+    before = blake2b(b"\1" + (number - 1).to_bytes(8, "little"), digest_size=16).hexdigest() if not first else None
+    message = {"id": f"msg_{ids[0]}", "role": "assistant", "model": "m", "content": [block]}
+    return _line({"type": "assistant", "uuid": ids[0], "parentUuid": before, "message": message, **common}) + _line(
+        {"type": "user", "uuid": ids[1], "parentUuid": ids[0], "message": {"role": "user", "content": [said]}, **common}
+    )
+
+
+def codex(number: int, first: bool) -> bytes:
+    def line(kind: str, payload: dict[str, Any]) -> bytes:
+        at = f"2026-01-05T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.{len(kind):03}Z"
+        return _line({"timestamp": at, "type": kind, "payload": payload})
+
+    head = line("session_meta", {"id": "x", "cwd": "/a", "cli_version": "1"}) if first else b""
+    called = {"type": "function_call", "name": "shell", "arguments": f'{{"n": {number}}}', "call_id": f"c{number}"}
+    answer = {"type": "function_call_output", "call_id": f"c{number}", "output": text(number)}
+    return head + line("response_item", called) + line("response_item", answer)
+
+
+def codex_exec(number: int, first: bool) -> bytes:
+    head = _line({"type": "thread.started", "thread_id": f"t{number}"}) if first else b""
+    item = {"id": f"item_{number}", "type": "command_execution", "command": f"ls {number}"}
+    done = {**item, "aggregated_output": text(number), "exit_code": 0, "status": "completed"}
+    return head + _line({"type": "item.started", "item": item}) + _line({"type": "item.completed", "item": done})
+
+
+def chat_messages(number: int, first: bool) -> bytes:
+    head = _line({"role": "user", "content": "Go."}) if first else b""
+    return head + b"".join(map(_line, _chat(number)))
+
+
+def _rows_of(number: int, count: int) -> list[dict[str, Any]]:
+    said = [one for place in range(count) for one in _chat(number * count + place)]
+    return [{"role": "system", "content": "Work."}, {"role": "user", "content": f"Task {number}."}, *said]
+
+
+def chat_tools(number: int, first: bool) -> bytes:
+    return _line({"id": f"r{number}", "tools": [], "messages": _rows_of(number, 20)})
+
+
+def swe_rows(number: int, first: bool) -> bytes:
+    row = {"instance_id": f"a__b-{number}", "model": "m", "resolved": True, "messages": _rows_of(number, 20)}
+    for message in row["messages"]:  # type: ignore[attr-defined]
+        if message["role"] == "tool":
+            message["name"] = "run"
+    return _line(row)
+
+
+def webdancer(number: int, first: bool) -> bytes:
+    said = [{"role": "system", "content": "Search."}, {"role": "user", "content": f"What is {number}?"}]
+    for place in range(20):
+        call = f'<tool_call>\n{{"name": "search", "arguments": {{"query": ["{number} {place}"]}}}}\n</tool_call>'
+        answer = f"<tool_response>\n{text(number * 20 + place)}\n</tool_response>"
+        said += [{"role": "assistant", "content": f"<think>Hm.</think>\n{call}"}, {"role": "user", "content": answer}]
+    said.append({"role": "assistant", "content": "<think>So.</think>\n<answer>42</answer>"})
+    return _line({"question": f"What is {number}?", "answer": "42", "messages": said})
+
+
+def otel_genai(number: int, first: bool) -> bytes:
+    def attribute(key: str, value: str) -> dict[str, Any]:
+        return {"key": key, "value": {"stringValue": value}}
+
+    told = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gen_ai.tool.call.id": f"c{number}",
+        "gen_ai.tool.call.arguments": f'{{"n": {number}}}',
+        "gen_ai.tool.call.result": text(number),
+    }
+    span = {
+        "traceId": f"{number // SESSION_TURNS if _many else 0:032x}",
+        "spanId": f"{number:016x}",
+        "name": "execute_tool look",
+        "startTimeUnixNano": str(1_700_000_000_000_000_000 + number * 10**9),
+        "endTimeUnixNano": str(1_700_000_000_500_000_000 + number * 10**9),
+        "attributes": [attribute(key, value) for key, value in told.items()],
+    }
+    return _line({"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {"name": "x"}, "spans": [span]}]}]})
+
+
+def sweagent(number: int, first: bool) -> bytes:
+    step = {
+        "action": f"ls {number}",
+        "observation": text(number),
+        "response": "I look.",
+        "thought": "I look.",
+        "state": "{}",
+    }
+    return (b"," if number else b"") + _line(step)
+
+
+MADE: Final[dict[str, tuple[str, Callable[[int, bool], bytes], bytes, bytes]]] = {
+    "asciicast": ("one.cast", asciicast, b"", b""),
+    "script": ("one.typescript", script, b"", b""),
+    "ttyrec": ("one.ttyrec", ttyrec, b"", b""),
+    "mcp_jsonrpc": ("wire.jsonl", mcp_jsonrpc, b"", b""),
+    "mcp_http": ("http.jsonl", mcp_http, b"", b""),
+    "mcp_recorder": ("cassette.json", mcp_recorder, b'{"version": "1", "metadata": {}, "interactions": [\n', b"]}\n"),
+    "claude_code": ("session.jsonl", claude_code, b"", b""),
+    "codex": ("rollout.jsonl", codex, b"", b""),
+    "codex_exec": ("exec.jsonl", codex_exec, b"", b""),
+    "chat_messages": ("messages.jsonl", chat_messages, b"", b""),
+    "chat_tools": ("rows.jsonl", chat_tools, b"", b""),
+    "swe_rows": ("rows.jsonl", swe_rows, b"", b""),
+    "webdancer": ("rows.jsonl", webdancer, b"", b""),
+    "otel_genai": ("spans.jsonl", otel_genai, b"", b""),
+    "sweagent": ("one.traj", sweagent, b'{"environment": "swe", "trajectory": [\n', b'], "info": {}}\n'),
+}
+"""Name → (name of the file, what makes a turn, what stands before all and after all)."""
+
+_many = False
+
+
+def pieces(name: str, size: int, many: bool = False) -> Iterator[bytes]:
+    """The bytes of a log of about `size` bytes, a turn at a time; `many` begins a session every `SESSION_TURNS`."""
+    global _many  # noqa: PLW0603 (two formats name the session in every line)
+    _many = many
+    _, turn, before, after = MADE[name]
+    yield before
+    number = 0
+    while size > 0:
+        made = turn(number, number == 0 or (many and number % SESSION_TURNS == 0))
+        size -= len(made)
+        number += 1
+        yield made
+    yield after
+
+
+def write(name: str, size: int, folder: Path, many: bool = False) -> Path:
+    """The log, written into the folder."""
+    path = folder / MADE[name][0]
+    with path.open("wb") as stream:
+        for piece in pieces(name, size, many):
+            stream.write(piece)
+    return path

@@ -1,0 +1,288 @@
+"""How fast each connector parses, beside the plain library that decodes its container: one row a connector.
+
+    python -m benchmarks.parsers --raw FOLDER_OF_LOGS [NAME…]
+
+Of each format the largest logs below the folder are taken, up to a limit of bytes, and the format's own fixtures where
+there are none. All bytes are held in memory, decompressed, and worked on again and again until the figure is steady;
+rounds of parser and plain decoders alternate, and the fastest of each counts. A megabyte is 10^6 bytes; a second is one
+of CPU time.
+
+The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
+the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. Parsing does more than
+decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte: small fixtures, whose
+steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or written here; see `bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import time
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
+from lxml import etree
+from rich.console import Console
+
+from connectors.connector import Blob, Connector, MemoryBlob
+from connectors.registry import connector, connectors
+from pipelines.plan import Input, make_plan
+from pipelines.recipe import Recipe
+from pipelines.storage import StoredBlob
+from schemas import ParseError, Trajectory
+
+RECIPE: Final = Recipe(name="benchmark", source="benchmark")
+FIXTURES: Final = Path(__file__).parents[1] / "tests" / "fixtures"
+BYTES: Final = 24_000_000
+"""Bytes of logs that are taken of a format."""
+
+FLOOR: Final = 0.5
+"""Share of the plain decoder's speed that a parser should reach."""
+
+EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
+"""Formats whose parsing is mostly the emulation of a terminal, told in MB/s alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
+
+    `steps` counts the transitions in the `megabytes`; what a parser costs beyond decoding, it costs by the transition.
+    """
+
+    name: str
+    container: str
+    megabytes: float
+    real: bool
+    steps: int
+    parse: float
+    plain: float
+    orjson: float | None
+
+
+def json_values(data: bytes, load: Callable[[bytes], Any]) -> Any:
+    """What `load` makes of a document, or of each line."""
+    try:
+        return load(data)
+    except ValueError:
+        return [load(line) for line in data.split(b"\n") if line and not line.isspace()]
+
+
+def zip_members(data: bytes) -> list[bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return [archive.read(name) for name in archive.namelist()]
+
+
+def text_lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").split("\n")
+
+
+def yaml_value(data: bytes) -> Any:
+    return yaml.load(data, yaml.CSafeLoader)
+
+
+def xml_tree(data: bytes) -> Any:
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
+
+
+DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "json": lambda data: json_values(data, json.loads),
+    "zip": zip_members,
+    "xml": xml_tree,
+    "yaml": yaml_value,
+    "text": text_lines,
+}
+
+
+def container(name: str, data: bytes) -> str:
+    """Which of `DECODERS` reads a member: the first that its name or its beginning speaks for, and that can."""
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    spoken = {
+        "json": start[:1] in (b"{", b"["),
+        "zip": start.startswith(b"PK\3\4"),
+        "xml": start.startswith(b"<"),
+        "yaml": name.endswith((".yaml", ".yml")),
+    }
+    for kind in (kind for kind, speaks in spoken.items() if speaks):
+        try:
+            DECODERS[kind](data)
+        except (ValueError, RecursionError, SyntaxError, yaml.YAMLError, zipfile.BadZipFile):
+            continue
+        return kind
+    return "text"
+
+
+def parse(one: Connector, blobs: Sequence[Blob]) -> int:
+    """Parses all blobs, drops what comes, and counts the transitions."""
+    steps = 0
+    for blob in blobs:
+        try:
+            for found in one.parse(blob):
+                steps += len(found.steps) if isinstance(found, Trajectory) else 0
+        except ParseError:
+            continue
+    return steps
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def repeated(work: Callable[[], Any], times: int) -> Callable[[], None]:
+    """The work, done so many times."""
+
+    def works() -> None:
+        for _ in range(times):
+            work()
+
+    return works
+
+
+def fastest(works: Sequence[Callable[[], None]], seconds: float) -> list[float]:
+    """The least CPU seconds that each work took, in rounds that alternate until each has had `seconds` of them."""
+    best = [float("inf")] * len(works)
+    spent, rounds = 0.0, 0
+    while spent < seconds * len(works) or rounds < 3:
+        for place, work in enumerate(works):
+            took = cpu_seconds(work)
+            best[place] = min(best[place], took)
+            spent += took
+        rounds += 1
+    return best
+
+
+def measured(one: Connector, blobs: Sequence[MemoryBlob], real: bool, seconds: float) -> Row:
+    """The row of a connector over its logs."""
+    members = [
+        (blob.read(member), container(member or blob.uri, blob.read(member)))
+        for blob in blobs
+        for member in blob.members
+    ]
+    sizes: Counter[str] = Counter()
+    for data, kind in members:
+        sizes[kind] += len(data)
+    total = sum(sizes.values())
+    jsons = [data for data, kind in members if kind == "json"]
+
+    def plain() -> None:
+        for data, kind in members:
+            DECODERS[kind](data)
+
+    def fast() -> None:
+        for data in jsons:
+            json_values(data, orjson.loads)
+
+    repeat = max(1, 2_000_000 // max(1, total))
+    works = [repeated(lambda: parse(one, blobs), repeat), repeated(plain, repeat), repeated(fast, repeat)]
+    took = [max(best, 1e-9) for best in fastest(works, seconds)]
+    speeds = [total * repeat / best / 1e6 for best in took]
+    only_json = sizes["json"] >= 0.95 * total
+    return Row(
+        one.name,
+        sizes.most_common(1)[0][0],
+        total / 1e6,
+        real,
+        parse(one, blobs),
+        speeds[0],
+        speeds[1],
+        speeds[2] if only_json else None,
+    )
+
+
+def held(one: Input) -> MemoryBlob:
+    """An input with all its bytes in memory."""
+    stored = StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes)
+    return MemoryBlob(one.uri, {member: stored.read(member) for member in stored.members})
+
+
+def real_logs(raw: str) -> dict[str, list[Input]]:
+    """The recognized inputs below a folder by connector, the largest first."""
+    found: dict[str, list[Input]] = {}
+    for one in make_plan(RECIPE, [raw]).inputs:
+        found.setdefault(one.connector, []).append(one)
+    return {name: sorted(inputs, key=lambda one: (-one.bytes, one.uri)) for name, inputs in found.items()}
+
+
+def taken(inputs: Sequence[Input]) -> list[MemoryBlob]:
+    """The largest inputs that hold together at most `BYTES`; always one."""
+    blobs: list[MemoryBlob] = []
+    size = 0
+    for one in inputs:
+        if blobs and size + one.bytes > BYTES:
+            continue
+        blobs.append(held(one))
+        size += one.bytes
+    return blobs
+
+
+def fixtures(name: str) -> list[MemoryBlob]:
+    """A format's own fixtures."""
+    blobs = []
+    for path in sorted((FIXTURES / name / "input").iterdir()):
+        files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else []
+        members = {str(file.relative_to(path)): file.read_bytes() for file in files}
+        blobs.append(MemoryBlob(path.name, members if path.is_dir() else path.read_bytes()))
+    return blobs
+
+
+def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]:
+    """A row for each named connector, in order."""
+    known = real_logs(raw) if raw else {}
+    for name in names:
+        logs = known.get(name, [])
+        yield measured(connector(name), taken(logs) if logs else fixtures(name), bool(logs), seconds)
+
+
+def line(row: Row) -> str:
+    """The row as one of a Markdown table; formats of plain text have no container to compare with."""
+    cells = [
+        row.name,
+        row.container,
+        f"{row.megabytes:.2f}{'' if row.real else ' (fixtures)'}",
+        f"{row.parse:,.1f}",
+        f"{1e6 * row.megabytes / row.parse / row.steps:,.0f}" if row.steps else "",
+        f"{row.plain:,.1f}",
+        f"{row.parse / row.plain:.2f}" if compared(row) else "",
+        f"{row.orjson:,.0f}" if row.orjson is not None else "",
+        f"{row.parse / row.orjson:.2f}" if row.orjson is not None and compared(row) else "",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def compared(row: Row) -> bool:
+    """Whether the ratio says something: the decoder does a part of what the parser does, and steps came of it."""
+    return row.name not in EMULATED and row.container != "text" and row.steps > 0
+
+
+def main() -> None:
+    """Prints the table, slowest in ratio last named below it."""
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("names", nargs="*", help="connectors; all if none is named")
+    asked.add_argument("--raw", help="folder of real logs")
+    asked.add_argument("--seconds", type=float, default=1.0, help="CPU seconds of each figure")
+    given = asked.parse_args()
+    console = Console(width=160)
+    console.print(
+        "| connector | container | MB | parse MB/s | µs a step | plain MB/s | ratio | orjson MB/s | ratio to orjson |"
+    )
+    console.print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    slow = []
+    for row in rows(given.names or list(connectors()), given.raw, given.seconds):
+        console.print(line(row), soft_wrap=True)
+        if compared(row) and row.parse < FLOOR * row.plain:
+            slow.append(row)
+    for row in sorted(slow, key=lambda row: row.parse / row.plain):
+        console.print(f"{row.name} is at {row.parse / row.plain:.2f} of its plain decoder, below {FLOOR}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Exports of the MCP Inspector: its history of messages and its network log, each one JSON array.
+
+History (`inspector-history-….json`): `{id, timestamp, direction: request|response|notification, origin?, message,
+response?, duration?}`. The Inspector puts a response into the entry of its request and says after how many
+milliseconds it came, so that is when it is taken here: calls that were sent meanwhile did not see it. What the
+Inspector answers to a server is not in the history; the versions before `origin` do not say who sent a ping.
+
+Network (`inspector-network-….json`): `{id, timestamp, method, url, requestHeaders, requestBody?, responseStatus,
+responseHeaders, responseBody?, duration, category: auth|transport}`. Bodies are JSON or server-sent events; `duration`
+lasts until the headers came and is left out. Sessions are told apart by their id in the headers, else by URL. Bodies
+of streams that the server keeps open are not in the log, and secrets in JSON are masked by the Inspector.
+
+Form: the Inspector's own types of version 2 (`MessageEntry`, `FetchRequestEntry`). Its export of log notifications
+holds no call and is not recognized. No real export was at hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from connectors.connector import Blob, Connector, Sniff
+from connectors.mcp.wire_find import in_text, is_message
+from connectors.mcp.wire_reader import SessionReader
+from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
+from connectors.mcp.wire_values import element_offsets, microseconds
+from connectors.records import json_value
+from schemas import ParseError, Reject, Trajectory
+
+_DIRECTIONS: Final = frozenset({"request", "response", "notification"})
+_CATEGORIES: Final = frozenset({"auth", "transport"})
+_BEGINS: Final = re.compile(r"\s*\[\s*(?=\{)")
+_CUT_HISTORY: Final = re.compile(
+    r'\s*\[\s*\{(?:\s*"(?:id|timestamp|origin)"\s*:\s*"[^"]*",){1,3}\s*"direction"\s*:\s*"(?:request|response|notification)"'
+)
+_SESSION_ID: Final = "mcp-session-id"
+_LONGEST_MS: Final = 1e12
+
+
+class McpInspector(Connector):
+    """Exports that the MCP Inspector wrote, version 2."""
+
+    name: ClassVar[str] = "mcp_inspector"
+    version: ClassVar[str] = "1"
+    domains: ClassVar[tuple[str, ...]] = ("mcp",)
+    title: ClassVar[str] = "MCP Inspector exports (history and network, JSON)"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+        begin = _BEGINS.match(text)
+        if begin is None or "jsonrpc" not in text:
+            return None
+        try:
+            first = json.JSONDecoder().raw_decode(text, begin.end())[0]
+        except (ValueError, RecursionError):
+            first = None
+            if _CUT_HISTORY.match(text):
+                return Sniff(0.9, "begins with a long message of the MCP Inspector's history")
+        if _is_history(first):
+            return Sniff(0.9, "the first entry is a message of the MCP Inspector's history")
+        if _is_network(first):
+            return Sniff(0.9, "the first entry is a request of the MCP Inspector's network log")
+        return None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        data = blob.read()
+        entries = _entries(data, blob.uri)
+        places = element_offsets(data)
+        if len(places) != len(entries):
+            places = [0] * len(entries)
+        reader = SessionReader(self.name, blob.uri)
+        history = _History(reader)
+        for offset, entry in zip(places, entries, strict=True):
+            if _is_history(entry):
+                yield from history.take(offset, entry)
+            elif _is_network(entry):
+                for message, channel in _exchange(offset, entry):
+                    yield from reader.take(message, channel)
+            else:
+                detail = "wanted an entry of the history or of the network log"
+                yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
+        yield from history.release(None)
+        yield from reader.finish()
+        if not reader.found:
+            raise ParseError(blob.uri, -1, "no_transitions", "the export holds no answered call")
+
+
+def _entries(data: bytes, uri: str) -> list[Any]:
+    """The entries of an export.
+
+    Raises:
+        ParseError: it is no JSON array.
+    """
+    try:
+        value = json_value(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        place = min(len(data), getattr(error, "pos", 0))
+        reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
+        raise ParseError(uri, place, reason, f"wanted a JSON array: {error}", excerpt=data[:1024]) from None
+    if not isinstance(value, list):
+        raise ParseError(uri, 0, "bad_record", f"wanted a JSON array, met {type(value).__name__}")
+    return value
+
+
+def _is_history(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not is_message(entry.get("message")):
+        return False
+    direction = entry.get("direction")
+    return isinstance(direction, str) and direction in _DIRECTIONS
+
+
+def _is_network(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    category, url = entry.get("category"), entry.get("url")
+    known = isinstance(category, str) and category in _CATEGORIES
+    return known and isinstance(url, str) and isinstance(entry.get("requestHeaders"), dict)
+
+
+class _History:
+    """The messages of a history in the order in which they passed: entries as they stand, responses when they came."""
+
+    def __init__(self, reader: SessionReader) -> None:
+        self._reader = reader
+        self._waiting: list[tuple[int, int, Message]] = []
+        self._asked: set[str | int | float] = set()
+        self._number = 0
+
+    def take(self, offset: int, entry: dict[str, Any]) -> Iterator[Trajectory | Reject]:
+        """Takes an entry in, after the responses that came before it."""
+        message, at = entry["message"], microseconds(entry.get("timestamp"))
+        begins = isinstance(message, dict) and message.get("method") == "initialize"
+        yield from self.release(None if begins or at is None else at)
+        if begins:
+            self._asked.clear()
+        sender = self._sender(entry, message)
+        yield from self._reader.take(Message(offset, message, sender, at=at))
+        response = entry.get("response")
+        if not is_message(response):
+            return
+        # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
+        answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=_seconds(entry))
+        if at is None or answer.seconds is None:
+            yield from self._reader.take(answer)
+        else:
+            self._number += 1
+            heapq.heappush(self._waiting, (at + round(answer.seconds * 1e6), self._number, answer))
+
+    def release(self, until: int | None) -> Iterator[Trajectory | Reject]:
+        """Gives the reader the responses that had come by then, in microseconds since 1970; all without a time."""
+        while self._waiting and (until is None or self._waiting[0][0] <= until):
+            yield from self._reader.take(heapq.heappop(self._waiting)[2])
+
+    def _sender(self, entry: dict[str, Any], message: Any) -> str:
+        """Who sent the message of an entry: as it says, by its method, or as the Inspector's ids tell."""
+        told = entry.get("origin")
+        if told in (CLIENT, SERVER):
+            return str(told)
+        if entry["direction"] != "request" or not isinstance(message, dict):
+            return SERVER
+        key = message.get("id")
+        sender = sender_of(str(message.get("method"))) or (SERVER if _known(key, self._asked) else CLIENT)
+        if sender == CLIENT and isinstance(key, str | int | float):
+            self._asked.add(key)
+        return sender
+
+
+def _known(key: Any, asked: set[str | int | float]) -> bool:
+    """Whether the Inspector gave that id to a request of its own, which it does once a session."""
+    return isinstance(key, str | int | float) and key in asked
+
+
+def _seconds(entry: dict[str, Any]) -> float | None:
+    value = entry.get("duration")
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LONGEST_MS:
+        return round(value / 1000, 9)
+    return None
+
+
+def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str]]:
+    """The messages of a network entry, each with its channel; nothing of an exchange that is about access."""
+    if entry["category"] == "auth":
+        return
+    asked, told = entry.get("requestBody"), entry.get("responseBody")
+    channel = _session_id(entry.get("requestHeaders")) or _session_id(entry.get("responseHeaders")) or entry["url"]
+    at = microseconds(entry.get("timestamp"))
+    if isinstance(asked, str):
+        for body in in_text(asked):
+            yield Message(offset, body, CLIENT, at=at), channel
+    if isinstance(told, str):
+        for body in in_text(told):
+            yield Message(offset, body, SERVER), channel
+
+
+def _session_id(headers: Any) -> str | None:
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if name.lower() == _SESSION_ID and isinstance(value, str) and value:
+            return value
+    return None

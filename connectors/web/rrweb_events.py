@@ -1,0 +1,189 @@
+"""The events of an rrweb recording, from each way in which they are kept, with their byte offsets.
+
+- a JSON array of events, or an object that holds one (`events`, `snapshots`, `data.snapshots`), read one at a time;
+- JSON Lines: an event a line; or `[window, event]` or `{"window_id": …, "data": [events]}`, as PostHog keeps them;
+- packed events (`packFn: pack` of rrweb): each a string of zlib bytes, one character a byte; and PostHog's, whose event
+  names a compression version `cv` and holds gzip strings in place of the values.
+
+It does not know what an event means.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.connector import Blob
+from connectors.records import json_lines, json_value
+from connectors.web.elements import elements
+from schemas import ParseError
+
+INFLATED_BYTES: Final = 64 << 20
+"""A packed event that grows larger is refused."""
+
+_HEAD: Final = 4096
+_ARRAY_OF_OBJECTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
+_ARRAY: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_PATHS: Final = (("events",), ("snapshots",), ("data", "snapshots"), ("data", "events"))
+_PACKED: Final = ("x\x01", "x\x5e", "x\x9c", "x\xda", "\x1f\x8b")
+_COMPRESSED: Final = ("texts", "attributes", "removes", "adds")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event as logged, or a `ParseError` if it is none; `window` is "" where the log tells none apart."""
+
+    offset: int
+    window: str
+    value: dict[str, Any] | ParseError
+
+
+def events(blob: Blob) -> Iterator[Event]:
+    """The events in the order of the log.
+
+    Raises:
+        ParseError: reading cannot go on; what was yielded before stands.
+    """
+    with blob.open() as stream:
+        head = stream.read(_HEAD)
+    if not head.strip():
+        raise ParseError(blob.uri, 0, "empty", "wanted events, met nothing")
+    if _ARRAY_OF_OBJECTS.match(head):
+        yield from _elements(blob, ())
+    elif _ARRAY.match(head):
+        yield from _rows(blob)
+    elif _is_line(head, blob):
+        yield from _lines(blob)
+    else:
+        yield from _within(blob)
+
+
+def _is_line(head: bytes, blob: Blob) -> bool:
+    """Whether the first line is a whole JSON value, or the file is no JSON object at all."""
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return True
+    with blob.open() as stream:
+        line = next((line for line in stream if line.strip()), b"")
+        more = stream.read(_HEAD).strip()
+    try:
+        value = json_value(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:
+        return False
+    return bool(more) or (isinstance(value, dict) and ("type" in value or "window_id" in value))
+
+
+def _within(blob: Blob) -> Iterator[Event]:
+    """The events of the array in an object."""
+    last: ParseError | None = None
+    for path in _PATHS:
+        found = _elements(blob, path)
+        try:
+            first = next(found, None)
+        except ParseError as error:
+            if error.reason not in ("no_array", "truncated"):
+                raise
+            last = last if last is not None and last.reason == "truncated" else error
+            continue
+        if first is not None:
+            yield first
+            yield from found
+            return
+    if last is not None:
+        raise last
+
+
+def _elements(blob: Blob, path: tuple[str, ...]) -> Iterator[Event]:
+    with blob.open() as stream:
+        for offset, data in elements(stream, blob.uri, path):
+            try:
+                value = json_value(data)
+            except ValueError as error:
+                failure = ParseError(blob.uri, offset, "bad_json", f"wanted an event: {error}", "", data[:4096])
+                yield Event(offset, "", failure)
+                continue
+            yield _event(value, offset, "", blob.uri)
+
+
+def _rows(blob: Blob) -> Iterator[Event]:
+    """The events of an array of packed ones, or of lines of `[window, event]`."""
+    with blob.open() as stream:
+        line = next((line for line in stream if line.strip()), b"")
+    try:
+        value = json_value(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:
+        value = None
+    if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
+        yield from _lines(blob)
+        return
+    data = blob.read()
+    try:
+        packed = json_value(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
+        raise ParseError(blob.uri, 0, reason, f"wanted an array of events: {error}", "", data[:4096]) from None
+    for one in packed if isinstance(packed, list) else []:
+        yield _event(one, 0, "", blob.uri)
+
+
+def _lines(blob: Blob) -> Iterator[Event]:
+    for offset, value in json_lines(blob):
+        if isinstance(value, ParseError):
+            yield Event(offset, "", value)
+        elif isinstance(value, list) and len(value) == 2 and isinstance(value[0], str):
+            yield _event(value[1], offset, value[0], blob.uri)
+        elif isinstance(value, dict) and isinstance(value.get("data"), list) and "type" not in value:
+            window = value.get("window_id")
+            for one in value["data"]:
+                yield _event(one, offset, window if isinstance(window, str) else "", blob.uri)
+        else:
+            yield _event(value, offset, "", blob.uri)
+
+
+def _event(value: Any, offset: int, window: str, uri: str) -> Event:
+    """The event of a value, unpacked."""
+    try:
+        if isinstance(value, str):
+            value = _inflated(value)
+        if isinstance(value, dict) and "cv" in value:
+            value = _decompressed(value)
+    except (ValueError, zlib.error) as error:
+        return Event(offset, window, ParseError(uri, offset, "bad_packing", f"wanted a packed event: {error}"))
+    if not isinstance(value, dict) or isinstance(value.get("type"), bool) or not isinstance(value.get("type"), int):
+        excerpt = json.dumps(value)[:400].encode()
+        failure = ParseError(uri, offset, "bad_record", "wanted an event with a type", "", excerpt)
+        return Event(offset, window, failure)
+    own = value.get("windowId")
+    return Event(offset, own if isinstance(own, str) and not window else window, value)
+
+
+def _decompressed(value: dict[str, Any]) -> dict[str, Any]:
+    data = value.get("data")
+    if isinstance(data, str):
+        data = _inflated(data)
+    if isinstance(data, dict):
+        data = {name: _inflated(one) if _is_packed(name, one) else one for name, one in data.items()}
+    return {**value, "data": data}
+
+
+def _is_packed(name: str, value: Any) -> bool:
+    return name in _COMPRESSED and isinstance(value, str)
+
+
+def _inflated(text: str) -> Any:
+    """The JSON value of a packed string.
+
+    Raises:
+        ValueError: it is no packed JSON, or larger than `INFLATED_BYTES`.
+        zlib.error: its bytes are damaged.
+    """
+    if not text.startswith(_PACKED):
+        raise ValueError("its bytes are neither zlib nor gzip")
+    reader = zlib.decompressobj(wbits=47)
+    data = reader.decompress(text.encode("latin-1"), INFLATED_BYTES)
+    if not reader.eof:
+        raise ValueError(f"it is cut, or holds more than {INFLATED_BYTES} bytes")
+    return json_value(data)

@@ -1,0 +1,303 @@
+"""What a long log makes that should not stand in memory: plain values, and the steps of a trajectory, in a file.
+
+The file has no name and is gone with the process: only what this process wrote is ever read from it, so that values can
+be written in Python's own form (`marshal`), which keeps lone surrogates and knows which texts are one object.
+"""
+
+from __future__ import annotations
+
+import marshal
+import tempfile
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from operator import attrgetter, eq
+from typing import Any, Final, TypeVar, overload
+
+from schemas.action import Action
+from schemas.observation import Attachment, Observation
+from schemas.trajectory import Step
+
+T = TypeVar("T")
+
+HELD_BYTES: Final = 16 << 20
+"""What a `Shelf` keeps in memory of its last items, roughly."""
+
+_STEP_BYTES: Final = 1024
+"""What a step takes in memory besides its texts, roughly."""
+
+
+class Spool:
+    """Plain values (texts, numbers, None and tuples, lists and dicts of them) in a file without a name."""
+
+    __slots__ = ("_end", "_file")
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=1 << 20)  # noqa: SIM115 (closed with the object)
+        self._end = 0
+
+    def put(self, value: Any) -> int:
+        """Where the value was written, for `get`."""
+        data = marshal.dumps(value)
+        self._file.seek(self._end)
+        self._file.write(len(data).to_bytes(8, "little"))
+        self._file.write(data)
+        place, self._end = self._end, self._end + 8 + len(data)
+        return place
+
+    def get(self, place: int) -> Any:
+        """The value that was written there."""
+        self._file.seek(place)
+        size = int.from_bytes(self._file.read(8), "little")
+        return marshal.loads(self._file.read(size))  # noqa: S302 (this process wrote it)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+_ACTION: Final = attrgetter(*(field.name for field in fields(Action)))
+_SEEN: Final = attrgetter(*(field.name for field in fields(Observation)[:-1]))
+_observation: Final[Callable[..., Observation]] = Observation
+_ATTACHED: Final = attrgetter(*(field.name for field in fields(Attachment)))
+_STEP: Final = attrgetter(*(field.name for field in fields(Step)[3:]))
+
+
+def pack_observation(seen: Observation) -> tuple[Any, ...]:
+    """The observation as plain values; see `unpack_observation`."""
+    return (*_SEEN(seen), tuple(map(_ATTACHED, seen.attachments)))
+
+
+def unpack_observation(values: tuple[Any, ...]) -> Observation:
+    """The inverse of `pack_observation`."""
+    return _observation(*values[:-1], tuple(Attachment(*one) for one in values[-1]))
+
+
+def _packed(steps: Sequence[Step]) -> list[tuple[Any, ...]]:
+    """The steps as plain values; an observation that two of them share is one object still."""
+    known: dict[int, tuple[Any, ...]] = {}
+
+    def seen(one: Observation | None) -> tuple[Any, ...] | None:
+        if one is None:
+            return None
+        if id(one) not in known:
+            known[id(one)] = pack_observation(one)
+        return known[id(one)]
+
+    return [(_ACTION(s.action), seen(s.observation), seen(s.next_observation), _STEP(s)) for s in steps]
+
+
+def _unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Step]:
+    known: dict[int, Observation] = {}
+
+    def seen(one: tuple[Any, ...] | None) -> Observation | None:
+        if one is None:
+            return None
+        if id(one) not in known:
+            known[id(one)] = unpack_observation(one)
+        return known[id(one)]
+
+    return [Step(Action(*action), seen(before), seen(after), *rest) for action, before, after, rest in rows]
+
+
+def step_bytes(step: Step) -> int:
+    """Roughly what a step takes in memory that shares its observation with the step before it."""
+    action, seen = step.action, step.next_observation
+    size = len(action.text) + len(action.arguments or "") + len(action.message or "") + len(action.reasoning or "")
+    return size + len((seen and seen.content) or "") + len(step.interleaved or "") + _STEP_BYTES
+
+
+class Shelf(Sequence[T]):
+    """A sequence of which only the last items stand in memory, the others in blocks in a file.
+
+    An item that is no longer held comes back as a copy: whoever changes one puts it back in its place, which also tells
+    how large it has become.
+
+    Args:
+        pack: makes plain values of a block of items, as `Spool.put` takes them.
+        unpack: the inverse.
+        size: roughly what an item takes in memory.
+        held_bytes: how much of the last items to keep in memory, `HELD_BYTES` by default.
+    """
+
+    def __init__(
+        self,
+        pack: Callable[[list[T]], Any],
+        unpack: Callable[[Any], list[T]],
+        size: Callable[[T], int],
+        held_bytes: int | None = None,
+    ) -> None:
+        self._pack, self._unpack, self._size_of = pack, unpack, size
+        self._held: list[T] = []
+        self._sizes: list[int] = []
+        self._held_bytes = HELD_BYTES if held_bytes is None else held_bytes
+        self._size = 0
+        self._written = 0
+        self._begins: list[int] = []
+        self._places: list[int] = []
+        self._read: tuple[int, list[T]] = (-1, [])
+        self._changed = False
+        self._spool: Spool | None = None
+
+    @property
+    def held(self) -> int:
+        """How many of the items stand in memory."""
+        return len(self._held)
+
+    def append(self, item: T) -> None:
+        """Adds an item at the end."""
+        self._held.append(item)
+        self._sizes.append(self._size_of(item))
+        self._size += self._sizes[-1]
+        if self._size > self._held_bytes:
+            self._spill()
+
+    def pop(self) -> T:
+        """The last item, which is taken away."""
+        if not self._held:
+            self._checked(-1)
+            self._held = list(self._block(len(self._begins) - 1))
+            self._sizes = list(map(self._size_of, self._held))
+            self._size = sum(self._sizes)
+            self._written = self._begins.pop()
+            del self._places[-1]
+            self._read, self._changed = (-1, []), False
+        self._size -= self._sizes.pop()
+        return self._held.pop()
+
+    def _spill(self) -> None:
+        """Writes the first items, until no more than half as much is held as may be; the last one always is."""
+        if self._spool is None:
+            self._spool = Spool()
+        count = 0
+        while self._size > self._held_bytes // 2 and count < len(self._held) - 1:
+            self._size -= self._sizes[count]
+            count += 1
+        if not count:
+            return
+        self._begins.append(self._written)
+        self._places.append(self._spool.put(self._pack(self._held[:count])))
+        self._written += count
+        del self._held[:count], self._sizes[:count]
+
+    def _block(self, number: int) -> list[T]:
+        """The items of a block that was written; the last one read is kept, and written anew if it was changed."""
+        assert self._spool is not None
+        before, block = self._read
+        if before != number:
+            if self._changed:
+                self._places[before] = self._spool.put(self._pack(block))
+                self._changed = False
+            self._read = number, self._unpack(self._spool.get(self._places[number]))
+        return self._read[1]
+
+    def __len__(self) -> int:
+        return self._written + len(self._held)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is a sequence of equal items, wherever they stand."""
+        if not isinstance(other, Shelf | list):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[T]:
+        for number in range(len(self._begins)):
+            yield from self._block(number)
+        yield from self._held
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        place = self._checked(place)
+        if place >= self._written:
+            return self._held[place - self._written]
+        number = bisect_right(self._begins, place) - 1
+        return self._block(number)[place - self._begins[number]]
+
+    def __setitem__(self, place: int, item: T) -> None:
+        place = self._checked(place)
+        if place >= self._written:
+            index = place - self._written
+            size = self._size_of(item)
+            self._size += size - self._sizes[index]
+            self._held[index], self._sizes[index] = item, size
+            if self._size > self._held_bytes:
+                self._spill()
+            return
+        number = bisect_right(self._begins, place) - 1
+        self._block(number)[place - self._begins[number]] = item
+        self._changed = True
+
+    def _checked(self, place: int) -> int:
+        place = place + len(self) if place < 0 else place
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} items, wanted the one at {place}")
+        return place
+
+
+class Pile(Sequence[T]):
+    """Items that do not change and are asked for in any order; the first of them stand in a file, each by itself.
+
+    Args:
+        pack: makes plain values of an item, as `Spool.put` takes them.
+        unpack: the inverse.
+    """
+
+    def __init__(self, pack: Callable[[T], Any], unpack: Callable[[Any], T]) -> None:
+        self._pack, self._unpack = pack, unpack
+        self._places = array("q")
+        self._held: list[T] = []
+        self._size = 0
+        self._spool: Spool | None = None
+
+    @property
+    def held(self) -> int:
+        """How many of the items stand in memory."""
+        return len(self._held)
+
+    def append(self, item: T, size: int) -> None:
+        """Adds an item that takes roughly `size` bytes in memory."""
+        self._held.append(item)
+        self._size += size
+        if self._size > HELD_BYTES:
+            spool = self._spool = self._spool or Spool()
+            self._places.extend(spool.put(self._pack(one)) for one in self._held)
+            self._held.clear()
+            self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._places) + len(self._held)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} items, wanted the one at {place}")
+        if place >= len(self._places):
+            return self._held[place - len(self._places)]
+        assert self._spool is not None
+        return self._unpack(self._spool.get(self._places[place]))
+
+
+class Steps(Shelf[Step]):
+    """The steps of one trajectory, of which only the last stand in memory.
+
+    Args:
+        steps: the first of them.
+        held_bytes: how much of the last steps to keep in memory, `HELD_BYTES` by default.
+    """
+
+    def __init__(self, steps: Iterable[Step] = (), held_bytes: int | None = None) -> None:
+        super().__init__(_packed, _unpacked, step_bytes, held_bytes)
+        for step in steps:
+            self.append(step)

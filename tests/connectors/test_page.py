@@ -1,0 +1,378 @@
+"""Pages as trees: what of a DOM has a line, what each line says, and which line stands for which node."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.tree import Tree
+from connectors.web.dom import MAX_LEVELS, DomNode, walk
+from connectors.web.markup import html_document, html_text
+from connectors.web.page import Page, page_of
+
+
+def shown(html: str, url: str = "") -> list[str]:
+    """The lines of the page of that HTML, without the document's own."""
+    text = page_of(html_document(html), url).tree.text
+    return [line[2:] for line in text.split("\n")[1:]]
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+def found(page: Page, **attributes: str) -> int | None:
+    """The line that stands for the node that has these attributes."""
+    named = {node: line for node, line in page.ids.items() if attributes.items() <= node.attributes.items()}
+    assert len(named) <= 1
+    return next(iter(named.values()), None)
+
+
+@pytest.mark.parametrize(
+    ("html", "line"),
+    [
+        ("<a href='/x'>Go <b>on</b></a>", '#2 link "Go on" value="/x"'),
+        ("<a>not a link</a>", '#2 text "not a link"'),
+        ("<button aria-label=Close>×</button>", '#2 button "Close" description="×"'),
+        ("<button>Save</button>", '#2 button "Save"'),
+        ("<button title=Save></button>", '#2 button "Save"'),
+        ("<button><img alt=Cart></button>", '#2 button "Cart"'),
+        ("<button aria-expanded=false disabled>Menu</button>", '#2 button "Menu" collapsed disabled'),
+        ("<h3>Part <i>two</i></h3>", '#2 h3 "Part two"'),
+        ("<div role=heading aria-level=4>Part</div>", '#2 h4 "Part"'),
+        ("<input placeholder='Your name' required>", '#2 textbox "Your name" required'),
+        (
+            "<input type=search name=q value=tea aria-label=Find placeholder=All>",
+            '#2 searchbox "Find" value="tea" description="All" id=q',
+        ),
+        ("<input type=password value=secret>", '#2 textbox value="••••••" password'),
+        ("<input type=checkbox aria-label=A checked>", '#2 checkbox "A" checked'),
+        ("<input type=radio aria-label=A>", '#2 radio "A" unchecked'),
+        ("<div role=switch aria-checked=mixed aria-label=A></div>", '#2 switch "A" mixed'),
+        ("<input type=submit>", '#2 button "Submit"'),
+        ("<input type=image alt=Go>", '#2 button "Go"'),
+        ("<textarea readonly>a\nb</textarea>", '#2 textbox value="a\\nb" readonly'),
+        ("<div contenteditable>a <b>note</b></div>", '#2 textbox value="a note"'),
+        ("<progress value=3 max=9></progress>", '#2 progressbar value="3"'),
+        ("<img alt='A cat' src=x>", '#2 image "A cat"'),
+        ("<svg><title>Logo</title><path/></svg>", '#2 image "Logo"'),
+        ("<nav aria-label=Main><a href=/>x</a></nav>", '#2 navigation "Main"'),
+        ("<div onclick='f()'>Open</div>", '#2 group "Open" clickable'),
+        ("<div tabindex=-1>Plain</div>", '#2 text "Plain"'),
+        ("<span role=button tabindex=0>Fake</span>", '#2 button "Fake"'),
+        ("<button role=presentation>Still one</button>", '#2 button "Still one"'),
+        ("<p>one<br>two <em>three</em></p>", '#2 text "one two three"'),
+        ("<span>a</span><span>b</span>", '#2 text "ab"'),
+        ("<pre>if x:\n  y\n</pre>", '#2 text "if x:\\n  y"'),
+        ("<p id=n>Note</p><input aria-describedby=n aria-label=A>", '#3 textbox "A" description="Note"'),
+        ("<b id=n>N</b> <i id=m>M</i><input aria-labelledby='n m'>", '#3 textbox "N M"'),
+        ("<iframe title=Ad srcdoc='<p>Buy</p>'></iframe>", '#2 iframe "Ad"'),
+    ],
+)
+def test_an_element_says_its_role_name_value_and_states(html: str, line: str) -> None:
+    assert line in shown(html)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div hidden>x</div>",
+        "<div aria-hidden=true>x</div>",
+        "<div style='color: red; DISPLAY:none !important'>x</div>",
+        "<p style='visibility: hidden'>x</p>",
+        "<script>x</script><style>x</style><noscript>x</noscript><template>x</template>",
+        "<input type=hidden value=x>",
+        "<dialog>x</dialog>",
+        "<!-- x -->",
+        "<img src=x alt=''>",
+        "<ul></ul><nav></nav><section></section>",
+    ],
+)
+def test_what_is_not_shown_has_no_line(html: str) -> None:
+    assert shown(html) == []
+
+
+def test_a_style_that_only_looks_like_hiding_hides_nothing() -> None:
+    assert shown("<p style='x-display: none'>a</p>") == ['#2 text "a"']
+
+
+@pytest.mark.parametrize(
+    "ident",
+    [
+        ":r1a:",
+        "radix-:r3:",
+        "ember1024",
+        "mui-42",
+        "8b1f2c3d-0a1b-4c5d-8e9f-001122334455",
+        "csrf_token",
+        "row-20240611",
+    ],
+)
+def test_an_id_that_is_drawn_afresh_is_left_out(ident: str) -> None:
+    assert shown(f"<button id='{ident}'>A</button>") == ['#2 button "A"']
+
+
+@pytest.mark.parametrize("ident", ["search", "user.name", "nav-2", "login_form", "h1", "facade-open"])
+def test_a_lasting_id_is_kept(ident: str) -> None:
+    assert shown(f"<button id='{ident}'>A</button>") == [f'#2 button "A" id={ident}']
+
+
+def test_equal_screens_have_equal_text_whatever_was_drawn_afresh() -> None:
+    one = "<div class=css-1x><button id=':r1:' class=a nonce=x data-v-12 style='color:red'>A</button></div>"
+    two = "<section><div><div class=css-2y><button id=':r9:' nonce=y>A</button></div></div></section>"
+    assert shown(one) == shown(two)
+
+
+def test_a_list_shows_its_choice_and_its_options() -> None:
+    html = "<label for=s>Size</label><select id=s><option>S<option selected value=2>M<option disabled>L</select>"
+    assert shown(html) == [
+        '#2 text "Size"',
+        '#3 combobox "Size" value="M" id=s',
+        '  #4 option "S"',
+        '  #5 option "M" selected',
+        '  #6 option "L" disabled',
+    ]
+
+
+def test_a_list_without_a_choice_shows_its_first_option() -> None:
+    assert shown("<select><option>S<option>M</select>")[0] == '#2 combobox value="S"'
+
+
+def test_a_field_is_named_by_the_label_around_it_without_what_stands_in_the_field() -> None:
+    html = "<label>Pick <select><option>one</select> now</label>"
+    assert '#3 combobox "Pick now" value="one"' in shown(html)
+
+
+def test_a_disabled_fieldset_disables_what_is_in_it_and_is_named_by_its_legend() -> None:
+    html = "<fieldset disabled><legend>Opts</legend><input aria-label=A></fieldset><input aria-label=B>"
+    assert shown(html) == ['#2 group "Opts"', '  #3 textbox "A" disabled', '#4 textbox "B"']
+
+
+def test_a_table_with_headers_keeps_rows_and_empty_cells_and_one_for_layout_does_not() -> None:
+    data = "<table><tr><th>N<th>V<tr><td>a<td></table>"
+    assert shown(data) == [
+        "#2 table",
+        "  #3 row",
+        '    #4 columnheader "N"',
+        '    #5 columnheader "V"',
+        "  #6 row",
+        '    #7 cell "a"',
+        "    #8 cell",
+    ]
+    assert shown("<table><tr><td>a<td></table>") == ['#2 row "a"']
+
+
+def test_wrappers_and_items_of_one_line_are_left_out() -> None:
+    html = "<div><div><ul><li><div><a href=/a>A</a></div><li><a href=/b>B</a> new</ul></div></div>"
+    assert shown(html) == [
+        "#2 list",
+        '  #3 link "A" value="/a"',
+        "  #4 listitem",
+        '    #5 link "B" value="/b"',
+        '    #6 text "new"',
+    ]
+
+
+def test_closed_details_show_their_summary_only() -> None:
+    assert shown("<details><summary>More</summary><p>x</details>") == ['#2 button "More" collapsed']
+    assert shown("<details open><summary>More</summary><p>x</details>") == ['#2 button "More" expanded', '#3 text "x"']
+
+
+def test_a_header_belongs_to_the_page_only_outside_of_sections() -> None:
+    assert shown("<header>a</header>") == ["#2 banner", '  #3 text "a"']
+    assert shown("<article><header>a</header><p>b</article>") == ["#2 article", '  #3 text "a"', '  #4 text "b"']
+
+
+def test_slots_show_what_their_host_puts_there() -> None:
+    html = (
+        "<x-card><template shadowrootmode=open><h2><slot name=t>none</slot></h2><slot></slot><p><slot name=f>bare"
+        "</slot></p></template><b slot=t>Title</b>Body <button>Go</button></x-card>"
+    )
+    assert shown(html) == ['#2 h2 "Title"', '#3 text "Body"', '#4 button "Go"', '#5 text "bare"']
+
+
+def test_ids_of_a_shadow_root_are_its_own() -> None:
+    html = (
+        "<p id=n>outer</p><x-a><template shadowrootmode=open><p id=n>inner</p><input aria-labelledby=n>"
+        "</template></x-a><input aria-labelledby=n>"
+    )
+    assert [line for line in shown(html) if "textbox" in line] == ['#4 textbox "inner"', '#5 textbox "outer"']
+
+
+@pytest.mark.parametrize(
+    ("href", "told"),
+    [
+        ("https://a.example/b/c?d=1", "/b/c?d=1"),
+        ("https://a.example/p#top", "#top"),
+        ("https://a.example.org/b", "https://a.example.org/b"),
+        ("b", "b"),
+        ("javascript:void(0)", ""),
+        ("#", ""),
+        ("/" + "x" * 100, ""),
+    ],
+)
+def test_an_address_is_told_without_what_it_shares_with_the_pages(href: str, told: str) -> None:
+    line = shown(f"<a href='{href}'>A</a>", "https://a.example/p#now")[0]
+    assert line == '#2 link "A"' + (f' value="{told}"' if told else "")
+
+
+def test_the_first_line_is_the_document_with_its_title_and_address() -> None:
+    html = "<title> A  page </title><svg><title>no</title></svg>"
+    assert (
+        page_of(html_document(html), "https://a.example/").tree.text
+        == '#1 document "A page" value="https://a.example/"\n'
+        '  #2 image "no"'
+    )
+
+
+def test_each_node_has_the_line_that_stands_for_it() -> None:
+    html = (
+        "<body data-n=body><div><div data-n=one><button data-n=button><span data-n=span>A</span></button></div>"
+        "<p data-n=p>b <i data-n=i>c</i></p></div><ul data-n=ul><li data-n=li><a href=/ data-n=a>D</a></li></ul>"
+        "<div data-n=two><p>e</p><p>f</p></div><em hidden data-n=gone>g</em></body>"
+    )
+    page = page_of(html_document(html))
+    assert page.tree.text.split("\n")[1:] == [
+        '  #2 button "A"',
+        '  #3 text "b c"',
+        "  #4 list",
+        '    #5 link "D" value="/"',
+        '  #6 text "e"',
+        '  #7 text "f"',
+    ]
+    lines = {name: found(page, **{"data-n": name}) for name in words("body one button span p i ul li a two gone")}
+    assert lines == {
+        "body": 1,
+        "one": 2,
+        "button": 2,
+        "span": 2,
+        "p": 3,
+        "i": 3,
+        "ul": 4,
+        "li": 5,
+        "a": 5,
+        "two": 6,
+        "gone": None,
+    }
+
+
+def test_the_focus_is_told() -> None:
+    document = html_document("<input aria-label=A><p>b</p>")
+    field = next(node for node in walk(document) if node.tag == "input")
+    assert '#2 textbox "A" focused' in page_of(document, focus=field).tree.text
+
+
+@pytest.mark.parametrize("html", ["<div>" * 300, "<div>" * 50000, "<b>" * 300 + "<p>" * 5000])
+def test_a_page_that_nests_too_deeply_is_refused_at_once(html: str) -> None:
+    with pytest.raises(ValueError, match="more than"):
+        page_of(html_document(html))
+
+
+@pytest.mark.parametrize("tag", ["div", "table", "label", "slot", "section", "details", "button", "iframe", "x-a"])
+@pytest.mark.parametrize("levels", [MAX_LEVELS // 2 - 2, MAX_LEVELS * 2])
+def test_no_nesting_exhausts_the_stack_of_a_worker(tag: str, levels: int) -> None:
+    node = DomNode("#text", text="x")
+    for _ in range(levels):
+        node = DomNode(tag, {"open": "", "aria-label": "a"}, children=[node])
+        if tag == "iframe":
+            node.frame = DomNode("#document", children=node.children)
+        elif tag == "x-a":
+            node.shadow = node.children
+    document = DomNode("#document", children=[node])
+
+    def called(depth: int) -> int:
+        return called(depth - 1) if depth else len(page_of(document).tree.nodes)
+
+    if levels < MAX_LEVELS:
+        assert called(250) > 1
+    else:
+        with pytest.raises(ValueError, match="more than"):
+            called(250)
+
+
+def test_many_items_without_end_tags_are_no_deep_nesting() -> None:
+    assert len(shown("<ul>" + "<li>a" * 5000)) == 5001
+
+
+TAGS = st.sampled_from(
+    words(
+        "div span p a button input ul li table tr td th h1 label select option textarea form nav svg img pre section "
+        "details summary fieldset legend iframe slot dialog b br"
+    )
+)
+VALUES = st.one_of(st.sampled_from(["", "true", "false", "1", "a", "button", "text", "checkbox"]), st.text(max_size=8))
+NAMES = st.sampled_from(
+    words(
+        "id class role href type value aria-label aria-labelledby aria-hidden hidden onclick tabindex title alt for "
+        "name open contenteditable aria-expanded checked selected disabled placeholder slot"
+    )
+)
+ATTRIBUTES = st.dictionaries(NAMES, VALUES, max_size=3)
+TEXTS = st.builds(lambda text: DomNode("#text", text=text), st.text(max_size=10))
+
+
+def elements(children: st.SearchStrategy[DomNode]) -> st.SearchStrategy[DomNode]:
+    inside = st.lists(children, max_size=4)
+    return st.builds(
+        lambda tag, attributes, nodes, shadow, frame: DomNode(
+            tag, attributes, "", nodes, shadow, None if frame is None else DomNode("#document", children=frame)
+        ),
+        TAGS,
+        ATTRIBUTES,
+        inside,
+        st.none() | st.lists(children, max_size=2),
+        st.none() | st.lists(children, max_size=2),
+    )
+
+
+NODES = st.recursive(TEXTS, elements, max_leaves=25)
+DOCUMENTS = st.builds(lambda nodes: DomNode("#document", children=nodes), st.lists(NODES, max_size=4))
+
+
+@given(DOCUMENTS, st.text(max_size=10))
+@settings(max_examples=200, deadline=None)
+def test_the_tree_of_any_dom_is_read_back_from_its_text_and_names_only_its_own_lines(
+    document: DomNode, url: str
+) -> None:
+    page = page_of(document, url)
+    read = Tree.parse(page.tree.text)
+    assert list(read.nodes) == list(page.tree.nodes)
+    assert list(read.depths) == list(page.tree.depths)
+    assert all(1 <= line <= len(read.nodes) for line in page.ids.values())
+    assert page_of(document, url).tree.text == page.tree.text
+
+
+@given(st.text(alphabet="<>/ab='\"&;! -pdivsl\x00\u00a0é", max_size=80))
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_page(text: str) -> None:
+    page = page_of(html_document(text))
+    assert Tree.parse(page.tree.text).text == page.tree.text
+
+
+def test_html_reads_back_to_the_same_page() -> None:
+    html = "<main><a href='/x?a=1&amp;b=2'>A &lt; B</a><input value='&quot;q&quot;' checked></main>"
+    document = html_document(html)
+    assert page_of(html_document(html_text(document))).tree.text == page_of(document).tree.text
+
+
+def test_a_password_is_not_in_the_html() -> None:
+    assert "hunter" not in html_text(html_document("<input type=password value=hunter2>"))
+
+
+def test_levels_count_frames_and_slots() -> None:
+    document = inner = DomNode("#document")
+    for _ in range(MAX_LEVELS // 2 + 1):
+        frame = DomNode("iframe", frame=DomNode("#document"))
+        inner.children.append(frame)
+        assert frame.frame is not None
+        inner = frame.frame
+    inner.children.append(DomNode("p", children=[DomNode("#text", text="x")]))
+    page_of(document)
+    for _ in range(MAX_LEVELS):
+        frame = DomNode("iframe", frame=DomNode("#document"))
+        inner.children.append(frame)
+        assert frame.frame is not None
+        inner = frame.frame
+    with pytest.raises(ValueError, match="more than"):
+        page_of(document)

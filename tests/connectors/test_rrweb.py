@@ -1,0 +1,518 @@
+"""rrweb: the DOM is rebuilt as the recorder meant it, and raw events become the acts of a person."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.registry import connectors
+from connectors.web.rrweb_dom import Mirror, MissingNodeError
+from schemas import ParseError, Reject, Step, Trajectory
+
+START = 1_750_000_000_000
+
+
+def text(ident: int, content: str) -> dict[str, Any]:
+    return {"type": 3, "textContent": content, "id": ident}
+
+
+def element(ident: int, tag: str, *children: dict[str, Any], **more: Any) -> dict[str, Any]:
+    attributes = {name.replace("_", "-"): value for name, value in more.pop("attributes", {}).items()}
+    return {"type": 2, "tagName": tag, "attributes": attributes, "childNodes": list(children), "id": ident, **more}
+
+
+def document(*body: dict[str, Any], ident: int = 1) -> dict[str, Any]:
+    html = element(2, "html", element(3, "head"), element(4, "body", *body))
+    return {"type": 0, "childNodes": [html], "id": ident}
+
+
+def mutation(**parts: Any) -> dict[str, Any]:
+    return {"source": 0, "texts": [], "attributes": [], "removes": [], "adds": [], **parts}
+
+
+def add(parent: int, node: dict[str, Any], following: int | None = None) -> dict[str, Any]:
+    return {"parentId": parent, "nextId": following, "node": node}
+
+
+class Recording:
+    """Events written one after another; `after` is the time in milliseconds since the one before."""
+
+    def __init__(self, *body: dict[str, Any], url: str = "https://a.example/") -> None:
+        self.time = START
+        self.events: list[dict[str, Any]] = []
+        self.page(0, url, *body)
+
+    def event(self, after: int, kind: int, data: Any) -> None:
+        self.time += after
+        self.events.append({"type": kind, "data": data, "timestamp": self.time})
+
+    def page(self, after: int, url: str, *body: dict[str, Any], ident: int = 1) -> None:
+        self.event(after, 4, {"href": url, "width": 800, "height": 600})
+        self.event(1, 2, {"node": document(*body, ident=ident), "initialOffset": {"left": 0, "top": 0}})
+
+    def change(self, after: int, **parts: Any) -> None:
+        self.event(after, 3, mutation(**parts))
+
+    def mouse(self, after: int, kind: int, ident: int) -> None:
+        self.event(after, 3, {"source": 2, "type": kind, "id": ident, "x": 5, "y": 6})
+
+    def click(self, after: int, ident: int) -> None:
+        for number, kind in enumerate((1, 0, 2)):
+            self.mouse(0 if number else after, kind, ident)
+
+    def input(self, after: int, ident: int, content: str, checked: bool = False, **more: Any) -> None:
+        self.event(after, 3, {"source": 5, "id": ident, "text": content, "isChecked": checked, **more})
+
+    def steps(self, raw: bool = False) -> list[Step]:
+        return [step for one in self.parsed(raw) if isinstance(one, Trajectory) for step in one.steps]
+
+    def parsed(self, raw: bool = False) -> list[Trajectory | Reject]:
+        choices = Choices(screen="raw" if raw else "tree")
+        blob = MemoryBlob("log", json.dumps(self.events).encode(), choices)
+        return list(connectors()["rrweb"].parse(blob))
+
+    def told(self) -> list[str]:
+        """The acts as `name #line other arguments`."""
+        found = []
+        for step in self.steps():
+            call = json.loads(step.action.text)
+            found.append(" ".join([call["name"], *(str(value) for value in call["arguments"].values())]))
+        return found
+
+
+def field(ident: int, **attributes: Any) -> dict[str, Any]:
+    return element(ident, "input", attributes={"aria-label": "F", **attributes})
+
+
+def seen(mirror: Mirror) -> str:
+    page = mirror.page()
+    assert page is not None
+    return page.tree.text
+
+
+def rebuilt(*body: dict[str, Any]) -> Mirror:
+    mirror = Mirror()
+    mirror.snapshot({"node": document(*body)})
+    return mirror
+
+
+# The rebuilt DOM
+
+
+def test_added_nodes_may_come_before_their_parents_and_siblings() -> None:
+    mirror = rebuilt(element(5, "ul", element(6, "li", text(7, "last"))))
+    adds = [
+        add(10, text(11, "first")),
+        add(5, element(10, "li"), 12),
+        add(12, text(13, "second")),
+        add(5, element(12, "li"), 6),
+    ]
+    mirror.mutate(mutation(adds=adds))
+    assert [line.strip() for line in seen(mirror).split("\n")[1:]] == [
+        "#2 list",
+        '#3 listitem "first"',
+        '#4 listitem "second"',
+        '#5 listitem "last"',
+    ]
+
+
+def test_a_node_whose_sibling_never_comes_stands_last_in_its_parent() -> None:
+    mirror = rebuilt(element(5, "p", text(6, "a")))
+    mirror.mutate(mutation(adds=[add(4, element(8, "p", text(9, "b")), 999)]))
+    assert seen(mirror).endswith('#2 text "a"\n  #3 text "b"')
+
+
+def test_what_names_a_missing_node_is_told_and_the_rest_is_applied() -> None:
+    mirror = rebuilt(element(5, "p", text(6, "a")))
+    with pytest.raises(MissingNodeError, match="3 changes"):
+        mirror.mutate(
+            mutation(
+                texts=[{"id": 99, "value": "x"}, {"id": 6, "value": "b"}],
+                removes=[{"parentId": 4, "id": 98}],
+                adds=[add(97, element(20, "b"))],
+            )
+        )
+    assert '"b"' in seen(mirror)
+
+
+def test_removals_go_before_additions_so_that_a_node_can_move() -> None:
+    mirror = rebuilt(element(5, "p", text(6, "a")), element(7, "p", text(8, "b")))
+    mirror.mutate(mutation(removes=[{"parentId": 4, "id": 7}], adds=[add(4, element(7, "p"), 5), add(7, text(8, "b"))]))
+    assert seen(mirror).split("\n")[1:] == ['  #2 text "b"', '  #3 text "a"']
+
+
+def test_a_node_that_is_gone_is_gone_with_all_that_is_in_it() -> None:
+    mirror = rebuilt(element(5, "div", element(6, "p", text(7, "a"))))
+    mirror.mutate(mutation(removes=[{"parentId": 4, "id": 5}]))
+    assert mirror.node(7) is None
+    assert seen(mirror) == "#1 document"
+
+
+def test_a_node_is_never_put_under_itself() -> None:
+    mirror = rebuilt(element(5, "div", element(6, "p", text(7, "a"))))
+    mirror.mutate(mutation(adds=[add(6, element(5, "div"))]))
+    assert '"a"' in seen(mirror)
+
+
+def test_attributes_are_set_and_taken_away_and_style_changes_in_parts() -> None:
+    button = element(5, "button", text(6, "A"), attributes={"style": "color: red; display: none", "title": "t"})
+    mirror = rebuilt(button)
+    assert "button" not in seen(mirror)
+    change = {"style": {"display": False, "margin": ["0", "important"]}, "title": None, "aria-pressed": "true"}
+    mirror.mutate(mutation(attributes=[{"id": 5, "attributes": change}]))
+    assert seen(mirror).endswith('#2 button "A" pressed')
+    mirror.mutate(mutation(attributes=[{"id": 5, "attributes": {"style": {"display": "none"}}}]))
+    assert "button" not in seen(mirror)
+
+
+def test_shadow_roots_and_frames_are_part_of_the_page() -> None:
+    host = element(5, "x-a", element(6, "p", text(7, "inside"), isShadow=True), text(8, "light"), isShadowHost=True)
+    mirror = rebuilt(host, element(9, "iframe"))
+    assert '"inside"' in seen(mirror)
+    assert "light" not in seen(mirror)
+    inner = {"type": 0, "childNodes": [element(21, "html", element(22, "body", text(23, "framed")))], "id": 20}
+    mirror.mutate(mutation(adds=[add(9, inner)], isAttachIframe=True))
+    shadow = element(30, "b", text(31, "more"))
+    mirror.mutate(mutation(adds=[add(5, {**shadow, "isShadow": True})]))
+    assert seen(mirror).split("\n")[1:] == [
+        '  #2 text "inside"',
+        '  #3 text "more"',
+        "  #4 iframe",
+        '    #5 text "framed"',
+    ]
+    mirror.mutate(mutation(removes=[{"parentId": 9, "id": 20}]))
+    assert "framed" not in seen(mirror)
+
+
+def test_a_video_that_plays_says_so() -> None:
+    mirror = rebuilt(element(5, "video", attributes={"aria-label": "V", "rr_mediaState": "paused"}))
+    assert seen(mirror).endswith('video "V"')
+    node = mirror.node(5)
+    assert node is not None
+    mirror.play(node, True)
+    assert seen(mirror).endswith('video "V" playing')
+
+
+NUMBERS = st.integers(1, 12)
+SPECS = st.recursive(
+    st.builds(text, NUMBERS, st.sampled_from(["a", "b"])),
+    lambda inner: st.builds(
+        lambda ident, tag, nodes, shadow: {**element(ident, tag, *nodes), **({"isShadow": True} if shadow else {})},
+        NUMBERS,
+        st.sampled_from(["p", "div", "iframe", "li"]),
+        st.lists(inner, max_size=2),
+        st.booleans(),
+    ),
+    max_leaves=4,
+)
+CHANGES = st.builds(
+    lambda adds, removes, texts: mutation(adds=adds, removes=removes, texts=texts),
+    st.lists(st.builds(add, NUMBERS, SPECS, st.none() | NUMBERS), max_size=4),
+    st.lists(st.builds(lambda one: {"parentId": 0, "id": one}, NUMBERS), max_size=3),
+    st.lists(st.builds(lambda one: {"id": one, "value": "t"}, NUMBERS), max_size=2),
+)
+
+
+@given(st.lists(CHANGES, max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_mutation_says_the_dom_stays_a_tree(changes: list[dict[str, Any]]) -> None:
+    mirror = rebuilt(element(5, "ul"), element(6, "p", text(7, "a")))
+    for change in changes:
+        try:
+            mirror.mutate(change)
+        except MissingNodeError:
+            continue
+    top = mirror.document
+    assert top is not None
+    met, stack = set(), [top]
+    while stack:
+        node = stack.pop()
+        assert node not in met
+        met.add(node)
+        stack += [*node.children, *(node.shadow or ()), *([node.frame] if node.frame else ())]
+    assert seen(mirror)
+
+
+# Acts
+
+
+def test_a_press_and_what_follows_is_one_click_seen_from_when_the_press_began() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.mouse(900, 1, 5)
+    one.change(5, texts=[{"id": 6, "value": "pressed"}])
+    one.mouse(50, 5, 5)
+    one.mouse(20, 0, 5)
+    one.mouse(1, 2, 5)
+    one.change(5, texts=[{"id": 6, "value": "done"}])
+    (step,) = one.steps()
+    assert step.action.text == '{"name": "click", "arguments": {"element": "#2"}}'
+    assert step.observation is not None
+    assert step.next_observation is not None
+    assert '"A"' in (step.observation.content or "")
+    assert '"done"' in (step.next_observation.content or "")
+    assert step.started_at == (START + 901) * 1000
+
+
+def test_the_next_observation_is_the_page_just_before_the_next_act() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    one.change(3000, texts=[{"id": 6, "value": "late"}])
+    one.click(900, 5)
+    first, second = one.steps()
+    assert first.next_observation is not None
+    assert '"late"' in (first.next_observation.content or "")
+    assert second.observation == first.next_observation
+
+
+def test_keystrokes_are_one_fill_with_the_last_text() -> None:
+    one = Recording(field(5))
+    for end in range(1, 5):
+        one.input(80, 5, "abcd"[:end], userTriggered=True)
+    assert one.told() == ["fill #2 abcd"]
+
+
+def test_two_fields_are_two_fills_and_coming_back_is_a_third() -> None:
+    one = Recording(field(5), field(6))
+    for ident, content in ((5, "a"), (6, "b"), (5, "c")):
+        one.mouse(100, 5, ident)
+        one.input(80, ident, content)
+        one.mouse(10, 6, ident)
+    assert one.told() == ["fill #2 a", "fill #3 b", "fill #2 c"]
+
+
+def test_what_a_script_fills_is_no_act() -> None:
+    one = Recording(field(5), field(6))
+    one.click(500, 5)
+    one.mouse(1, 5, 5)
+    one.input(900, 6, "by script", userTriggered=False)
+    one.input(900, 6, "without a flag, and without the focus")
+    assert one.told() == ["click #2"]
+    assert "without a flag" in str(one.steps()[0].next_observation)
+
+
+def test_a_click_on_a_label_and_the_change_of_its_box_are_one_click() -> None:
+    box = element(6, "input", attributes={"type": "checkbox", "aria-label": "Box"})
+    one = Recording(element(5, "label", text(7, "Box"), box))
+    one.click(900, 5)
+    one.mouse(1, 2, 6)
+    one.input(1, 6, "on", True)
+    (step,) = one.steps()
+    assert json.loads(step.action.text)["name"] == "click"
+    assert "unchecked" in str(step.observation)
+    assert " checked" in str(step.next_observation)
+
+
+def test_a_box_changed_by_key_is_a_check() -> None:
+    one = Recording(element(6, "input", attributes={"type": "checkbox", "aria-label": "Box"}))
+    one.input(900, 6, "on", True, userTriggered=True)
+    one.input(900, 6, "on", False, userTriggered=True)
+    assert one.told() == ["check #2", "uncheck #2"]
+
+
+def test_a_choice_in_a_list_is_one_act_by_the_text_that_was_shown() -> None:
+    options = [
+        element(7, "option", text(8, "Small"), attributes={"value": "s", "selected": True}),
+        element(9, "option", text(10, "Large"), attributes={"value": "l"}),
+    ]
+    one = Recording(element(6, "select", *options, attributes={"aria-label": "Size"}))
+    one.click(900, 6)
+    one.input(700, 6, "l", userTriggered=True)
+    assert one.told() == ["select_option #2 ['Large']"]
+    assert 'value="Large"' in str(one.steps()[0].next_observation)
+
+
+def test_two_clicks_and_a_dblclick_are_one_act() -> None:
+    one = Recording(element(5, "button", text(6, "A")), element(7, "button", text(8, "B")))
+    one.click(2000, 7)
+    one.click(2000, 5)
+    one.click(80, 5)
+    one.mouse(1, 4, 5)
+    assert one.told() == ["click #3", "dblclick #2"]
+
+
+def test_a_touch_and_the_mouse_events_made_of_it_are_one_click() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    for kind in (7, 9, 1, 5, 0, 2):
+        one.mouse(20, kind, 5)
+    assert one.told() == ["click #2"]
+
+
+def test_a_press_whose_click_never_came_is_a_click_if_the_page_changed() -> None:
+    one = Recording(element(5, "button", text(6, "A")), element(7, "button", text(8, "B")))
+    one.mouse(900, 1, 5)
+    one.change(1, texts=[{"id": 6, "value": "open"}])
+    one.mouse(50, 0, 4)
+    one.click(2000, 7)
+    one.mouse(2000, 1, 7)
+    one.mouse(50, 0, 7)
+    assert one.told() == ["click #2", "click #3"]
+
+
+def test_scrolls_are_one_act_until_they_rest_and_an_effect_right_after_a_click() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    for y in (10, 20, 30):
+        one.event(2000 if y == 10 else 50, 3, {"source": 3, "id": 1, "x": 0, "y": y})
+    one.click(2000, 5)
+    for y in (40, 900):
+        one.event(200, 3, {"source": 3, "id": 1, "x": 0, "y": y})
+    one.event(3000, 3, {"source": 3, "id": 1, "x": 0, "y": 0})
+    assert one.told() == ["scroll 0 30", "click #2", "scroll 0 0"]
+
+
+def test_a_page_soon_after_an_act_is_its_effect_and_later_one_is_gone_to() -> None:
+    one = Recording(element(5, "a", text(6, "A"), attributes={"href": "https://a.example/b"}))
+    one.click(900, 5)
+    one.page(800, "https://a.example/b", element(5, "p", text(6, "B")))
+    one.page(60_000, "https://a.example/c", element(5, "p", text(6, "C")))
+    one.page(60_000, "https://a.example/c", element(5, "p", text(6, "C again")))
+    assert one.told() == ["click #2", "goto https://a.example/c", "reload"]
+    told = [str(step.next_observation) for step in one.steps()]
+    assert "B" in told[0]
+    assert '"C"' in told[1]
+    assert "C again" in told[2]
+
+
+def test_a_full_snapshot_in_between_is_no_new_page() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    one.page(60_000, "https://a.example/#b", element(5, "button", text(6, "A")), ident=900)
+    one.click(900, 5)
+    assert one.told() == ["click #2", "click #2"]
+
+
+def test_typing_into_an_editable_element_is_a_fill_of_it() -> None:
+    editor = element(5, "div", element(6, "p", text(7, "a")), attributes={"contenteditable": "true", "aria-label": "E"})
+    one = Recording(editor, element(8, "button", text(9, "Bold")))
+    one.click(900, 6)
+    one.mouse(1, 5, 5)
+    for content in ("ab", "abc"):
+        one.change(300, texts=[{"id": 7, "value": content}])
+    one.click(2000, 8)
+    one.change(20, adds=[add(6, element(20, "b", text(21, "!")))])
+    assert one.told() == ["click #2", "fill #2 abc", "click #3"]
+
+
+def test_a_drag_names_what_it_ended_on() -> None:
+    one = Recording(element(5, "button", text(6, "A")), element(7, "button", text(8, "B")))
+    one.mouse(900, 1, 5)
+    for ident in (5, 7):
+        one.event(50, 3, {"source": 12, "positions": [{"x": 1, "y": 9, "id": ident, "timeOffset": 0}]})
+    assert one.told() == ["drag #2 #3"]
+
+
+def test_what_is_typed_into_a_password_field_is_told_nowhere() -> None:
+    one = Recording(field(5, type="password"))
+    one.input(80, 5, "hunter2", userTriggered=True)
+    assert one.told() == ["fill #2 ••••••••"]
+    assert "hunter2" not in repr(one.parsed())
+    assert "hunter2" not in repr(one.parsed(raw=True))
+
+
+def test_a_click_on_what_is_not_shown_describes_it() -> None:
+    one = Recording(element(5, "i", attributes={"id": "burger"}))
+    one.click(900, 5)
+    assert one.told() == ['click i[id="burger"]']
+
+
+def test_raw_screens_are_html_and_name_no_lines() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    (step,) = one.steps(raw=True)
+    assert step.observation is not None
+    assert step.observation.media_type == "text/html"
+    assert step.observation.content == "<html><head></head><body><button>A</button></body></html>"
+    assert json.loads(step.action.text)["arguments"] == {"target": "button 'A'"}
+
+
+# Files
+
+
+def test_an_act_on_a_missing_node_is_rejected_with_its_offset_and_the_rest_goes_on() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    one.mouse(900, 2, 77)
+    rejects = [found for found in one.parsed() if isinstance(found, Reject)]
+    data = json.dumps(one.events)
+    assert [(found.reason, data[found.offset :][:9]) for found in rejects] == [("missing_node", '{"type": ')]
+    assert json.loads(data[rejects[0].offset : -1])["data"]["id"] == 77
+    assert one.told() == ["click #2"]
+
+
+def lines_of(blob: bytes) -> list[str]:
+    found = connectors()["rrweb"].parse(MemoryBlob("log", blob))
+    return [step.action.text for one in found if isinstance(one, Trajectory) for step in one.steps]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        json.dumps,
+        lambda events: json.dumps(events, indent=2),
+        lambda events: "\ufeff" + json.dumps(events),
+        lambda events: json.dumps({"events": events, "version": 1}),
+        lambda events: json.dumps({"version": "1", "data": {"id": "x", "snapshots": events}}, indent=1),
+        lambda events: "\n".join(json.dumps(one) for one in events),
+        lambda events: "\n".join(json.dumps(["w", one]) for one in events) + "\n",
+        lambda events: json.dumps({"window_id": "w", "data": events}) + "\n",
+        lambda events: json.dumps([zlib.compress(json.dumps(one).encode()).decode("latin-1") for one in events]),
+    ],
+)
+def test_events_are_found_in_each_container(write: Any) -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    data = write(one.events).encode()
+    assert connectors()["rrweb"].sniff(data, "log") is not None or b"window_id" in data
+    assert lines_of(data) == ['{"name": "click", "arguments": {"element": "#2"}}']
+
+
+def test_a_packed_event_that_would_fill_the_memory_is_refused() -> None:
+    bomb = zlib.compress(b" " * (80 << 20)).decode("latin-1")
+    found = connectors()["rrweb"].parse(MemoryBlob("log", json.dumps([bomb]).encode()))
+    reject = next(found)
+    assert isinstance(reject, Reject)
+    assert reject.reason == "bad_packing"
+
+
+def test_changes_before_a_full_snapshot_are_rejected() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.events.insert(0, {"type": 3, "data": mutation(), "timestamp": START})
+    one.click(900, 5)
+    found = one.parsed()
+    assert [entry.reason for entry in found if isinstance(entry, Reject)] == ["no_snapshot"]
+    assert len(one.steps()) == 1
+
+
+def test_a_page_that_nests_too_deeply_is_null_and_told() -> None:
+    deep = element(500, "b", text(501, "x"))
+    for number in range(400):
+        deep = element(600 + number, "div", deep)
+    one = Recording(deep)
+    one.click(900, 4)
+    found = one.parsed()
+    assert "too_deep" in [entry.reason for entry in found if isinstance(entry, Reject)]
+    assert [step.observation for step in one.steps()] == [None]
+
+
+def test_without_time_stamps_order_decides() -> None:
+    one = Recording(element(5, "button", text(6, "A")))
+    one.click(900, 5)
+    one.page(800, "https://a.example/b", element(5, "p", text(6, "B")))
+    for event in one.events:
+        del event["timestamp"]
+    (step,) = one.steps()
+    assert step.started_at is None
+    assert "B" in str(step.next_observation)
+
+
+def test_a_recording_in_which_nobody_acts_is_refused() -> None:
+    one = Recording(element(5, "p", text(6, "A")))
+    one.change(50, texts=[{"id": 6, "value": "b"}])
+    with pytest.raises(ParseError) as caught:
+        one.parsed()
+    assert caught.value.reason == "no_actions"

@@ -1,0 +1,194 @@
+"""A real shell's known steps come out of every recording of it as they were, but for what a form cannot hold."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from connectors.connector import HEAD_BYTES, MemoryBlob
+from connectors.registry import connector, sniff
+from tests.planted import planted_atif, record_shell
+from tests.planted.shell_truth import PROMPT, STEPS, screens
+from tests.rows import blob_at, parsed
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of recording, and what of the truth it holds.
+
+    Attributes:
+        connector: that reads it.
+        keys: whether it holds the keys; if not, it shows the lines as they came to be entered, by their echo.
+        status: whether it holds the exit code of the session.
+    """
+
+    connector: str
+    keys: bool
+    status: bool
+
+
+FORMS: Final = {
+    "input.cast": Form("asciicast", keys=True, status=False),
+    "output.cast": Form("asciicast", keys=False, status=False),
+    "converted_v1.cast": Form("asciicast", keys=False, status=False),
+    "converted_v3.cast": Form("asciicast", keys=True, status=True),
+    "script_advanced": Form("script", keys=True, status=True),
+    "script_classic": Form("script", keys=False, status=True),
+}
+"""No recording holds the exit code of a command, unless the shell itself reports it; and none tells that somebody
+waited, which is a part of how long the act before it took."""
+
+SHELLS: Final = ("plain", "reporting")
+"""A prompt with bracketed paste and nothing else; one without, that reports exit codes (OSC 133)."""
+
+CASES: Final = [(shell, form) for shell in SHELLS for form in FORMS]
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of recordings by shell; both are recorded at the same time, since typing takes its time."""
+    base = tmp_path_factory.mktemp("planted")
+    folders = {shell: base / shell for shell in SHELLS}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.planted.record_shell", str(folder), *(["--reporting"] * (shell != "plain"))],
+            cwd=ROOT,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+        for shell, folder in folders.items()
+    ]
+    for one in running:
+        failure = one.communicate(timeout=120)[1]
+        assert one.returncode == 0, f"the shell cannot be recorded: {failure}"
+    return folders
+
+
+@pytest.fixture(scope="module")
+def rows_of(recordings: dict[str, Path]) -> Callable[[str, str], list[dict[str, Any]]]:
+    """Gives the rows of a recording, which has to be read without a reject."""
+
+    def rows(shell: str, form: str) -> list[dict[str, Any]]:
+        found, rejects = parsed(connector(FORMS[form].connector), blob_at(recordings[shell] / form))
+        assert not rejects
+        return found
+
+    return rows
+
+
+def keys_of(row: dict[str, Any]) -> str:
+    return "".join(one["keystrokes"] for one in json.loads(row["action"]["arguments"])["keystrokes"])
+
+
+@pytest.mark.parametrize(("shell", "form"), CASES)
+def test_each_step_is_an_action_with_the_keys_or_the_line_that_was_typed(rows_of, shell, form):
+    wanted = [step.typed if FORMS[form].keys else f"{step.line}\r" for step in STEPS]
+    rows = rows_of(shell, form)
+    assert [keys_of(row) for row in rows] == wanted
+    assert [row["step"] for row in rows] == list(range(len(STEPS)))
+    if FORMS[form].keys:
+        edited = [json.loads(row["action"]["arguments"]).get("line") for row in rows]
+        assert edited == [step.line if step.keys else None for step in STEPS]
+    else:
+        assert {json.loads(row["action"]["arguments"])["prompt"] for row in rows} == {PROMPT}
+
+
+@pytest.mark.parametrize(("shell", "form"), CASES)
+def test_each_step_is_seen_as_the_screen_before_and_after_it(rows_of, shell, form):
+    rows, truth = rows_of(shell, form), screens()
+    assert [row["observation"]["content"] for row in rows] == truth[:-1]
+    assert [row["next_observation"]["content"] for row in rows] == truth[1:]
+    assert {row["next_observation"]["form"] for row in rows} == {"screen"}
+    assert {row["next_observation"]["truncation"] for row in rows} == {"none"}
+
+
+@pytest.mark.parametrize(("shell", "form"), CASES)
+def test_exit_codes_are_told_where_the_form_holds_them_and_nowhere_else(rows_of, shell, form):
+    reported: list[int | None] = [step.exit_code if shell == "reporting" else None for step in STEPS[:-1]]
+    ended = STEPS[-1].exit_code if FORMS[form].status else None
+    rows = rows_of(shell, form)
+    assert [row["exit_code"] for row in rows] == [*reported, ended]
+    assert [row["terminated"] for row in rows] == [*[None] * (len(STEPS) - 1), True]
+
+
+@pytest.mark.parametrize(("shell", "form"), CASES)
+def test_a_step_lasts_as_long_as_the_shell_took(rows_of, shell, form):
+    rows = rows_of(shell, form)
+    assert [row["duration_s"] >= step.seconds for row, step in zip(rows, STEPS, strict=True)] == [True] * len(STEPS)
+    dated = form != "converted_v1.cast"  # which has no date
+    assert {row["started_at"] is not None for row in rows} == {dated}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("form", [name for name in FORMS if name.endswith(".cast")])
+def test_a_recording_is_recognized(recordings, shell, form):
+    data = (recordings[shell] / form).read_bytes()
+    assert sniff(data[:HEAD_BYTES], "planted")[0][0].name == FORMS[form].connector
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_same_session_is_word_for_word_the_same_in_every_form(rows_of, shell):
+    """What a later merge of the forms can lean on: observations are equal texts, and so are the lines entered."""
+    told = {
+        form: [
+            (row["next_observation"]["content"], json.loads(row["action"]["arguments"]).get("line") or keys_of(row))
+            for row in rows_of(shell, form)
+        ]
+        for form in FORMS
+    }
+    lines = {form: [(text, line.removesuffix("\r")) for text, line in rows] for form, rows in told.items()}
+    assert all(rows == lines["input.cast"] for rows in lines.values())
+
+
+def test_an_agent_that_looks_at_the_screen_tells_the_same_steps_as_the_recordings():
+    rows, rejects = parsed(connector("atif"), MemoryBlob("planted", planted_atif.shell_by_terminal()))
+    assert not rejects
+    strokes = [json.loads(row["action"]["arguments"])["commands"] for row in rows]
+    assert [[one["keystrokes"] for one in given] for given in strokes] == [
+        [step.typed.replace("\r", "\n")] for step in STEPS
+    ]
+    assert [row["observation"]["content"] for row in rows] == screens()[:-1]
+    assert [row["next_observation"]["content"] for row in rows] == screens()[1:]
+    assert {row["task"]["instruction"] for row in rows} == {planted_atif.TASK}
+    assert {row["next_observation"]["form"] for row in rows} == {"screen"}
+    assert {row["exit_code"] for row in rows} == {None}
+
+
+def test_an_agent_whose_tool_runs_lines_tells_their_output_and_exit_codes():
+    rows, rejects = parsed(connector("atif"), MemoryBlob("planted", planted_atif.shell_by_tool()))
+    assert not rejects
+    told = [
+        (json.loads(row["action"]["arguments"])["command"], row["next_observation"]["content"], row["exit_code"])
+        for row in rows
+    ]
+    assert told == [(step.line, step.output, step.exit_code) for step in STEPS[:-1]]
+    assert {row["domain"] for row in rows} == {"terminal"}
+
+
+def test_what_a_tool_returns_is_what_the_screen_shows_below_the_line():
+    """The two forms of one step differ by prompt, line, colours, wrapping and what has scrolled out, and by no more."""
+    rows, _ = parsed(connector("atif"), MemoryBlob("planted", planted_atif.shell_by_tool()))
+    for row, step, screen in zip(rows, STEPS, screens()[1:], strict=False):
+        text = row["next_observation"]["content"]
+        if step.put_out is None and max(map(len, step.shown), default=0) <= 80 and len(step.shown) < 20:
+            assert screen.endswith(f"{PROMPT}{step.line}\n{text}{PROMPT.rstrip()}")
+
+
+def test_a_machine_without_a_recorder_is_told_which_one_is_missing(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(record_shell.MissingToolError, match="util-linux"):
+        record_shell.script()
+    with pytest.raises(record_shell.MissingToolError, match="asciinema 2"):
+        record_shell.asciinema()
