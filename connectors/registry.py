@@ -83,6 +83,13 @@ MODULES: Final = (
     "connectors.desktop.osworld",
     "connectors.desktop.agentnet",
     "connectors.desktop.workflow",
+    "connectors.desktop.osworld",
+    "connectors.desktop.agentnet",
+    "connectors.desktop.workflow",
+    "connectors.web.playwright_trace",
+    "connectors.web.rrweb",
+    "connectors.web.mind2web",
+    "connectors.web.mhtml",
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 

@@ -1,4 +1,4 @@
-"""The command line: `trajmill run | plan | connectors | sniff | inspect | export | schema`.
+"""The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity | export | schema`.
 
 Exit codes: 0 done; 1 the command or the recipe is wrong; 2 more inputs were rejected than the recipe allows.
 """
@@ -134,6 +134,34 @@ def inspect(
 
     try:
         show_found(look(path, trajectory), Console(highlight=False), lines)
+    except ConfigError as error:
+        _fail(error, 1)
+
+
+@app.command()
+def turns(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Count turns by the categories of the published loss mask, by domain, in our measure and in the paper's words."""
+    from pipelines.masking import mask_report
+    from pipelines.show import show_mask
+
+    try:
+        show_mask(mask_report(path), Console(highlight=False))
+    except ConfigError as error:
+        _fail(error, 1)
+
+
+@app.command()
+def diversity(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
+    from pipelines.show import show_variety
+    from pipelines.variety import variety
+
+    try:
+        show_variety(variety(path), Console(highlight=False))
     except ConfigError as error:
         _fail(error, 1)
 

@@ -2,8 +2,11 @@
 
 Only packed hashes are shuffled. The decisions of one unit depend on the hashes of all units, but not on their order:
 
-    measure ─▶ keys of trajectories ─▶ losers ─▶ near duplicates ─▶ keys of the remaining transitions ─▶ verdicts
+    measure ─▶ contaminated ─▶ keys of trajectories ─▶ losers ─▶ near duplicates
+        │      ─▶ keys of the remaining transitions ─▶ verdicts
         └────▶ edges of groups ─▶ components ──────────────────────────────────────────────────────────┘
+
+Where the recipe caps a rule, the targets that remain are counted before the verdicts (see `caps`).
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.benchmarks import read_index
+from pipelines.caps import CountsToLimits, Limits, capped, over_cap, target_counts
+from pipelines.contaminated import UnitsToContaminated
 from pipelines.near import NearDuplicatesOf
 from pipelines.parquet import read_batches, write_parquet
+from pipelines.replicates import UnitsToReport, rows_beyond, targets
 from pipelines.sidecar import (
     LOSER,
     Judging,
@@ -40,11 +47,21 @@ from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from schemas.manifest import Manifest
 
 STAGE: Final = "judge"
+CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
+LOST: Final = (CONTAMINATED, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE)
+"""Reasons by which a trajectory goes besides the recipe's rules."""
+
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
+REPLICATE: Final = "replicate"
+LOST_ROWS: Final = (DUPLICATE_TRANSITION, REPLICATE)
+"""Reasons by which a row of a kept trajectory stays as context besides the recipe's rules."""
+
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
+_REASONS: Final = (*LOST, *LOST_ROWS, NO_TARGET, NO_TEXT)
+"""Reasons besides the recipe's rules, numbered after them."""
 
 
 def _keys(unit: Unit, sidecar: Sidecar, rows: npt.NDArray[np.int64], hashed: str, whole: bool) -> npt.NDArray[np.void]:
@@ -59,10 +76,10 @@ def _keys(unit: Unit, sidecar: Sidecar, rows: npt.NDArray[np.int64], hashed: str
     return keys
 
 
-def trajectory_keys(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
-    """Packed keys of the trajectories that no rule drops, by partition."""
+def trajectory_keys(unit: Unit, judging: Judging, lost: Iterable[bytes] = ()) -> Iterator[tuple[int, bytes]]:
+    """Packed keys of the trajectories that no rule drops and that are not lost yet, by partition."""
     sidecar = read_sidecar(unit, judging)
-    kept = sidecar.starts[sidecar.decision.trajectory[sidecar.starts] < 0]
+    kept = sidecar.starts[kept_rows(sidecar, losers_of(lost))[sidecar.starts]]
     if judging.recipe.judge.drop_duplicate_trajectories:
         yield from partitioned(_keys(unit, sidecar, kept, "trajectory_hash", True), "high")
 
@@ -72,9 +89,24 @@ def transition_keys(unit: Unit, judging: Judging, lost: Iterable[bytes]) -> Iter
     if not judging.recipe.judge.mask_duplicate_transitions:
         return
     sidecar = read_sidecar(unit, judging)
+    rows = np.flatnonzero(_targets(sidecar, lost))
+    yield from partitioned(_keys(unit, sidecar, rows, "transition_hash", False), "high")
+
+
+def replicate_keys(
+    unit: Unit, judging: Judging, lost: Iterable[bytes], lost_rows: Iterable[bytes]
+) -> Iterator[tuple[int, bytes]]:
+    """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
+    sidecar = read_sidecar(unit, judging)
+    bearing = _targets(sidecar, lost)
+    bearing[losers_of(lost_rows)["row"]] = False
+    yield from targets(unit, judging, np.flatnonzero(bearing), sidecar)
+
+
+def _targets(sidecar: Sidecar, lost: Iterable[bytes]) -> npt.NDArray[np.bool_]:
     kept = kept_rows(sidecar, losers_of(lost))
-    targets = kept & (sidecar.decision.transition < 0) & sidecar.column("has_text")
-    yield from partitioned(_keys(unit, sidecar, np.flatnonzero(targets), "transition_hash", False), "high")
+    found: npt.NDArray[np.bool_] = kept & (sidecar.decision.transition < 0) & sidecar.column("has_text")
+    return found
 
 
 def losers_by_unit(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -107,18 +139,35 @@ def packed_groups(packed: Iterable[bytes]) -> bytes:
 def write_verdict(
     unit: Unit,
     judging: Judging,
-    lost_trajectories: Iterable[bytes],
-    near: Iterable[bytes],
-    lost_rows: Iterable[bytes],
+    lost_trajectories: Mapping[str, Iterable[bytes]],
+    lost_rows: Mapping[str, Iterable[bytes]],
     groups: bytes,
+    found: Limits,
 ) -> Manifest:
-    """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts."""
+    """Writes a unit's verdicts and its rejects, and returns the manifest of the verdicts.
+
+    Args:
+        unit: the unit.
+        judging: the rest.
+        lost_trajectories: reason → packed trajectories that go by it.
+        lost_rows: reason → packed rows that stay as context by it.
+        groups: of all nodes, packed.
+        found: limits of the recipe's caps, by domain.
+    """
     sidecar = read_sidecar(unit, judging)
-    names = (*sidecar.decision.names, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE, DUPLICATE_TRANSITION, NO_TARGET, NO_TEXT)
-    lost = {DUPLICATE_TRAJECTORY: losers_of(lost_trajectories), NEAR_DUPLICATE: losers_of(near)}
-    reason, kept, kept_by = _reasons(sidecar, lost, losers_of(lost_rows), names)
+    names = (*sidecar.decision.names, *_REASONS)
+    over = over_cap(unit, sidecar, found)
+    lost = {name: losers_of(packed) for name, packed in lost_trajectories.items()}
+    reason, kept, kept_by = _reasons(sidecar, lost, {name: losers_of(some) for name, some in lost_rows.items()}, over)
     uses = np.array(
-        [*(r.use for r in judging.recipe.judge.ordered_rules()), "omit", "omit", "context", "omit", "omit", "target"]
+        [
+            *(r.use for r in judging.recipe.judge.ordered_rules()),
+            *["omit"] * len(lost),
+            *["context"] * len(lost_rows),
+            "omit",
+            "omit",
+            "target",
+        ]
     )
     use = np.where(kept, uses[reason], "omit")
     reasons = np.array([*names, None], object)[reason]
@@ -135,17 +184,34 @@ def write_verdict(
     return finish_unit(judging.verdicts, manifest)
 
 
+def uncapped_targets(unit: Unit, judging: Judging, joined: Mapping[str, Iterable[bytes]]) -> tuple[str, bytes]:
+    """The unit's domain and its targets before any cap, counted by the capped rule that they break."""
+    sidecar = read_sidecar(unit, judging)
+    lost, rows = ({name: losers_of(joined.get(name, ())) for name in names} for names in (LOST, LOST_ROWS))
+    none = np.full(sidecar.table.num_rows, -1, np.int16)
+    reason, _, _ = _reasons(sidecar, lost, rows, none)
+    return target_counts(unit, sidecar, reason < 0)
+
+
 def _reasons(
-    sidecar: Sidecar, lost: Mapping[str, npt.NDArray[np.void]], lost_rows: npt.NDArray[np.void], names: Sequence[str]
+    sidecar: Sidecar,
+    lost: Mapping[str, npt.NDArray[np.void]],
+    lost_rows: Mapping[str, npt.NDArray[np.void]],
+    over: npt.NDArray[np.int16],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
-    """For each row: its reason's place in `names` (-1: target), whether its trajectory is kept, the survivor's id."""
-    position = {name: number for number, name in enumerate(names)}
+    """For each row: the number of its reason (-1: target), whether its trajectory is kept, the survivor's id.
+
+    `over` is the number of the capped rule that the row breaks beyond its cap, or -1.
+    """
+    position = {name: len(sidecar.decision.names) + number for number, name in enumerate(_REASONS)}
     rows = sidecar.table.num_rows
     survivor = np.zeros(rows, np.uint64)
     row_reason = sidecar.decision.transition.astype(np.int64)
     row_reason[(row_reason < 0) & ~sidecar.column("has_text")] = position[NO_TEXT]
-    row_reason[lost_rows["row"]] = position[DUPLICATE_TRANSITION]
-    survivor[lost_rows["row"]] = lost_rows["kept"]
+    for name, some in lost_rows.items():
+        row_reason[some["row"]] = position[name]
+        survivor[some["row"]] = some["kept"]
+    row_reason = np.where(row_reason < 0, over, row_reason)
     first = sidecar.decision.trajectory[sidecar.starts].astype(np.int64)
     for name, some in lost.items():
         first[np.isin(sidecar.starts, some["row"])] = position[name]
@@ -200,15 +266,7 @@ def _rejects(
     taken = rows.take(pa.array(chosen)).combine_chunks()
     whole = ~kept[chosen]
     provenance = taken["provenance"].combine_chunks()
-    equal = [f"equal to one of trajectory {key:016x}…" if key else "by the recipe's rule" for key in survivor[chosen]]
-    detail = [
-        "no transition is left to learn from"
-        if r in (NO_TARGET, NO_TEXT)
-        else f"nearly {d}"
-        if r == NEAR_DUPLICATE
-        else d
-        for r, d in zip(reasons[chosen], equal, strict=True)
-    ]
+    detail = [_detail(*of, judging) for of in zip(reasons[chosen], survivor[chosen].tolist(), strict=True)]
     values = [
         np.where(whole, "trajectory", "transition"),
         reasons[chosen],
@@ -223,6 +281,18 @@ def _rejects(
     return pa.Table.from_arrays(arrays, schema=REJECT_SCHEMA)
 
 
+def _detail(reason: str, survivor: int, judging: Judging) -> str:
+    """Why one was not carried on, for a person."""
+    if reason in (NO_TARGET, NO_TEXT):
+        return "no transition is left to learn from"
+    if reason == CONTAMINATED:
+        return read_index(judging.measures, judging.benchmarks).items[survivor]
+    if reason == REPLICATE:
+        return "as many rows of the same environment, history and action bear the loss as the recipe allows"
+    equal = f"equal to one of trajectory {survivor:016x}…" if survivor else "by the recipe's rule"
+    return f"nearly {equal}" if reason == NEAR_DUPLICATE else equal
+
+
 class UnitsToVerdicts(beam.PTransform):
     """Unit → the manifest of its verdicts."""
 
@@ -235,41 +305,67 @@ class UnitsToVerdicts(beam.PTransform):
         done = units | "Measure" >> beam.Map(measure_unit, judging)
         keyed = done | "KeyUnits" >> beam.Map(lambda unit: (unit.number, unit))
         together = done | "Edges" >> beam.FlatMap(edges, judging)
-        lost = (
-            done
-            | "TrajectoryKeys" >> beam.FlatMap(trajectory_keys, judging)
+        joined = {"unit": keyed}
+        if judging.benchmarks:
+            joined[CONTAMINATED] = done | "Contamination" >> UnitsToContaminated(judging)
+        joined[DUPLICATE_TRAJECTORY] = (
+            dict(joined)
+            | "JoinContaminated" >> beam.CoGroupByKey()
+            | "TrajectoryKeys" >> beam.FlatMapTuple(lambda _, j: trajectory_keys(j["unit"][0], judging, _all_lost(j)))
             | "GatherTrajectories" >> beam.GroupByKey()
             | "LoseTrajectories" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(packed))
         )
-        joined = {"unit": keyed, "lost": lost}
         if judging.recipe.judge.near_duplicates is not None:
-            near = joined | "NearDuplicates" >> NearDuplicatesOf(judging)
-            joined["near"] = near["lost"]
+            lost = tuple(joined[name] for name in joined if name != "unit") | "LostSoFar" >> beam.Flatten()
+            near = {"unit": keyed, "lost": lost} | "NearDuplicates" >> NearDuplicatesOf(judging)
+            joined[NEAR_DUPLICATE] = near["lost"]
             together = (together, near["edges"]) | "AllEdges" >> beam.Flatten()
         groups = (
             together
             | "GatherEdges" >> beam.GroupByKey()
             | "Groups" >> beam.MapTuple(lambda _, packed: packed_groups(packed))
         )
-        lost_rows = (
-            joined
+        rows = (
+            dict(joined)
             | "JoinTrajectories" >> beam.CoGroupByKey()
             | "TransitionKeys" >> beam.FlatMapTuple(lambda _, j: transition_keys(j["unit"][0], judging, _all_lost(j)))
             | "GatherTransitions" >> beam.GroupByKey()
             | "LoseTransitions" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(packed))
         )
-        return (
-            {**joined, "rows": lost_rows}
-            | "JoinAll" >> beam.CoGroupByKey()
-            | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups))
-        )
+        lost_rows = {DUPLICATE_TRANSITION: rows}
+        replicates = judging.recipe.judge.replicates
+        if replicates is not None:
+            _ = keyed | "Replicates" >> UnitsToReport(judging)
+        if replicates is not None and replicates.max is not None:
+            most = replicates.max
+            lost_rows[REPLICATE] = (
+                {**joined, **lost_rows}
+                | "JoinRows" >> beam.CoGroupByKey()
+                | "ReplicateKeys" >> beam.FlatMapTuple(lambda _, j: _replicate_keys(j, judging))
+                | "GatherTargets" >> beam.GroupByKey()
+                | "BeyondMost" >> beam.FlatMapTuple(lambda _, packed: rows_beyond(packed, most))
+            )
+        whole = {**joined, **lost_rows} | "JoinAll" >> beam.CoGroupByKey()
+        found: Any = {}
+        if capped(judging):
+            counts = whole | "CountTargets" >> beam.MapTuple(lambda _, j: uncapped_targets(j["unit"][0], judging, j))
+            found = beam.pvalue.AsDict(counts | CountsToLimits(judging))
+        return whole | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups), found)
 
 
 def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
-    return [*joined["lost"], *joined.get("near", ())]
+    return [data for name in LOST for data in joined.get(name, ())]
 
 
-def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes) -> Manifest:
+def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes, found: Limits) -> Manifest:
     """`write_verdict` of what a unit's number was joined with."""
     _, of = joined
-    return write_verdict(of["unit"][0], judging, of["lost"], of.get("near", ()), of["rows"], groups)
+    return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups, found)
+
+
+def _of(joined: Mapping[str, Iterable[bytes]], names: Sequence[str]) -> dict[str, Iterable[bytes]]:
+    return {name: joined.get(name, ()) for name in names}
+
+
+def _replicate_keys(joined: Mapping[str, Any], judging: Judging) -> Iterator[tuple[int, bytes]]:
+    return replicate_keys(joined["unit"][0], judging, _all_lost(joined), joined[DUPLICATE_TRANSITION])

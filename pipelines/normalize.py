@@ -14,6 +14,7 @@ from typing import Final
 import apache_beam as beam
 import pyarrow.compute as pc
 
+from pipelines.collector import rare_collections
 from pipelines.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.plan import Input, Part
 from pipelines.reading import read_input
@@ -101,7 +102,8 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
         ShardError: a file cannot be read or written; the part can be tried again.
     """
     flow = _Flow()
-    files = _write_transitions(part, normalizer, flow)
+    with rare_collections():
+        files = _write_transitions(part, normalizer, flow)
     rejects = [replace(one, excerpt=scrub_text(one.excerpt, one.uri)) for one in flow.rejects]
     rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
     entry = write_parquet(

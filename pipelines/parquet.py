@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.storage import Folder, sha256_of
+from schemas import DOMAINS, ConfigError
 from schemas.manifest import FileEntry
 from schemas.transition import dictionary_columns, encoded_schema
 
@@ -110,6 +111,20 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
         for group in range(reader.num_row_groups):
             table = reader.read_row_group(group, use_threads=False)
             yield _one_batch(table.cast(target))
+
+
+def transition_files(path: str) -> tuple[Folder, list[str]]:
+    """The transitions folder of a run's folder, or that folder itself, and the names of its files.
+
+    Raises:
+        ConfigError: there are no transitions.
+    """
+    for root in (f"{path.rstrip('/')}/transitions", path):
+        folder = Folder(root)
+        names = [name for name in folder.names(".parquet") if name.split("/")[0] in DOMAINS]
+        if names:
+            return folder, names
+    raise ConfigError(f"There are no transitions below '{path}'; a run's folder is wanted.")
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -80,12 +80,21 @@ class Normalize(_Part):
 
 
 class RuleValues(_Part):
-    """A bound on one signal: values from `min` to `max` pass. `use` is what a transition that does not pass becomes."""
+    """A bound on one signal: values from `min` to `max` pass.
+
+    Attributes:
+        signal: name of the signal.
+        min: smallest value that passes.
+        max: largest value that passes.
+        use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
+        cap: share of a domain's targets up to which transitions that do not pass stay targets; chosen by hash.
+    """
 
     signal: str
     min: float | None = None
     max: float | None = None
-    use: Literal["context", "omit"] = "omit"
+    use: Literal["context", "omit"] | None = None
+    cap: Annotated[float, Field(ge=0, lt=1)] | None = None
 
     @field_validator("signal")
     @classmethod
@@ -96,7 +105,14 @@ class RuleValues(_Part):
     def _bounded(self) -> Self:
         if self.min is None and self.max is None:
             raise ValueError("a rule needs min or max")
+        if self.cap is not None and signals()[self.signal].scope != "transition":
+            raise ValueError(f"a cap is of transitions, and '{self.signal}' is measured of whole trajectories")
         return self
+
+    def named(self, name: str) -> Rule:
+        """The rule of that name."""
+        use = self.use or ("omit" if self.cap is None else "context")
+        return Rule(name, self.signal, signals()[self.signal].scope, self.min, self.max, use, self.cap)
 
 
 class NearDuplicates(_Part):
@@ -124,6 +140,74 @@ class NearDuplicates(_Part):
         return Bands(self.bands, self.rows)
 
 
+class Replicates(_Part):
+    """What is done with rows of the same environment, history and action; see `quality.replicate`.
+
+    Attributes:
+        max: how many of them may bear the loss; the others stay as context. No bound if null.
+    """
+
+    max: Annotated[int, Field(ge=1)] | None = None
+
+
+class Benchmark(_Part):
+    """A benchmark that no shard may show.
+
+    Attributes:
+        name: as rejects call it.
+        path: its items: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or Arrow. Files of
+            AgentWorldBench are known by their columns and need none named.
+        id: the column of an item's id.
+        texts: columns of what an item asks or shows; each is looked for by itself.
+        answer: the column of its answer, which is looked for only beside the question.
+        repo: the column of its repository, `owner/name`.
+        base_commit: the column of the commit it starts from.
+        canary: strings that mark its texts; those that its rows hold after `canary GUID` are found by themselves.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    path: str | None = None
+    id: str | None = None
+    texts: tuple[str, ...] = ()
+    answer: str | None = None
+    repo: str | None = None
+    base_commit: str | None = None
+    canary: tuple[Annotated[str, Field(min_length=8)], ...] = ()
+
+    @field_validator("texts", "canary", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.path is None and not self.canary:
+            raise ValueError("a benchmark needs a path or a canary")
+        if (self.repo is None) != (self.base_commit is None):
+            raise ValueError("repo and base_commit go together")
+        if self.answer is not None and not self.texts:
+            raise ValueError("an answer needs texts, which ask for it")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        named = (self.id, *self.texts, self.answer, self.repo, self.base_commit)
+        return tuple(column for column in named if column is not None)
+
+
+class Contamination(_Part):
+    """When a trajectory shows an item of a benchmark; see `quality.contamination`.
+
+    Attributes:
+        min_score: share of an item's text, in weighted runs of 13 words, that is shown.
+        common: tasks of the corpus, or items, up to which a run of words counts whole.
+    """
+
+    min_score: Annotated[float, Field(gt=0, le=1)] = 0.5
+    common: Annotated[int, Field(ge=2)] = 10
+
+
 class Judge(_Part):
     """What is kept.
 
@@ -132,6 +216,9 @@ class Judge(_Part):
         rules: by name; the name is the reason that is written for what the rule drops.
         prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
         near_duplicates: what counts as one; null looks for none.
+        replicates: what is done with them; null does not look for any.
+        benchmarks: trajectories that show an item of one are dropped (`contaminated`).
+        contamination: what it is to show an item.
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it.
         mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
     """
@@ -140,13 +227,24 @@ class Judge(_Part):
     rules: dict[str, RuleValues] = {}
     prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
+    replicates: Replicates | None = Replicates()
+    benchmarks: tuple[Benchmark, ...] = ()
+    contamination: Contamination = Contamination()
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
 
-    @field_validator("prefer", mode="before")
+    @field_validator("prefer", "benchmarks", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("benchmarks")
+    @classmethod
+    def _apart(cls, value: tuple[Benchmark, ...]) -> tuple[Benchmark, ...]:
+        names = [one.name for one in value]
+        if len(set(names)) < len(names):
+            raise ValueError("two benchmarks have one name")
+        return value
 
     @field_validator("tokenizer")
     @classmethod
@@ -157,12 +255,16 @@ class Judge(_Part):
             raise ValueError(error.message.removeprefix("tokenizer: ")) from error
         return value
 
+    @field_validator("rules")
+    @classmethod
+    def _capped(cls, value: dict[str, RuleValues]) -> dict[str, RuleValues]:
+        if sum(rule.cap or 0.0 for rule in value.values()) >= 1:
+            raise ValueError("the caps of all rules should sum to less than 1")
+        return value
+
     def ordered_rules(self) -> list[Rule]:
         """The rules in the recipe's order, each with the scope of its signal."""
-        return [
-            Rule(name, values.signal, signals()[values.signal].scope, values.min, values.max, values.use)
-            for name, values in self.rules.items()
-        ]
+        return [values.named(name) for name, values in self.rules.items()]
 
 
 class Mix(_Part):
@@ -261,6 +363,8 @@ def _known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str
 
 def _names_at(place: tuple[int | str, ...]) -> list[str]:
     """The names that the recipe has at a place where an unknown one was met."""
+    if place[:2] == ("judge", "benchmarks"):
+        return list(Benchmark.model_fields)
     model: Any = Recipe
     for name in place:
         fields = getattr(model, "model_fields", None)
@@ -276,9 +380,8 @@ def _message(error: Any) -> str:
     place = tuple(part for part in error["loc"] if part != "[key]")
     where = ".".join(map(str, place)) or "the recipe"
     if error["type"] == "extra_forbidden":
-        valid = _names_at(
-            tuple(part for part in place[:-1] if part != place[1] or place[0] != "judge" or len(place) < 4)
-        )
+        named = place[:2] == ("judge", "rules") and len(place) > 3
+        valid = _names_at((place[0], *place[2:-1]) if named else place[:-1])
         nearest = get_close_matches(str(place[-1]), valid, 1)
         hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(valid)}"
         return f"{where}: there is no such name; {hint}"

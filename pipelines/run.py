@@ -21,6 +21,8 @@ from typing import Any, Final
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
+from pipelines.benchmarks import NAME as BENCHMARKS
+from pipelines.benchmarks import write_index
 from pipelines.card import card
 from pipelines.conservation import Line, input_line, trajectory_line, transition_line
 from pipelines.judge import UnitsToVerdicts
@@ -29,6 +31,7 @@ from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.parquet import write_parquet
 from pipelines.plan import Plan, make_plan
 from pipelines.recipe import Recipe
+from pipelines.replicates import NAME as REPLICATES
 from pipelines.runner import Execution, run_over
 from pipelines.sidecar import Judging, Unit, judging_digest
 from pipelines.storage import Folder
@@ -89,6 +92,7 @@ class Summary:
         samples: `pool.domain` → samples.
         plan: the plan.
         seconds: of each stage.
+        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
     """
 
     out: str
@@ -99,6 +103,7 @@ class Summary:
     target_tokens: int = 0
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -156,6 +161,7 @@ class Run:
         self.out = Folder(out)
         self._tell = tell
         self._seconds: dict[str, float] = {}
+        self._benchmarks = ""
         self._rejects = self.out / "rejects"
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
         self.shards = self.out / "shards"
@@ -183,6 +189,7 @@ class Run:
             return summary
 
     def _run(self, last: str) -> Summary:
+        self._benchmarks = write_index(self.recipe.judge.benchmarks, self.out / "measures")
         plan = self._timed("plan", self._plan)
         lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
         summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds)
@@ -201,6 +208,7 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(inputs, transitions), tokens=tokens[0], target_tokens=tokens[1])
+        summary = replace(summary, replicates=self._replicates())
         if last == "judge":
             return summary
         mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, (inputs, transitions)))
@@ -246,16 +254,27 @@ class Run:
 
     def _judge(self, units: Sequence[Unit]) -> Manifest:
         rejects, measures = self._rejects / judging_stage.STAGE, self.out / "measures"
-        digest = judging_digest(self.recipe, units)
+        digest = judging_digest(self.recipe, units, self._benchmarks)
         labels = [unit.label for unit in units]
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
-            judging = Judging(self.recipe, self.transitions, measures, self.verdicts, rejects, digest, tuple(labels))
+            folders = (self.transitions, measures, self.verdicts, rejects)
+            judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks)
+            measures.remove(REPLICATES)
             run_over(units, UnitsToVerdicts(judging), self.execution)
-        for folder in (measures, rejects):
-            finish_stage(folder, "judge", digest, labels)
+        others = [BENCHMARKS] if self._benchmarks else []
+        others += [REPLICATES] if self.recipe.judge.replicates is not None else []
+        finish_stage(measures, "judge", digest, labels, others=others)
+        finish_stage(rejects, "judge", digest, labels)
         return finish_stage(self.verdicts, "judge", digest, labels)
+
+    def _replicates(self) -> dict[str, dict[str, float]]:
+        measures = self.out / "measures"
+        if self.recipe.judge.replicates is None or not measures.exists(REPLICATES):
+            return {}
+        found: dict[str, dict[str, float]] = json.loads(measures.read(REPLICATES))
+        return found
 
     def _mix(
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, lines: tuple[Line, Line]

@@ -12,9 +12,12 @@ from rich.text import Text
 
 from connectors.connector import Connector
 from pipelines.inspection import Found, difference
+from pipelines.masking import MaskReport
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe
 from pipelines.run import Summary
+from quality.diversity import Diversity
+from quality.turns import KEEPS
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -36,6 +39,11 @@ def show_summary(summary: Summary, recipe: Recipe, console: Console) -> None:
         under = "estimated from bytes" if about else recipe.judge.tokenizer
         console.print(
             f"tokens: {about}{summary.tokens:,} read, {about}{summary.target_tokens:,} carry the loss ({under})"
+        )
+    for domain, found in summary.replicates.items():
+        console.print(
+            f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
+            f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
     for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
         if summary.last == "mix" and recipe.mix.pools[pool]:
@@ -87,6 +95,28 @@ def show_connectors(connectors: Mapping[str, Connector], console: Console) -> No
     table = Table("connector", "version", "domains", "format")
     for one in connectors.values():
         table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
+    console.print(table)
+
+
+def show_mask(report: MaskReport, console: Console) -> None:
+    """The share of each category of the published mask, by domain and definition, and what would keep its loss."""
+    table = Table("domain", "definition", "turns", *KEEPS, "keep loss", title="turn-level mask", title_justify="left")
+    for (domain, definition), counts in report.counts.items():
+        shares = {name: report.share(domain, definition, name) for name in KEEPS}
+        kept = sum(share * KEEPS[name] for name, share in shares.items())
+        row = [f"{share:.1%}" if counts.total() else "" for share in [*shares.values(), kept]]
+        table.add_row(domain, definition, f"{counts.total():,}", *row)
+    console.print(table)
+
+
+def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Console) -> None:
+    """The effective numbers of what each domain holds."""
+    table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
+    for domain, kinds in found.items():
+        for kind, one in kinds.items():
+            if one.kinds:
+                numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
+                table.add_row(domain, kind, *numbers)
     console.print(table)
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.benchmarks import read_index
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
 from pipelines.units import finish_unit, is_done
+from quality.exposure import MATCH_SCHEMA, Exposing
 from quality.measure import Measuring
+from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.rule import Decision, decided
 from quality.sketch import SKETCH_SCHEMA, Sketches, Sketching
 from quality.tokens import TokenCounter
@@ -55,6 +58,8 @@ class Judging:
     digest: str
     labels: tuple[str, ...]
     """Of all units, by number."""
+    benchmarks: str = ""
+    """Digest of the index of benchmarks; empty without benchmarks."""
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -62,46 +67,74 @@ class Judging:
         return tuple(sorted({rule.signal for rule in self.recipe.judge.rules.values()}))
 
 
-def judging_digest(recipe: Recipe, units: Sequence[Unit]) -> str:
-    """Of everything verdicts depend on: the recipe's judgement and all transitions."""
-    content = [SCHEMA_VERSION, recipe.digest("judge"), [[unit.name, unit.sha256] for unit in units]]
+def judging_digest(recipe: Recipe, units: Sequence[Unit], benchmarks: str = "") -> str:
+    """Of everything verdicts depend on: the recipe's judgement, the index of benchmarks and all transitions."""
+    content = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, [[unit.name, unit.sha256] for unit in units]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+class Kind(Protocol):
+    """What is measured of a unit's rows, batch by batch, each batch following those before."""
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is known now that the batch is there."""
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What waited for the end of the file."""
+
+
+def matches_name(label: str) -> str:
+    """The file of what a unit shows of benchmarks."""
+    return f"{label}.benchmarks.parquet"
+
+
+def replicates_name(label: str) -> str:
+    """The file of the histories of a unit's rows."""
+    return f"{label}.replicates.parquet"
 
 
 def measure_unit(unit: Unit, judging: Judging) -> Unit:
     """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit."""
     rules = judging.recipe.judge
     sketching = rules.near_duplicates is not None
-    settings = [unit.sha256, judging.signals, rules.tokenizer, rules.prefer, sketching, SCHEMA_VERSION]
+    replicates = rules.replicates is not None
+    chosen = [judging.signals, rules.tokenizer, rules.prefer, sketching, replicates, judging.benchmarks]
+    settings = [unit.sha256, *chosen, SCHEMA_VERSION]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     if not is_done(judging.measures, unit.label, digest):
-        sinks = [ParquetSink(judging.measures, f"{unit.label}.parquet", measure_schema(judging.signals))]
-        if sketching:
-            sinks.append(ParquetSink(judging.measures, f"{unit.label}.sketch.parquet", SKETCH_SCHEMA))
+        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals))}
+        files |= {"sketch": (f"{unit.label}.sketch.parquet", SKETCH_SCHEMA)} if sketching else {}
+        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if replicates else {}
+        files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
+        sinks = {what: ParquetSink(judging.measures, *file) for what, file in files.items()}
         try:
             _measure_into(sinks, unit, judging)
         except BaseException:
-            for sink in sinks:
+            for sink in sinks.values():
                 sink.abandon()
             raise
-        entries = tuple(sink.close() for sink in sinks)
+        entries = tuple(sink.close() for sink in sinks.values())
         finish_unit(judging.measures, Manifest("measure", unit.label, digest, SCHEMA_VERSION, entries))
     return unit
 
 
-def _measure_into(sinks: Sequence[ParquetSink], unit: Unit, judging: Judging) -> None:
+def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
-    measuring = Measuring(judging.signals, counter, rules.prefer)
-    kinds: list[tuple[ParquetSink, Measuring | Sketching]] = [(sinks[0], measuring)]
-    kinds += [(sink, Sketching()) for sink in sinks[1:]]
+    kinds: dict[str, Kind] = {
+        "measures": Measuring(judging.signals, counter, rules.prefer),
+        "sketch": Sketching(),
+        "replicates": Following(),
+    }
+    if judging.benchmarks:
+        kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
     for batch in read_transitions(judging.transitions, unit.name):
         check(batch)
-        for sink, kind in kinds:
-            for done in kind.add(batch):
+        for name, sink in sinks.items():
+            for done in kinds[name].add(batch):
                 sink.write(done)
-    for sink, kind in kinds:
-        for done in kind.rest():
+    for name, sink in sinks.items():
+        for done in kinds[name].rest():
             sink.write(done)
 
 

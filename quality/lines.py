@@ -19,6 +19,7 @@ _BASE: Final = 0x9E3779B97F4A7C15 | 1
 _INVERSE: Final = pow(_BASE, -1, 1 << 64)
 _BLOCK: Final = 1 << 16
 _LINE_FEED: Final = 10
+_BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,26 @@ class Lines:
         starts = np.sort(np.concatenate([begins[:-1], breaks + 1, begins[-1:]]), kind="stable")
         return cls(data, starts, np.concatenate([[0], np.cumsum(number)]))
 
-    def hashes(self) -> Numbers:
-        """A 64-bit hash of the bytes of each line; a line feed at its end does not count."""
+    def ends(self, *, trimmed: bool = False) -> Offsets:
+        """Where the text of each line ends: before its line feed, and if trimmed before the blanks at its end."""
+        ends = self.starts[1:].copy()
+        some = np.flatnonzero(ends > self.starts[:-1])
+        ends[some] -= self.data[ends[some] - 1] == _LINE_FEED
+        while trimmed and len(some):
+            some = some[ends[some] > self.starts[some]]
+            some = some[_BLANK[self.data[ends[some] - 1]]]
+            ends[some] -= 1
+        return ends
+
+    def text(self) -> Offsets:
+        """Of each line the number of the text that it is of."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    def hashes(self, *, trimmed: bool = False) -> Numbers:
+        """A 64-bit hash of the bytes of each line up to `ends`."""
         size = len(self.data)
         powers, inverses = _powers(_BASE), _powers(_INVERSE)
-        ends = self.starts[1:].copy()
-        some = ends > self.starts[:-1]
-        ends[some] -= self.data[ends[some] - 1] == _LINE_FEED
+        ends = self.ends(trimmed=trimmed)
         places = np.concatenate([self.starts[:-1], ends])
         sums = np.zeros(len(places), np.uint64)
         order = np.argsort(places, kind="stable")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from quality.fingerprint import mixed
 from quality.lines import Flags, Numbers
+from quality.sets import holds
 from quality.shingle import Hashes, Offsets
 from quality.sketch import Sketches
 
@@ -77,7 +78,7 @@ def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> F
     kinds, first, counts = np.unique(kind[occurring], return_index=True, return_counts=True)
     of_task = sizes[np.searchsorted(tasks, steps["task"][occurring][first])]
     common = kinds[counts >= np.maximum(least, np.ceil(of_task * share - 1e-9))]
-    return np.isin(kind, common)
+    return holds(common, kind)
 
 
 def _ordered(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:

@@ -8,13 +8,29 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from quality.signal import Signal
+from quality.signals.binary_content import BinaryContent
+from quality.signals.context_leak import ContextLeak
+from quality.signals.control_tokens import ControlTokens
 from quality.signals.dangling_call import DanglingCall
 from quality.signals.empty_action import EmptyAction
 from quality.signals.environment_failure import EnvironmentFailure
+from quality.signals.error_observation import ErrorObservation
 from quality.signals.foreign_answer import ForeignAnswer
+from quality.signals.harness_retry import HarnessRetry
 from quality.signals.length import Length
+from quality.signals.length_ratio import LengthRatio
+from quality.signals.loop import Loop
+from quality.signals.no_op import NoOp
+from quality.signals.novelty import Novelty
+from quality.signals.overlap import Overlap
+from quality.signals.predictability import HistoryPredictability, StepPredictability
+from quality.signals.reasoning_leak import ReasoningLeak
 from quality.signals.recorder_cut import RecorderCut
+from quality.signals.turn_category import TurnCategory
+from quality.signals.turn_mask import TurnMask
 from quality.signals.turns import Turns
+from quality.signals.undeclared_tool import UndeclaredTool
+from quality.signals.unsettled import Unsettled
 from schemas import ConfigError
 
 GROUP: Final = "trajmill.signals"
@@ -27,6 +43,23 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     RecorderCut,
     EnvironmentFailure,
     Length,
+    UndeclaredTool,
+    BinaryContent,
+    ControlTokens,
+    NoOp,
+    HarnessRetry,
+    Loop,
+    Unsettled,
+    ErrorObservation,
+    Overlap,
+    Novelty,
+    LengthRatio,
+    TurnCategory,
+    TurnMask,
+    ContextLeak,
+    ReasoningLeak,
+    HistoryPredictability,
+    StepPredictability,
 )
 
 

@@ -1,7 +1,8 @@
 """Rules: what the recipe decides by a signal, each drop with the rule's name as its reason.
 
 A rule on a trajectory's signal keeps or drops the trajectory; a rule on a transition's signal sets the row's use. Where
-several rules speak, the first in the recipe's order gives the reason.
+several rules speak, the first in the recipe's order gives the reason. A rule with a cap lets some of what does not pass
+keep its loss (see `quality.cap`); it speaks only where no rule without a cap does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Rule:
         least: smallest value that passes, or None.
         most: largest value that passes, or None.
         use: what a transition that does not pass becomes: `context` or `omit`; unused for trajectories.
+        cap: share of a domain's targets up to which transitions that do not pass stay targets, or None for none.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Rule:
     least: float | None = None
     most: float | None = None
     use: str = "omit"
+    cap: float | None = None
 
     def keep(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which values pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides nothing."""
@@ -48,18 +51,26 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules decided, one value a row: positions in `names` of the first rule that the row breaks, or -1."""
+    """What the rules decided, one value a row: positions in `names` of the first rule that the row breaks, or -1.
+
+    Attributes:
+        names: of the rules.
+        trajectory: by the rules on trajectories.
+        transition: by the rules on transitions that have no cap.
+        capped: by those that have one.
+    """
 
     names: tuple[str, ...]
     trajectory: npt.NDArray[np.int16]
     transition: npt.NDArray[np.int16]
+    capped: npt.NDArray[np.int16]
 
 
 def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int) -> Decision:
     """The decision of all rules on the rows that the signals were measured on."""
-    found = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition")}
+    found = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
     for position, rule in enumerate(rules):
-        verdict = found[rule.scope]
+        verdict = found[rule.scope if rule.cap is None else "capped"]
         breaks = ~rule.keep(signals[rule.signal])
         verdict[breaks & (verdict < 0)] = position
-    return Decision(tuple(rule.name for rule in rules), found["trajectory"], found["transition"])
+    return Decision(tuple(rule.name for rule in rules), **found)

@@ -7,7 +7,6 @@ in prose, and what only a picture shows, are not found. See docs/design/scrubbin
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -143,10 +142,8 @@ class _Marked:
         breaks = [0, *(np.flatnonzero(np.diff(used) != 1) + 1).tolist(), len(used)]
         for low, high in pairwise(breaks) if len(used) else ():
             begin, end = int(used[low]), int(used[high - 1]) + 1
-            for span in session.occurrences(self.texts.whole, offsets[begin : end + 1]):
-                number = bisect_right(offsets, span.start) - 1
-                at = offsets[number]
-                found.setdefault(number, []).append(Span(span.start - at, span.end - at, span.kind))
+            for number, span in session.occurrences(self.texts.whole, offsets[begin : end + 1]):
+                found.setdefault(begin + number, []).append(span)
         return found
 
     def scrub_alone(self, key: bytes, trajectory_of: Ints, counts: Ints) -> None:

@@ -1,13 +1,15 @@
 """Shingles of texts: which runs of words a text holds, as 32-bit hashes, for many texts at once.
 
 A word is a run of letters, digits and `_` (bytes from 0x80 count as letters, ASCII letters are folded to lower case);
-each character of the scripts without spaces (kana, Han, Hangul) is a word. A shingle is `WORDS` words in a row; a text
-of fewer words has one shingle of all of them. Everything is column arithmetic over the Arrow buffer: no text becomes a
-Python object. Words of more than 32 bytes are told apart by their first and last 16 bytes and their length.
+each character of the scripts without spaces (kana, Han, Hangul) is a word. A shingle is `WORDS` words in a row, or as
+many as are asked for; a text of fewer words has one shingle of all of them. Everything is column arithmetic over the
+Arrow buffer: no text becomes a Python object. Words of more than 32 bytes are told apart by their first and last 16
+bytes and their length.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +19,9 @@ import pyarrow as pa
 WORDS: Final = 5
 """Words in a shingle; what datatrove, text-dedup and data-juicer take by default."""
 
+MOST_WORDS: Final = 16
+"""Words in the longest shingle that can be asked for."""
+
 Hashes = npt.NDArray[np.uint32]
 Offsets = npt.NDArray[np.int64]
 
@@ -25,7 +30,7 @@ _EIGHT: Final = 8
 _ODD: Final = [
     np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 ]
-_PLACES: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(WORDS)]
+_PLACES: Final = [np.uint64(pow(0x5851F42D4C957F2D, place, 1 << 64)) for place in range(MOST_WORDS)]
 _KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
 _BLOCK: Final = 1 << 18
 """Bytes of text worked on at once, so that the arrays stay in cache and memory stays flat."""
@@ -44,26 +49,54 @@ _FOLDED, _KIND = _table()
 """Kind of a byte: 0 none of a word, 1 of a word, 2 the first of a character that is a word by itself."""
 
 
-def shingles(texts: pa.StringArray) -> tuple[Hashes, Offsets]:
+def shingles(texts: pa.StringArray, size: int = WORDS) -> tuple[Hashes, Offsets]:
     """The shingles of each text, in order and with repetition.
+
+    Args:
+        texts: any texts.
+        size: words of a shingle, 1 to `MOST_WORDS`.
 
     Returns:
         The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
         (shingles,) and (texts + 1,). A null has none, nor has a text without a word.
     """
-    data, starts = buffers(texts)
     found: list[Hashes] = []
     counts: list[Offsets] = []
+    for _, data, starts in blocks(texts):
+        hashes, number = _of_block(data, starts, size)
+        found.append(hashes)
+        counts.append(number)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
+    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
+
+
+def words(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint64], Offsets]:
+    """A 64-bit hash of each word of each text, in order and with repetition.
+
+    Returns:
+        The hashes of all texts one after the other, and where each text's begin, with the end of the last: shapes
+        (words,) and (texts + 1,). A null has none.
+    """
+    found = [np.zeros(0, np.uint64)]
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    total = 0
+    for first, block, begins in blocks(texts):
+        begin, end = word_places(block, begins)
+        found.append(word_hashes(block, begin, end))
+        offsets[first : first + len(begins)] = total + np.searchsorted(begin, begins)
+        total += len(begin)
+    return np.concatenate(found), offsets
+
+
+def blocks(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
+    """The texts in pieces of about `_BLOCK` bytes, each text whole: (number of the first, bytes, where each begins)."""
+    data, starts = buffers(texts)
     first = 0
     while first < len(starts) - 1:
         last = int(np.searchsorted(starts, starts[first] + _BLOCK, "right")) - 1
         last = min(max(last, first + 1), len(starts) - 1)
-        hashes, number = _of_block(data[starts[first] : starts[last]], starts[first : last + 1] - starts[first])
-        found.append(hashes)
-        counts.append(number)
+        yield first, data[starts[first] : starts[last]], starts[first : last + 1] - starts[first]
         first = last
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([*counts, np.zeros(0, np.int64)]))])
-    return np.concatenate([*found, np.zeros(0, np.uint32)]), offsets
 
 
 def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
@@ -77,30 +110,47 @@ def buffers(texts: pa.StringArray) -> tuple[npt.NDArray[np.uint8], Offsets]:
     return np.frombuffer(values, np.uint8), starts
 
 
-def _of_block(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Hashes, Offsets]:
+def _of_block(data: npt.NDArray[np.uint8], starts: Offsets, size: int) -> tuple[Hashes, Offsets]:
     """The shingles of a block of texts, and how many each has."""
-    begin, end = _words(data, starts)
-    words = _word_hashes(data, begin, end)
+    begin, end = word_places(data, starts)
+    words = word_hashes(data, begin, end)
     first = np.searchsorted(begin, starts)
     count = np.diff(first)
+    short = np.flatnonzero((count > 0) & (count < size))
+    firsts = first[:-1][short]
+    of_short = np.zeros(len(short), np.uint64)
     sums = np.zeros(len(words), np.uint64)
-    padded = np.concatenate([words, np.zeros(WORDS, np.uint64)])
-    for place, odd in enumerate(_PLACES):
-        sums += padded[place : place + len(words)] * odd
-    short = np.flatnonzero((count > 0) & (count < WORDS))
-    for size in range(1, WORDS):
-        at = first[:-1][short[count[short] == size]]
-        sums[at] = sum((words[at + place] * _PLACES[place] for place in range(size)), np.zeros(len(at), np.uint64))
-    number = np.where(count >= WORDS, count - WORDS + 1, np.minimum(count, 1))
+    for length, sums in runs(words, size):
+        here = count[short] == length
+        of_short[here] = sums[firsts[here]]
+    sums[firsts] = of_short
+    number = np.where(count >= size, count - size + 1, np.minimum(count, 1))
     chosen = np.ones(len(words), np.bool_)
-    for back in range(1, WORDS):  # no shingle begins at a text's last words, unless it is all that the text has
-        at = (first[1:] - back)[count >= back + (back < WORDS)]
+    for back in range(1, size):  # no shingle begins at a text's last words, unless it is all that the text has
+        at = (first[1:] - back)[count >= back + (back < size)]
         chosen[at] = False
-    chosen[first[:-1][short]] = True
+    chosen[firsts] = True
     return _mixed32(sums[chosen]), number
 
 
-def _words(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Offsets, Offsets]:
+def runs(words: npt.NDArray[np.uint64], most: int) -> Iterator[tuple[int, npt.NDArray[np.uint64]]]:
+    """(length, a number for each word of the run of that many words that begins there), for lengths from 1 to `most`.
+
+    The numbers are not mixed yet, and those of runs that would go on behind the last word mean nothing. It is one array
+    that every length is added to.
+
+    Args:
+        words: hashes, one after the other.
+        most: 1 to `MOST_WORDS`.
+    """
+    sums = np.zeros(len(words), np.uint64)
+    padded = np.concatenate([words, np.zeros(most, np.uint64)])
+    for place, odd in enumerate(_PLACES[:most]):
+        sums += padded[place : place + len(words)] * odd
+        yield place + 1, sums
+
+
+def word_places(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Offsets, Offsets]:
     """Where each word begins and ends; none crosses from one text into the next."""
     kind = _KIND[data]
     part = kind > 0
@@ -118,7 +168,7 @@ def _words(data: npt.NDArray[np.uint8], starts: Offsets) -> tuple[Offsets, Offse
     return np.flatnonzero(opens), np.flatnonzero(closes)
 
 
-def _word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
+def word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> npt.NDArray[np.uint64]:
     """A 64-bit hash of each word, from its length and its first and last 16 bytes."""
     padded = np.zeros(len(data) + 2 * _PAD, np.uint8)
     padded[_PAD:-_PAD] = _FOLDED[data]
@@ -141,9 +191,14 @@ def _word_hashes(data: npt.NDArray[np.uint8], begin: Offsets, end: Offsets) -> n
 
 
 def _mixed32(values: npt.NDArray[np.uint64]) -> Hashes:
+    mixed: Any = mixed64(values) >> np.uint64(32)
+    return mixed.astype(np.uint32)
+
+
+def mixed64(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The values with every bit spread over the upper half."""
     values = values ^ (values >> np.uint64(32))
     values *= _ODD[2]
     values ^= values >> np.uint64(29)
     values *= _ODD[3]
-    mixed: Any = values >> np.uint64(32)
-    return mixed.astype(np.uint32)
+    return values

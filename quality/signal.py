@@ -7,17 +7,20 @@ A signal measures and never decides; a `Rule` of the recipe decides by its numbe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Final, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quality.fingerprint import trajectory_starts
+from quality.fingerprint import struct_text, trajectory_starts
+from quality.texts import Texts
 from quality.tokens import TokenCounter
 
 Numbers: TypeAlias = npt.NDArray[np.float32]
+Found = TypeVar("Found")
 
 SCOPES: Final = ("trajectory", "transition")
 
@@ -32,16 +35,39 @@ class Measured:
         batch: rows of `schemas.encoded_schema()`.
         starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
         counter: counts tokens under the recipe's tokenizer.
+        known: what `once` has found.
     """
 
     batch: pa.RecordBatch
     starts: npt.NDArray[np.int64]
     counter: TokenCounter
+    known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, counter: TokenCounter) -> Measured:
         """The batch with the row at which each of its trajectories begins."""
         return cls(batch, trajectory_starts(batch), counter)
+
+    def once(self, find: Callable[[Measured], Found]) -> Found:
+        """`find(self)`, computed when first asked for: for what several signals need."""
+        if find not in self.known:
+            self.known[find] = find(self)
+        found: Found = self.known[find]
+        return found
+
+    def texts(self, struct: str, name: str) -> Texts:
+        """The texts of the column `struct.name` (of `name` if `struct` is empty), taken apart once."""
+        key = (struct, name)
+        if key not in self.known:
+            column = struct_text(self.batch, struct, name) if struct else self.batch[name]
+            self.known[key] = Texts.of(column)
+        texts: Texts = self.known[key]
+        return texts
+
+    @property
+    def trajectory(self) -> npt.NDArray[np.int64]:
+        """Of each row the number of its trajectory in the batch."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -51,6 +77,10 @@ class Measured:
     def spread(self, per_trajectory: npt.NDArray[np.float64]) -> Numbers:
         """A number of each trajectory, repeated on its rows."""
         return np.repeat(per_trajectory, self.lengths).astype(np.float32)
+
+    def share(self, rows: npt.NDArray[np.bool_]) -> Numbers:
+        """The share of a trajectory's rows that are marked, on each of its rows."""
+        return self.spread(self.summed(rows.astype(np.float64)) / self.lengths)
 
     def summed(self, per_row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The sum over each trajectory of a number of each row."""

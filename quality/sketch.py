@@ -20,6 +20,7 @@ from quality import fingerprint
 from quality.fingerprint import mixed, struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Lines, Numbers
 from quality.parts import Joining, goes_on, index_of
+from quality.sets import distinct, holds
 from quality.shingle import Hashes, Offsets, shingles
 
 SIZE: Final = 4096
@@ -77,10 +78,10 @@ def _join(parts: Sequence[_Part]) -> None:
         where.append((part, int(ends[index]), int(ends[index + 1])))
     limit = min(part.limits[begin] for part, begin, _ in where)
     held = [part.hashes[part.offsets[begin] : part.offsets[end]] for part, begin, end in where]
-    distinct = np.unique(np.concatenate(held))
-    distinct = distinct[distinct <= limit]
-    if len(distinct) > SIZE:
-        limit = distinct[SIZE - 1]
+    kept = distinct(np.concatenate(held))
+    kept = kept[kept <= limit]
+    if len(kept) > SIZE:
+        limit = kept[SIZE - 1]
     for part, begin, end in where:
         part.limits[begin:end] = limit
         row = np.repeat(np.arange(len(part.steps)), np.diff(part.offsets))
@@ -151,7 +152,7 @@ def _answered(batch: pa.RecordBatch) -> list[_Column]:
     screen = pc.fill_null(pc.is_in(form, pa.array(SCREENS)), False).to_numpy(zero_copy_only=False)
     texts, place = _texts(struct_text(batch, "next_observation", "content"))
     other = np.flatnonzero(~screen)
-    used = np.unique(place[other])
+    used = distinct(place[other])
     chosen = texts.take(pa.array(used))
     columns = [_Column(*shingles(chosen), other, np.searchsorted(used, place[other]))]
     if screen.any():
@@ -163,7 +164,7 @@ def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> _Column:
     """The lines that the given rows' screens show and those before did not; a line is one shingle."""
     after, before = (_lines(batch, side, rows) for side in ("next_observation", "observation"))
     hashes, row = after
-    new = ~np.isin(_of_row(hashes, row), np.unique(_of_row(*before)))
+    new = ~holds(distinct(_of_row(*before)), _of_row(hashes, row))
     lines, number = np.unique(hashes[new], return_inverse=True)
     return _Column((lines >> np.uint64(32)).astype(np.uint32), np.arange(len(lines) + 1), row[new], number)
 
@@ -171,7 +172,7 @@ def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> _Column:
 def _lines(batch: pa.RecordBatch, side: str, rows: Offsets) -> tuple[Numbers, Offsets]:
     """(hash of a line, its row) of every line of the rows' observations on that side."""
     texts, place = _texts(struct_text(batch, side, "content"))
-    used = np.unique(place[rows])
+    used = distinct(place[rows])
     cut = Lines.of(texts.take(pa.array(used)))
     use, line = expanded(np.arange(len(cut.starts) - 1), cut.first, np.searchsorted(used, place[rows]))
     return cut.hashes()[line], rows[use]
@@ -193,10 +194,10 @@ def _limits(parts: list[_Column], starts: Offsets, lengths: Offsets) -> Hashes:
         held = []
         for part in parts:
             low, high = np.searchsorted(part.row, (starts[place], ends[place]))
-            held.append(expanded(part.hashes, part.offsets, np.unique(part.piece[low:high]))[1])
-        distinct = np.unique(np.concatenate(held))
-        if len(distinct) > SIZE:
-            found[place] = distinct[SIZE - 1]
+            held.append(expanded(part.hashes, part.offsets, distinct(part.piece[low:high]))[1])
+        kept = distinct(np.concatenate(held))
+        if len(kept) > SIZE:
+            found[place] = kept[SIZE - 1]
     return found
 
 
@@ -271,9 +272,18 @@ class Sketches:
         place, held = self._distinct(trajectories, ~background)
         shared, common = self.common(trajectories, background)
         if len(common):
-            kept = ~np.isin(_joined(place, held), _joined(shared, common))
+            kept = ~holds(_joined(shared, common), _joined(place, held))
             place, held = place[kept], held[kept]
         return place, held
+
+    def own_rows(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Offsets, Hashes]:
+        """(place in `trajectories`, row, shingle) of the own parts, with repetition; places ascending."""
+        place, rows = self.rows(trajectories)
+        kept = ~background[rows]
+        use, hashes = expanded(self.hashes, self.offsets, rows[kept])
+        place, rows = place[kept][use], rows[kept][use]
+        own = ~holds(_joined(*self.common(trajectories, background)), _joined(place, hashes))
+        return place[own], rows[own], hashes[own]
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
         """The same of what stands in its background rows."""
@@ -283,7 +293,7 @@ class Sketches:
         place, rows = self.rows(trajectories)
         kept = chosen[rows]
         row, hashes = expanded(self.hashes, self.offsets, rows[kept])
-        return _split(np.unique(_joined(place[kept][row], hashes)))
+        return _split(distinct(_joined(place[kept][row], hashes)))
 
     def rows(self, trajectories: Offsets) -> tuple[Offsets, Offsets]:
         """(place in `trajectories`, row) of all rows of these."""
@@ -326,21 +336,20 @@ def absent_shares(
     theirs, other = np.unique(against, return_inverse=True)
     held = _joined(*others.whole(theirs))
     limit = np.minimum(sketches.limit[sketches.starts[trajectories]], others.limit[others.starts[against]])
-    place, rows = sketches.rows(trajectories)
-    common = _joined(*sketches.common(trajectories, background))
-    kept = ~background[rows]
-    use, hashes = expanded(sketches.hashes, sketches.offsets, rows[kept])
-    pair, row = place[kept][use], rows[kept][use]
-    counts = (hashes <= limit[pair]) & ~np.isin(_joined(pair, hashes), common)
-    pair, row, hashes = pair[counts], row[counts], hashes[counts]
-    absent = ~np.isin(_joined(other[pair], hashes), held)
+    mine, inverse = np.unique(trajectories, return_inverse=True)
+    place, row, own = sketches.own_rows(mine, background)
+    offsets = np.searchsorted(place, np.arange(len(mine) + 1))
+    pair, at = expanded(np.arange(len(own)), offsets, inverse)
+    kept = own[at] <= limit[pair]
+    pair, row, hashes = pair[kept], row[at[kept]], own[at[kept]]
+    absent = ~holds(held, _joined(other[pair], hashes))
     steps, of_step = np.unique(_joined(pair, row.astype(np.uint32)), return_inverse=True)
     share = np.bincount(of_step, absent, len(steps)) / np.maximum(np.bincount(of_step, minlength=len(steps)), 1)
     by_step = _mean(_split(steps)[0], share, len(trajectories))
-    distinct, first = np.unique(_joined(pair, hashes), return_index=True)
-    overall = _mean(_split(distinct)[0], absent[first].astype(np.float64), len(trajectories))
+    once, first = np.unique(_joined(pair, hashes), return_index=True)
+    overall = _mean(_split(once)[0], absent[first].astype(np.float64), len(trajectories))
     sampled = (limit.astype(np.float64) + 1) / 2**32
-    size = np.bincount(_split(distinct)[0], minlength=len(trajectories)) / sampled
+    size = np.bincount(_split(once)[0], minlength=len(trajectories)) / sampled
     return np.maximum(overall, by_step), size
 
 

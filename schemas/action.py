@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
 
 from schemas.record import record
@@ -57,8 +58,13 @@ def keystrokes_text(strokes: Sequence[tuple[str, float | None]]) -> str:
         strokes: (keys as typed, control characters included; seconds, rounded to milliseconds). Empty keys with a
             duration are a wait; an empty sequence means that the task is complete.
     """
-    rows = [
-        {"keystrokes": keys} if seconds is None else {"keystrokes": keys, "duration": round(seconds, 3)}
-        for keys, seconds in strokes
-    ]
-    return json_text(rows)
+    return f"[{', '.join([_stroke_text(keys, seconds) for keys, seconds in strokes])}]"
+
+
+def _stroke_text(keys: str, seconds: float | None) -> str:
+    # Put together by hand: the encoder is three times as fast on a string as on a list of objects.
+    if seconds is None:
+        return f'{{"keystrokes": {_encode(keys)}}}'
+    rounded = round(seconds, 3)
+    plain = type(rounded) is float and isfinite(rounded)
+    return f'{{"keystrokes": {_encode(keys)}, "duration": {repr(rounded) if plain else _encode(rounded)}}}'

@@ -103,14 +103,14 @@ def action_of(act: Act, until: float) -> Action:
     Each entry's duration is the time from its last key to the next key. `arguments` holds the keys unchanged.
     """
     nexts = [*(begin for _, begin, _ in act.strokes[1:]), until]
-    timed = [(keys, max(0.0, after - end)) for (keys, _, end), after in zip(act.strokes, nexts, strict=True)]
-    if not act.timed:
-        untimed = [{"keystrokes": keys} for keys, _ in timed]
-        text = keystrokes_text([(typed_text(keys), None) for keys, _ in timed])
-        return Action(NAME, text, json_text({"keystrokes": untimed, **act.facts}))
-    rows = [{"keystrokes": keys, "duration": round(wait, 3)} for keys, wait in timed]
-    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in timed])
-    return Action(NAME, text, json_text({"keystrokes": rows, **act.facts}))
+    strokes = [
+        (keys, max(0.0, after - end) if act.timed else None)
+        for (keys, _, end), after in zip(act.strokes, nexts, strict=True)
+    ]
+    members = [f'"keystrokes": {keystrokes_text(strokes)}']
+    members += [f"{json_text(name)}: {json_text(fact)}" for name, fact in act.facts.items()]
+    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in strokes])
+    return Action(NAME, text, f"{{{', '.join(members)}}}")
 
 
 def steps_of(

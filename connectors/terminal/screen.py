@@ -32,6 +32,10 @@ _OUT_OF_SPACE: Final = lib.GHOSTTY_OUT_OF_SPACE
 _GRID_REF: Final = union_fn(
     "ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
 )
+_ACTIVE_SCREEN: Final = lib.GHOSTTY_TERMINAL_DATA_ACTIVE_SCREEN
+_CURSOR_X: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_X
+_CURSOR_Y: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_Y
+_PENDING_WRAP: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_PENDING_WRAP
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -83,6 +87,9 @@ class Screen:
         self._options.selection = self._selection
         self._buffer: Any = ffi.new("uint8_t[]", 16384)
         self._length: Any = ffi.new("size_t*")
+        self._cell: Any = ffi.new("uint16_t*")
+        self._flag: Any = ffi.new("bool*")
+        self._shown: Any = ffi.new("int*")
         self.statuses: list[int] = []
         self._blank = True
 
@@ -122,7 +129,7 @@ class Screen:
     def alternate(self) -> bool:
         """Whether the alternate screen is shown, that of full-screen programs."""
         self._emulate()
-        return bool(self._terminal.get("active_screen", "int") == lib.GHOSTTY_TERMINAL_SCREEN_ALTERNATE)
+        return bool(self._told(_ACTIVE_SCREEN, self._shown) == lib.GHOSTTY_TERMINAL_SCREEN_ALTERNATE)
 
     @property
     def wraps(self) -> bool:
@@ -133,7 +140,7 @@ class Screen:
     def column(self) -> int:
         """The cursor's column from 0; the number of columns if the next character would wrap."""
         self._emulate()
-        return int(self._terminal.get("cursor_x")) + bool(self._terminal.get("cursor_pending_wrap", "bool"))
+        return int(self._told(_CURSOR_X, self._cell)) + bool(self._told(_PENDING_WRAP, self._flag))
 
     def text(self) -> str:
         """The visible rows, in the form of `DIALECT`."""
@@ -163,7 +170,7 @@ class Screen:
     def _above(self) -> str:
         """What stands before the cursor, on the screen; rows that a line wrapped over are joined."""
         column = self.column
-        row = int(self._terminal.get("cursor_y"))
+        row = int(self._told(_CURSOR_Y, self._cell))
         if column:
             return self._between(column - 1, row, unwrap=True, trim=False)
         return self._between(self._columns - 1, row - 1, unwrap=True, trim=False) + "\n" if row else ""
@@ -180,7 +187,12 @@ class Screen:
             self._buffer = ffi.new("uint8_t[]", length[0])
             result = format_buffer(handle, options[0], self._buffer, len(self._buffer), length)
         check(result, "selection_format")
-        return str(ffi.buffer(self._buffer, length[0])[:].decode())
+        return str(ffi.buffer(self._buffer, length[0]), "utf-8")
+
+    def _told(self, what: int, place: Any) -> Any:
+        """What the terminal tells of itself; `place` is for it, since a new one for each answer costs more."""
+        check(lib.ghostty_terminal_get(self._terminal._t[0], what, place), "terminal_get")
+        return place[0]
 
     def _place(self, reference: Any, column: int, row: int) -> None:
         """Points a reference to a cell, until the terminal changes."""

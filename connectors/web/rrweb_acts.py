@@ -431,7 +431,8 @@ class Acts:
         kind = node.attributes.get("type", "").lower() if node.tag == "input" else node.tag
         if not by_script:
             if kind in ("checkbox", "radio"):
-                self._check(node, data, checked)
+                if data.get("userTriggered") is True or self.mirror.focus is node:
+                    self._check(node, data, checked)
             elif kind == "select":
                 self._select(node, data, text)
             elif data.get("userTriggered") is True or self.mirror.focus in (None, node):

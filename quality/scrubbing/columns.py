@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from quality.scrubbing.session import Patch
+from quality.sets import distinct
 
 CORPUS_WIDE: Final = frozenset({"environment.id", "environment.instance_id"})
 """Columns that group trajectories: their placeholders have to be equal across trajectories."""
@@ -79,11 +80,11 @@ class Texts:
 
     def text(self, number: int) -> bytes:
         """The bytes of one text."""
-        return bytes(memoryview(self.data)[self.offsets[number] : self.offsets[number + 1]])
+        return self.whole[self.offsets[number] : self.offsets[number + 1]]
 
     def used(self, first: int, last: int) -> Ints:
         """The texts that rows `first` to `last` (excluded) use, each once, ascending."""
-        return np.unique(np.concatenate([texts for _, texts in self._between(first, last)]))
+        return distinct(np.concatenate([texts for _, texts in self._between(first, last)]))
 
     def _between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
         for rows, texts in zip(self._rows, self._texts, strict=True):
@@ -104,7 +105,7 @@ class Texts:
         for rows, texts in zip(self._rows, self._texts, strict=True):
             among = chosen[texts]
             found.append(trajectory_of[rows[among]] * count + texts[among])
-        return np.stack(np.divmod(np.unique(np.concatenate(found)), max(count, 1)), axis=1)
+        return np.stack(np.divmod(distinct(np.concatenate(found)), max(count, 1)), axis=1)
 
     def count(self, first: int, last: int, patches: Mapping[int, Sequence[Patch]], counts: Ints) -> None:
         """Adds to each row from `first` to `last` the number of patches of the texts that it uses."""

@@ -73,7 +73,7 @@ class Detection:
                 at = passed
                 continue
             first = bisect_right(offsets, start) - 1
-            last = bisect_left(offsets, end, first) - 1
+            last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
             for text in range(first, last + 1):
                 begin = offsets[text]
                 at = min(max(start, begin) + STRIDE, offsets[text + 1])
@@ -100,10 +100,8 @@ class Detection:
                         loose.append(find)
                     else:
                         encoded.append(find)
-        spans.sort(key=_precedence)
         loose.sort(key=_precedence)
-        encoded.sort(key=_announced)
-        return Finds(_without_overlap(spans), tuple(loose), _without_overlap(encoded))
+        return Finds(_without_overlap(spans, _precedence), tuple(loose), _without_overlap(encoded, _announced))
 
 
 def _nothing(_: bytes) -> Finds:
@@ -149,11 +147,12 @@ def _start(find: Span | Encoded) -> int:
     return find.start
 
 
-def _without_overlap(finds: Sequence[AnyFind]) -> tuple[AnyFind, ...]:
-    """The finds in order of place; where some overlap, the earlier in `finds` stays."""
+def _without_overlap(finds: Sequence[AnyFind], rank: Callable[[AnyFind], Any]) -> tuple[AnyFind, ...]:
+    """The finds in order of place; where some overlap, the one of the lowest rank stays."""
     ordered = sorted(finds, key=_start)
     if all(one.end <= other.start for one, other in pairwise(ordered)):
         return tuple(ordered)
+    finds = sorted(finds, key=rank)
     kept: list[AnyFind] = []
     cluster: list[int] = []
     end = 0

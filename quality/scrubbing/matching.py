@@ -50,6 +50,7 @@ _ESCAPE: Final = (
 _ESCAPED: Final = re.compile(rb"(?:" + _ESCAPE + rb")\Z")
 _ESCAPES: Final = re.compile(_ESCAPE)
 _ESCAPE_BYTES: Final = 24
+_BEGINS_ESCAPE: Final = re.compile(rb"[\x1b\\%]")
 
 
 def opens(text: bytes, start: int) -> bool:
@@ -61,6 +62,8 @@ def opens(text: bytes, start: int) -> bool:
 
 def past_escape(text: bytes, start: int) -> int:
     r"""`start`, or the end of the escape that it stands in: `n` in `\nbob` and `m` in `ESC[32mbob` are no name's."""
+    if _BEGINS_ESCAPE.search(text, max(0, start - _ESCAPE_BYTES), start) is None:
+        return start
     for match in _ESCAPES.finditer(text, max(0, start - _ESCAPE_BYTES), start + _ESCAPE_BYTES):
         if match.start() >= start:
             break

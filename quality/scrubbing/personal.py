@@ -294,7 +294,7 @@ HOST_TRIGGER: Final = (
     rb"[\w-]@[A-Za-z0-9][A-Za-z0-9.-]*" + _COLOURS + rb"[: ]"
     rb"|(?:ssh|scp|rsync|sftp|mosh|copy-id)\s[^\n|;&@]*@[A-Za-z0-9]"
 )
-_AT: Final = compiled(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
+_AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
 _PROMPT: Final = re.compile(
     _COLOURS + rb"(?::" + _COLOURS + rb"(?:[~/]|\s?[$#%] )"  # carol@thinkpad:~$
@@ -342,22 +342,29 @@ def _line_prompts(line: bytes, wanted: frozenset[Kind]) -> tuple[Prompt, ...]:
 
 
 def _prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Prompt]:
-    for match in matches(_AT, text, lo, hi):
-        middle, (host, end) = match.start(), match.span(1)
+    at = text.find(b"@", lo, hi)
+    while at >= 0:
+        match, middle = _AT.match(text, at), at
+        at = text.find(b"@", at + 1, hi)
+        if match is None:
+            continue
+        host, end = match.span(1)
         user = _USER.search(text, max(0, middle - 32), middle)
         start = past_escape(text, user.start()) if user else middle
         end = host + len(text[host:end].rstrip(b".-"))
         if start == middle or _VERSION_OF.fullmatch(text, host, end):
             continue
-        command = _REMOTE.search(text, max(0, start - 120), start)
-        if not _PROMPT.match(text, end) and not (command and opens(text, command.start())):
-            continue
+        if not _PROMPT.match(text, end):
+            command = _REMOTE.search(text, max(0, start - 120), start)
+            if not command or not opens(text, command.start()):
+                continue
         if "host" in wanted:
             yield middle, host, end, "host", is_common_host(text[host:end])
         if "home" in wanted:
-            yield middle, start, middle, "home", is_common_user(text[start:middle])
+            yield middle, start, middle, "home", _is_common(text[start:middle])
 
 
+@lru_cache(maxsize=4096)
 def is_common_host(name: bytes) -> bool:
     """Whether the name tells no machine: a container's, everybody's, or a placeholder."""
     known = _COMMON_HOSTS.fullmatch(name) or NUMBERED_HOST.fullmatch(name) or RESERVED_DOMAIN.fullmatch(name)

@@ -92,8 +92,8 @@ class Session:
         """Whether anything was learned that other texts could hold too."""
         return bool(self._known or self._suspects)
 
-    def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[Span]:
-        """Where texts hold a learned secret, however it is escaped; names wherever they stand, word or not.
+    def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
+        """(text number, where in it) of each learned secret, however it is escaped; names also within words.
 
         Args:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
@@ -108,12 +108,17 @@ class Session:
             at, limit = offsets[0], offsets[-1]
             while at < limit and (match := search.search(data, at, limit)):
                 start, at = match.span()
-                end_of_text = offsets[bisect_right(offsets, start)]
+                after = bisect_right(offsets, start)
+                begin, end_of_text = offsets[after - 1], offsets[after]
                 if at > end_of_text:  # one begins in the text, at the latest at its end the next is looked for
                     match = search.search(data, start, end_of_text)
                     start, at = match.span() if match else (end_of_text, end_of_text)
                 if start < at:
-                    yield Span(start, at, kinds[bytes(view[start:at])])
+                    yield after - 1, Span(start - begin, at - begin, kinds[bytes(view[start:at])])
+
+    def occurrences_in(self, text: bytes) -> list[Span]:
+        """Where one text holds a learned secret."""
+        return [span for _, span in self.occurrences(text, (0, len(text)))]
 
     def _forms_known(self) -> dict[bytes, Kind]:
         """Every form of every learned secret, with its kind."""
@@ -153,20 +158,21 @@ class Session:
         # What is settled stays whole, whatever it seems to hold.
         certified = _claims(text, finds.loose, finds.spans, lambda _, raw: is_certified(core_of(raw)))
         claimed = _with(finds.spans, [replace(span, stays=True) for span in certified])
-        free = [one for one in occurrences if _is_free(one, claimed) and _stands_for_itself(text, one)]
-        claimed = _with(claimed, free)
+        free = _free(occurrences, claimed)
+        claimed = _with(claimed, [one for one in free if _stands_for_itself(text, one)])
         accepted = _claims(text, finds.loose, claimed, lambda loose, raw: loose.accepts(raw))
         claimed = _with(claimed, accepted)
-        patches = [self._patch(text, span) for span in claimed if not span.stays]
+        patches = []
+        for span in claimed:
+            if not span.stays:
+                start, end = span.secret, span.end
+                patches.append((start, end, self._placed(span.kind, text[start:end])))
         for body in finds.encoded:
             if not _is_taken(body, claimed):
                 patches += self._body_patches(text, body)
         changed = sorted(patch for patch in patches if patch[2] != text[patch[0] : patch[1]])
         self.crowded = self.crowded or (bool(changed) and _is_crowded(finds, occurrences))
         return changed
-
-    def _patch(self, text: bytes, span: Span) -> Patch:
-        return span.secret, span.end, self._placed(span.kind, text[span.secret : span.end])
 
     def _placed(self, kind: Kind, raw: bytes) -> bytes:
         """The placeholder of `raw`, if it is another form of a learned secret the same in that form."""
@@ -177,11 +183,11 @@ class Session:
 
     def _body_patches(self, text: bytes, body: Encoded) -> Iterable[Patch]:
         inner = body.data[: body.text]
-        patches = self.patches(inner, body.finds, list(self.occurrences(inner, (0, len(inner)))))
+        patches = self.patches(inner, body.finds, self.occurrences_in(inner))
         return base64_bodies.patched(text, body, patches) if patches else ()
 
 
-def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> Iterator[Span]:
+def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
     """What `Session.occurrences` gives: from the left, the longest of those that begin at one place, disjoint."""
     whole = data if isinstance(data, bytes) else bytes(data)
     first, limit = offsets[0], offsets[-1]
@@ -193,15 +199,17 @@ def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> 
             found.append((at, -size, kind))
             at = whole.find(form, at + 1, limit)
     found.sort()
-    end = text_end = first
+    end = begin = text_end = first
+    after = 0
     for start, size, kind in found:
         if start < end:
             continue
         if start >= text_end:
-            text_end = offsets[bisect_right(offsets, start)]
+            after = bisect_right(offsets, start)
+            begin, text_end = offsets[after - 1], offsets[after]
         if start - size <= text_end:
             end = start - size
-            yield Span(start, end, kind)
+            yield after - 1, Span(start - begin, end - begin, kind)
 
 
 def patched(text: bytes, patches: Iterable[Patch]) -> bytes:
@@ -232,7 +240,7 @@ def settled(texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds
             session.learn(text, finds[name])
         fresh = {}
         for name, text in current.items():
-            patches = session.patches(text, finds[name], list(session.occurrences(text, (0, len(text)))))
+            patches = session.patches(text, finds[name], session.occurrences_in(text))
             if patches:
                 found.setdefault(name, []).extend(patches)
                 fresh[name] = patched(text, patches)
@@ -286,10 +294,17 @@ def _claims(
     return found
 
 
-def _is_free(one: Span, claimed: Sequence[Span]) -> bool:
-    place = bisect_right(claimed, one.start, key=_start)
-    before = place == 0 or claimed[place - 1].end <= one.start
-    return before and (place == len(claimed) or one.end <= claimed[place].start)
+def _free(finds: Iterable[Span], claimed: Sequence[Span]) -> list[Span]:
+    """Those that overlap with no claim; claims are disjoint and in order."""
+    kept = []
+    claims = iter(claimed)
+    claim = next(claims, None)
+    for one in sorted(finds, key=_start):
+        while claim is not None and claim.end <= one.start:
+            claim = next(claims, None)
+        if claim is None or one.end <= claim.start:
+            kept.append(one)
+    return kept
 
 
 def _left_of(loose: Loose, claimed: Sequence[Span]) -> list[tuple[int, int]]:

@@ -1,7 +1,9 @@
 """Environments that broke: what they then show is no answer of the world to the action.
 
-Told by what the screen or stream says, per domain. An error that answers the action (a command that fails, a tool that
-refuses) is no failure of the environment.
+Told by what the screen or stream says, per domain: systems and apps that stopped, pages that ask for a CAPTCHA, error
+pages of gateways and of the browser itself, lost shells and devices, screens without any content. What an error page
+says is also said by pages about errors, so such words count only on short pages. An error that answers the action (a
+command that fails, a tool that refuses, a page that is not found) is no failure of the environment.
 """
 
 from __future__ import annotations
@@ -9,44 +11,62 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy.typing as npt
 
-from quality.fingerprint import struct_text
 from quality.signal import Measured, Numbers, Signal
+from quality.texts import Flags
 
-_SCREEN: Final = (
+SHORT: Final = 4000
+"""UTF-8 bytes up to which a page is short."""
+
+_STOPPED: Final = (
     r"(?i)(unfortunately, [^\n]{1,60} has stopped|[^\n]{1,60} (?:keeps stopping|isn[’']t responding)"
-    r"|process system isn[’']t responding|are you a robot|verify you are human|complete the captcha"
-    r"|\b(?:502 bad gateway|503 service unavailable|504 gateway time-?out)\b)"
+    r"|process system isn[’']t responding|null root node returned by uitestautomationbridge|could not get idle state"
+    r"|adb: (?:error: )?(?:device offline|no devices/emulators found|device '[^'\n]+' not found))"
+)
+_PAGE: Final = (
+    r"(?i)(are you a robot|i[’']m not a robot|verify(?:ing)? (?:that )?you are (?:a )?human|complete the captcha"
+    r"|unusual traffic from your computer network|checking your browser before accessing"
+    r"|attention required! \| cloudflare"
+    r"|\b(?:502 bad gateway|503 service (?:temporarily )?unavailable|504 gateway time-?out|429 too many requests)\b"
+    r"|\b500 internal server error\b|error 5[0-2][0-9]: [^\n]{0,60}(?:timed out|web server)"
+    r"|this site can[’']t be reached"
+    r"|\berr_(?:name_not_resolved|connection_\w+|internet_disconnected|timed_out|tunnel_connection_failed|ssl_\w+)\b"
+    r"|aw, snap!|target page, context or browser has been closed|page crashed)"
 )
 _TERMINAL: Final = (
     r"(?i)(\[server exited unexpectedly\]|\[lost server\]|no server running on /tmp/tmux|error connecting to /tmp/tmux"
     r"|cannot allocate memory\s*$|fork: (?:retry: )?resource temporarily unavailable|input/output error\s*$"
-    r"|oci runtime exec failed|error response from daemon: container [^\n]{1,80} is not running)"
+    r"|oci runtime exec failed|error response from daemon: container [^\n]{1,80} is not running"
+    r"|client_loop: send disconnect: |connection to [^\s]{1,80} closed by remote host|\bpane is dead\b)"
 )
 PATTERNS: Final = {
-    "android": _SCREEN,
-    "web": _SCREEN,
-    "os": _SCREEN,
-    "terminal": _TERMINAL,
-    "swe": _TERMINAL,
-    "search": r"(?i)(are you a robot|verify you are human|unusual traffic from your computer network)",
-    "mcp": r"(?i)(server (?:transport )?disconnected unexpectedly|connection closed before response)",
+    "android": (_STOPPED, _PAGE),
+    "web": (_STOPPED, _PAGE),
+    "os": (_STOPPED, _PAGE),
+    "terminal": (_TERMINAL, None),
+    "swe": (_TERMINAL, None),
+    "search": (None, _PAGE),
+    "mcp": (r"(?i)(server (?:transport )?disconnected unexpectedly|connection closed before response)", None),
 }
-"""What each domain's failures look like (RE2 syntax)."""
+"""What each domain's failures look like: anywhere, and on short pages (RE2 syntax)."""
+
+_SCREENS: Final = "^(?:android|web|os)$"
 
 
-def failed(batch: pa.RecordBatch) -> pa.Array:
-    """One boolean a row: whether the next observation shows a broken environment."""
-    column = struct_text(batch, "next_observation", "content")
-    domain = batch["domain"]
-    result = pa.nulls(0, pa.bool_())
-    for position, name in enumerate(domain.dictionary.to_pylist()):
-        hits = pc.match_substring_regex(column.dictionary, PATTERNS[name]).take(column.indices)
-        here = pc.and_(pc.equal(domain.indices, position), pc.fill_null(hits, False))
-        result = pc.or_(result, here) if len(result) else here
-    return result
+def failed(measured: Measured) -> Flags:
+    """Of each row whether its next observation shows a broken environment."""
+    domain = measured.texts("", "domain")
+    content = measured.texts("next_observation", "content")
+    empty = domain.matching(_SCREENS) & measured.texts("next_observation", "form").matching("^screen$")
+    broken = empty & content.matching(r"\A\s*\z")
+    short: npt.NDArray[np.bool_] = content.sizes() <= SHORT
+    for place, name in enumerate(domain.texts.to_pylist()):
+        here = domain.index == place
+        for pattern, rows in zip(PATTERNS[name], (here, here & short), strict=True):
+            if pattern is not None and rows.any():
+                broken |= content.at(rows).matching(pattern)
+    return broken
 
 
 class EnvironmentFailure(Signal):
@@ -57,7 +77,4 @@ class EnvironmentFailure(Signal):
     unit: ClassVar[str] = "share of rows, 0 to 1"
 
     def measure(self, measured: Measured) -> Numbers:
-        if not measured.batch.num_rows:
-            return np.zeros(0, np.float32)
-        broken = failed(measured.batch).to_numpy(zero_copy_only=False).astype(np.float64)
-        return measured.spread(measured.summed(broken) / measured.lengths)
+        return measured.share(failed(measured))

@@ -34,6 +34,8 @@ TABLE: dict[str, set[str | None]] = {
     "mini_swe_agent_traj": {"mini_swe_agent"},
     "openhands_events": {"openhands"},
     "patch": {"patch"},
+    "playwright_blob": {"playwright_trace"},
+    "playwright_trace": {"playwright_trace"},
     "react_hotpotqa_txt": {"react_log"},
     "rrweb_events": {"rrweb"},
     "script_typescript": {"script"},

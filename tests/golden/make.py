@@ -49,6 +49,7 @@ FOLDERS = {
     "browser_use_history": ["web/browser_use_history"],
     "browser_use_messages": ["web/browser_use_messages"],
     "browsergym": ["web/browsergym_result"],
+    "playwright_trace": ["web/playwright_trace", "web/playwright_blob"],
     "recorded_script": ["web/selenium_side"],
     "webvoyager": ["web/webvoyager_messages"],
     "rrweb": ["web/rrweb_events"],

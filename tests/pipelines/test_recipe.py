@@ -32,7 +32,21 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("judge: {rules: {a: {signal: turn, min: 1}}}", ["judge.rules.a.signal", "'turns'"]),
         ("judge: {rules: {a: {signal: turns, mim: 1}}}", ["judge.rules.a.mim", "'min'"]),
         ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
+        ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
+        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
+        (
+            "judge: {rules: {a: {signal: no_op, max: 0, cap: 0.6}, b: {signal: no_op, max: 0, cap: 0.4}}}",
+            ["sum to less"],
+        ),
         ("judge: {tokenizer: nowhere.json}", ["judge.tokenizer", "nowhere.json"]),
+        ("judge: {benchmarks: [{name: a, pth: x}]}", ["judge.benchmarks.0.pth", "'path'"]),
+        ("judge: {benchmarks: [{name: a}]}", ["judge.benchmarks.0", "path or a canary"]),
+        ("judge: {benchmarks: [{name: a, path: x, repo: r}]}", ["judge.benchmarks.0", "go together"]),
+        (
+            "judge: {benchmarks: [{name: a, path: x, id: i}, {name: a, path: y, id: i}]}",
+            ["judge.benchmarks", "one name"],
+        ),
+        ("judge: {contamination: {min_scor: 1}}", ["judge.contamination.min_scor", "'min_score'"]),
         ("domains: [andorid]", ["domains.0", "'android'"]),
         ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
         ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
@@ -46,6 +60,17 @@ def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
     message = fault(text)
     for word in words:
         assert word in message
+
+
+def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
+    bound = "signal: no_op, max: 0"
+    rules = f"{{a: {{{bound}}}, b: {{{bound}, cap: 0.1}}, c: {{{bound}, use: omit, cap: 0}}}}"
+    made = parse_recipe(MINIMAL + f"judge: {{rules: {rules}}}", "r.yaml").judge.ordered_rules()
+    assert [(rule.name, rule.use, rule.cap) for rule in made] == [
+        ("a", "omit", None),
+        ("b", "context", 0.1),
+        ("c", "omit", 0.0),
+    ]
 
 
 def test_all_faults_are_named_at_once():

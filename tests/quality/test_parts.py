@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quality.exposure import Exposing, exposed
 from quality.measure import Measuring, measured
 from quality.registry import signals
+from quality.replicate import Following, histories
 from quality.sketch import SIZE, Sketching, sketched
 from quality.tokens import TokenCounter
-from tests.make import Outcome, batch_of, trajectory
+from tests.make import Outcome, Task, batch_of, trajectory
+from tests.quality.test_contamination import index_of
 
 NAMES = tuple(sorted(signals()))
 
@@ -26,7 +29,7 @@ def pieces(batch: pa.RecordBatch, cuts: set[int]) -> list[pa.RecordBatch]:
     return [batch.slice(a, b - a) for a, b in pairwise(places)]
 
 
-def joined(kind: Measuring | Sketching, batches: list[pa.RecordBatch]) -> pa.Table:
+def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.RecordBatch]) -> pa.Table:
     done = [one for batch in batches for one in kind.add(batch)]
     return pa.Table.from_batches([*done, *kind.rest()])
 
@@ -62,3 +65,17 @@ def test_a_sketch_that_holds_only_a_sample_is_the_same_sample_from_parts(cuts):
     assert parts["limit"].to_pylist() == whole["limit"].to_pylist()
     for left, right in zip(parts["shingles"].to_pylist(), whole["shingles"].to_pylist(), strict=True):
         assert sorted(left) == sorted(right)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.one_of(st.none(), st.sampled_from(["a b c d", "e", "f g h i j"])), min_size=1), min_size=1),
+    st.sets(st.integers(1, 30)),
+)
+def test_cuts_change_neither_histories_nor_what_is_shown_of_benchmarks(contents, cuts):
+    batch = batch_of(*(trajectory(*texts, native_id=str(n), task=Task("e")) for n, texts in enumerate(contents)))
+    whole = histories(batch)
+    assert joined(Following(), pieces(batch, cuts)).to_pydict() == pa.Table.from_batches([whole]).to_pydict()
+    index = index_of({"b:1": [["a b c d"]], "b:2": [["f g h i j"]]}, names=(("b:1", "id", "e"),))
+    parts = joined(Exposing(index), pieces(batch, cuts)).to_pylist()
+    assert {tuple(one.values()) for one in parts} == {tuple(one.values()) for one in exposed(batch, index).to_pylist()}

@@ -66,7 +66,7 @@ def test_the_scan_for_triggers_loses_nothing_of_what_finders_find(kind: Kind) ->
             session = Session(b"k" * 32)
             finds = detection.finds(text, regions)
             session.learn(text, finds)
-            patches.append(session.patches(text, finds, list(session.occurrences(text, (0, len(text))))))
+            patches.append(session.patches(text, finds, session.occurrences_in(text)))
         assert patches[0] == patches[1] != []
 
 

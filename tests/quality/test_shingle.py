@@ -25,20 +25,20 @@ def fold(word: str) -> str:
     return "".join(char.lower() if char.isascii() else char for char in word)
 
 
-def plain(text: str) -> list[tuple[str, ...]]:
+def plain(text: str, size: int = WORDS) -> list[tuple[str, ...]]:
     """The shingles of a text as tuples of words, from the definition."""
     found = words(text)
-    return [tuple(found[place : place + WORDS]) for place in range(max(len(found) - WORDS + 1, min(len(found), 1)))]
+    return [tuple(found[place : place + size]) for place in range(max(len(found) - size + 1, min(len(found), 1)))]
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(TEXT, max_size=8))
-def test_texts_share_shingles_exactly_where_they_share_runs_of_words(texts: list[str]):
-    hashes, offsets = shingles(pa.array(texts, pa.string()))
+@given(st.lists(TEXT, max_size=8), st.sampled_from([1, 2, WORDS, 13]))
+def test_texts_share_shingles_exactly_where_they_share_runs_of_words(texts: list[str], size: int):
+    hashes, offsets = shingles(pa.array(texts, pa.string()), size)
     meaning: dict[tuple[str, ...], int] = {}
     for number, text in enumerate(texts):
         found = hashes[offsets[number] : offsets[number + 1]].tolist()
-        expected = plain(text)
+        expected = plain(text, size)
         assert len(found) == len(expected)
         for name, value in zip(expected, found, strict=True):
             assert meaning.setdefault(name, value) == value

@@ -18,6 +18,7 @@ from schemas import (
     Trajectory,
     keystrokes_text,
 )
+from tests.conftest import ROOT
 from tests.make import batch_of, call, steps_of, trajectory
 
 
@@ -126,3 +127,9 @@ def test_length_counts_instruction_first_observation_actions_and_results():
 
 def test_trajectories_of_one_batch_are_measured_apart():
     assert measure("turns", trajectory("a"), trajectory("a", "b", native_id="u")) == [1, 2, 2]
+
+
+def test_every_signal_has_its_row_in_the_documentation():
+    rows = (ROOT / "docs" / "signals.md").read_text("utf-8").splitlines()
+    told = {row.split("`")[1]: row.split("|")[2].strip() for row in rows if row.startswith("| `")}
+    assert told == {name: one.scope for name, one in signals().items()}

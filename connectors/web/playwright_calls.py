@@ -1,0 +1,219 @@
+"""Calls of Playwright's API in the one vocabulary of `action`: which are actions, what they are called, what they say.
+
+| call | action |
+|---|---|
+| click, dblclick, tap, hover, focus, fill, type, press, check, uncheck, selectOption, dragAndDrop | that |
+| setInputFiles | `upload` |
+| goto, reload, goBack, goForward, newPage, Page.close, bringToFront, setViewportSize | the tab |
+| keyboard…, mouse…, touchscreenTap | keys, clicks at a point; moves and single ends of a press by a word of their own |
+| expect, waitFor… | `wait` with `until`: a test waits for a state, and fails if it does not come |
+| textContent, getAttribute, isVisible, title, content, … | `extract` |
+| evaluate… | `evaluate` |
+
+Left out is what does not act on a page: set-up (routes, cookies, bindings, contexts, tracing), handles of objects,
+requests that a script makes beside the page, and the steps of the test runner, which stand for calls logged elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.web import action as act
+from schemas import WAIT, Action
+
+_CLASSES: Final = frozenset({"Frame", "Page", "ElementHandle", "BrowserContext", "Dialog", "JSHandle", "FileChooser"})
+_POINTING: Final = {
+    "click": act.CLICK,
+    "tap": act.CLICK,
+    "dblclick": act.DBLCLICK,
+    "hover": act.HOVER,
+    "focus": act.FOCUS,
+    "check": act.CHECK,
+    "uncheck": act.UNCHECK,
+    "scrollIntoViewIfNeeded": act.SCROLL,
+}
+_TABS: Final = {
+    ("Page", "reload"): act.RELOAD,
+    ("Page", "goBack"): act.GO_BACK,
+    ("Page", "goForward"): act.GO_FORWARD,
+    ("BrowserContext", "newPage"): act.TAB_NEW,
+    ("Page", "close"): act.TAB_CLOSE,
+    ("Page", "bringToFront"): act.TAB_SELECT,
+}
+_KEYS: Final = {"keyboardPress": act.PRESS, "keyboardDown": "key_down", "keyboardUp": "key_up"}
+_TEXTS: Final = {"keyboardType": act.TYPE, "keyboardInsertText": act.TYPE}
+_MOUSE: Final = {"mouseMove": "mouse_move", "mouseClick": act.CLICK, "touchscreenTap": act.CLICK}
+_ENDS: Final = {"mouseDown": "mouse_down", "mouseUp": "mouse_up"}
+_WORDS: Final = {
+    "fill": (act.FILL, "text", "value"),
+    "type": (act.TYPE, "text", "text"),
+    "press": (act.PRESS, "key", "key"),
+    "goto": (act.GOTO, "url", "url"),
+}
+"""Method → name of the action, its argument, and the parameter that it is."""
+_PASSWORD: Final = re.compile("passw|passcode|secret", re.IGNORECASE)
+"""In a selector: a field whose text is not told, also where no snapshot says what it is."""
+_READS: Final = frozenset(
+    {"textContent", "innerText", "innerHTML", "getAttribute", "inputValue", "isChecked", "isDisabled", "isEditable"}
+    | {"isEnabled", "isHidden", "isVisible", "queryCount", "title", "content", "ariaSnapshot", "boundingBox"}
+    | {"accessibilitySnapshot"}
+)
+_SCRIPTS: Final = frozenset(
+    {"evaluateExpression", "evaluateExpressionHandle", "evalOnSelector", "evalOnSelectorAll", "setContent"}
+    | {"dispatchEvent", "blur", "selectText"}
+)
+
+
+def action_of(
+    kind: str, method: str, params: Mapping[str, Any], element: int | None, secret: bool, call_id: str
+) -> Action | None:
+    """The action that a call is; None if it is none.
+
+    Args:
+        kind: the class of the object it is called on, as the protocol names it.
+        method: as the protocol names it.
+        params: as logged.
+        element: the line that stands for its target in the page before, if it is known.
+        secret: whether the target is a password field.
+        call_id: the log's id of the call.
+    """
+    if kind not in _CLASSES:
+        return None
+    selector = _text(params.get("selector"))
+    target = selector or None
+    secret = secret or _PASSWORD.search(selector) is not None
+    original = {key: value for key, value in params.items() if key not in ("strict", "timeout")}
+    if secret and isinstance(original.get("value", original.get("text")), str):
+        original["value" if "value" in original else "text"] = act.MASK
+
+    def call(name: str, told: Mapping[str, Any]) -> Action:
+        return act.call(name, told, original, element, target, call_id=call_id)
+
+    named = _TABS.get((kind, method))
+    if named is not None:
+        return call(named, {})
+    if kind == "JSHandle" and method not in _SCRIPTS:
+        return None
+    if kind == "Dialog" and method in ("accept", "dismiss"):
+        return call(act.HANDLE_DIALOG, {"accept": method == "accept", "text": _text(params.get("promptText")) or None})
+    if kind == "Page" and (found := _device(method, params)) is not None:
+        return call(*found)
+    if kind not in ("Frame", "ElementHandle", "JSHandle"):
+        return None
+    found = _on_element(method, params, secret)
+    return None if found is None else call(*found)
+
+
+def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """(name, arguments) of a call on the page's keyboard, mouse or window."""
+    point = {axis: act.whole(float(params[axis])) for axis in ("x", "y") if _is_number(params.get(axis))}
+    if method in _KEYS:
+        return _KEYS[method], {"key": _text(params.get("key"))}
+    if method in _TEXTS:
+        return _TEXTS[method], {"text": _text(params.get("text"))}
+    if method == "mouseClick" and params.get("button") == "right":
+        return act.RIGHT_CLICK, point
+    if method == "mouseClick" and params.get("clickCount") == 2:
+        return act.DBLCLICK, point
+    if method in _MOUSE:
+        return _MOUSE[method], {**point, **_button(params)}
+    if method in _ENDS:
+        return _ENDS[method], _button(params)
+    if method == "mouseWheel":
+        moved = [act.whole(float(params[key])) if _is_number(params.get(key)) else 0 for key in ("deltaX", "deltaY")]
+        return act.SCROLL, {"by": moved}
+    if method == "setViewportSize":
+        size = params.get("viewportSize")
+        size = size if isinstance(size, dict) else {}
+        return act.RESIZE, {"width": size.get("width"), "height": size.get("height")}
+    if method in ("screenshot", "expectScreenshot"):
+        return act.SCREENSHOT, {}
+    return None
+
+
+def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[str, dict[str, Any]] | None:
+    """(name, arguments) of a call on a frame or element."""
+    if method in _POINTING:
+        name = _POINTING[method]
+        if name == act.CLICK and params.get("button") == "right":
+            return act.RIGHT_CLICK, _keys(params)
+        return name, {**(_button(params) if name == act.CLICK else {}), **_keys(params)}
+    if method in _WORDS:
+        name, key, source = _WORDS[method]
+        return name, {key: act.MASK if secret and key == "text" else _text(params.get(source))}
+    if method == "selectOption":
+        return act.SELECT_OPTION, {"options": _options(params.get("options"))}
+    if method.startswith("setInputFile"):
+        return act.UPLOAD, {"files": _files(params)}
+    if method == "dragAndDrop":
+        return act.DRAG, {"from": _text(params.get("source")), "onto": _text(params.get("target"))}
+    if method == "expect" or method.startswith("waitFor"):
+        return WAIT, _awaited(method, params)
+    if method in _READS:
+        return act.EXTRACT, {"what": " ".join(filter(None, (method, _text(params.get("name")))))}
+    if method in _SCRIPTS:
+        return act.EVALUATE, {"script": _text(params.get("expression")) or _text(params.get("html")) or method}
+    return None
+
+
+def _awaited(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a wait."""
+    if method == "waitForTimeout":
+        # In later versions `timeout` is the limit that every call has.
+        waited = params.get("waitTimeout", params.get("timeout"))
+        return {"seconds": float(waited) / 1000 if _is_number(waited) else None}
+    if method == "expect":
+        return {"until": _expected(params)}
+    state = _text(params.get("state")) or _text(params.get("url"))
+    return {"until": state or ("visible" if method == "waitForSelector" else method)}
+
+
+def _expected(params: Mapping[str, Any]) -> str:
+    """What an assertion waits for, in the log's words: `not to.have.text "Saved"`."""
+    words = ["not"] if params.get("isNot") is True else []
+    words.append(_text(params.get("expression")) or "expect")
+    texts = params.get("expectedText")
+    for one in texts if isinstance(texts, list) else []:
+        if isinstance(one, dict):
+            pattern, text = _text(one.get("regexSource")), _text(one.get("string"))
+            words.append(f"/{pattern}/" if pattern else f'"{text}"')
+    number = params.get("expectedNumber")
+    return " ".join([*words, str(number)] if _is_number(number) else words)
+
+
+def _options(value: Any) -> list[str]:
+    found = []
+    for one in value if isinstance(value, list) else []:
+        if isinstance(one, dict):
+            told = next(
+                (one[key] for key in ("label", "valueOrLabel", "value", "index") if one.get(key) is not None), ""
+            )
+            found.append(str(told))
+    return found
+
+
+def _files(params: Mapping[str, Any]) -> list[str]:
+    told = params.get("localPaths") or params.get("payloads") or params.get("files") or params.get("streams")
+    names = [one.get("name") if isinstance(one, dict) else one for one in told] if isinstance(told, list) else []
+    return [re.split(r"[/\\]", one)[-1] for one in names if isinstance(one, str)]
+
+
+def _button(params: Mapping[str, Any]) -> dict[str, Any]:
+    button = _text(params.get("button"))
+    return {"button": button} if button not in ("", "left") else {}
+
+
+def _keys(params: Mapping[str, Any]) -> dict[str, Any]:
+    keys = params.get("modifiers")
+    found = [one for one in keys if isinstance(one, str)] if isinstance(keys, list) else []
+    return {"modifiers": found} if found else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12

@@ -1,0 +1,420 @@
+"""One context of a Playwright trace: its calls and snapshots put together to transitions.
+
+What becomes what is told in `playwright_trace`, which opens the archives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+from urllib.parse import urlsplit
+
+from connectors.records import json_value, lines
+from connectors.web import action as act
+from connectors.web.dom import DomNode
+from connectors.web.markup import html_text
+from connectors.web.page import Page, page_of
+from connectors.web.playwright_calls import action_of
+from connectors.web.playwright_dom import Frame, LostNodeError, frame_of, iframes, same_place
+from schemas import Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory, json_text
+
+FORMAT: Final = "playwright_trace"
+NEWEST: Final = 10
+"""The newest version that is read. A later one may number nodes otherwise."""
+
+_PHASES: Final = {"before": "beforeSnapshot", "action": "inputSnapshot", "after": "afterSnapshot"}
+_MAX_FRAMES: Final = 8
+"""Levels of frames in frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One `.trace`: its bytes, and where it is. `base`: where it begins in an archive, None if it is a file itself."""
+
+    uri: str
+    member: str
+    native: str
+    open: Callable[[], BinaryIO]
+    base: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call: its record, or what of it was merged from `before`, `input` and `after`."""
+
+    ident: str
+    offset: int
+    told: dict[str, Any]
+    ended: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _View:
+    """A page in one snapshot: its documents by the ids of their frames, and the marked nodes, each with its frame."""
+
+    observation: Observation
+    page: Page | None
+    documents: dict[str, DomNode]
+    targets: list[tuple[str, DomNode]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shot:
+    """Where a frame's snapshot is, and what it says of the frame."""
+
+    frame: str
+    place: int
+    url: str
+    page: str
+    is_main: bool
+
+
+class Session:
+    """One `.trace`: everything is read, then calls and snapshots are put together.
+
+    Args:
+        part: the trace.
+        raw: whether observations are HTML, not compact trees.
+    """
+
+    def __init__(self, part: Part, raw: bool) -> None:
+        self._part = part
+        self._raw = raw
+        self._calls: dict[str, _Call] = {}
+        self._options: dict[str, Any] = {}
+        self._frames: dict[str, Frame] = {}
+        self._shots: dict[str, list[_Shot]] = {}
+        self._views: dict[str, _View | None] = {}
+        self._known: dict[tuple[Any, ...], tuple[Observation, Page | None]] = {}
+        self._problems: list[Reject] = []
+        self._version = 6
+
+    def read(self) -> Iterator[Reject]:
+        """A reject for each line that is not read.
+
+        Raises:
+            ParseError: the trace cannot be opened, or is of a version that is not known.
+        """
+        part = self._part
+        with part.open() as stream:
+            for line in lines(stream):
+                offset = line.offset if part.base is None else part.base
+                if line.data is not None and not line.data.strip():
+                    continue
+                value: Any = None
+                why = "line_too_long"
+                if line.data is not None:
+                    try:
+                        value = json_value(line.data)
+                        why = "bad_record"
+                    except ValueError:
+                        why = "bad_json" if line.ended else "truncated"
+                if isinstance(value, dict) and self._take(value, offset):
+                    continue
+                for frame in self._frames.values():
+                    frame.forget()
+                detail = f"wanted a record of a trace, at byte {line.offset} of {part.native or 'it'}"
+                excerpt = (line.data or b"")[:400]
+                yield Reject.of(ParseError(part.uri, offset, why, detail, part.member, excerpt), FORMAT)
+
+    def _take(self, event: dict[str, Any], offset: int) -> bool:
+        """Takes a record in; whether it is one."""
+        kind = event.get("type")
+        if kind == "context-options":
+            self._begin(event)
+        elif kind == "frame-snapshot":
+            snapshot = event.get("snapshot")
+            return isinstance(snapshot, dict) and self._snapshot(snapshot)
+        elif kind in ("before", "action"):
+            told = _modern(event) if kind == "action" else event
+            ident = told.get("callId")
+            if not isinstance(ident, str):
+                return False
+            self._calls[ident] = _Call(ident, offset, told, kind == "action")
+        elif kind in ("input", "after"):
+            call = self._calls.get(str(event.get("callId")))
+            if call is not None:
+                call.ended = call.ended or kind == "after"
+                call.told = {**call.told, **{key: value for key, value in event.items() if key != "type"}}
+        return isinstance(kind, str)
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        version = event.get("version")
+        if not isinstance(version, int) or not 0 <= version <= NEWEST:
+            detail = f"the trace is of version {version!r:.20}; versions up to {NEWEST} are read"
+            raise ParseError(self._part.uri, self._part.base or 0, "unsupported_version", detail, self._part.member)
+        self._version = version
+        self._options = self._options or event
+
+    def _snapshot(self, snapshot: dict[str, Any]) -> bool:
+        frame = snapshot.get("frameId")
+        if not isinstance(frame, str) or not isinstance(snapshot.get("html"), list):
+            return False
+        place = self._frames.setdefault(frame, Frame()).add(snapshot["html"])
+        name = snapshot.get("snapshotName")
+        if not isinstance(name, str):
+            name = f"{snapshot.get('phase')}@{snapshot.get('callId')}"
+        url, page = snapshot.get("frameUrl"), snapshot.get("pageId")
+        shot = _Shot(
+            frame,
+            place,
+            url if isinstance(url, str) else "",
+            page if isinstance(page, str) else "",
+            snapshot.get("isMainFrame") is True,
+        )
+        self._shots.setdefault(name, []).append(shot)
+        return True
+
+    # Views
+
+    def _name(self, call: _Call, phase: str) -> str:
+        """The name of the call's snapshot of that phase."""
+        told = call.told.get(_PHASES[phase])
+        return told if isinstance(told, str) else f"{phase}@{call.ident}"
+
+    def _page_of(self, call: _Call) -> str:
+        """The id of the page that the call is on; empty if it is not known."""
+        told = call.told.get("pageId")
+        if isinstance(told, str):
+            return told
+        for phase in _PHASES:
+            for shot in self._shots.get(self._name(call, phase), ()):
+                return shot.page
+        return ""
+
+    def _view(self, call: _Call, phase: str) -> _View | None:
+        """The page in the call's snapshot of that phase; None if there is none, or it cannot be rebuilt."""
+        name = self._name(call, phase)
+        if name not in self._views:
+            try:
+                self._views[name] = self._built(self._shots.get(name, []))
+            except LostNodeError as error:
+                self._problem(call, "missing_node", str(error))
+            except ValueError as error:
+                self._problem(call, "too_deep", str(error))
+        return self._views.setdefault(name, None)
+
+    def _problem(self, call: _Call, reason: str, detail: str) -> None:
+        part = self._part
+        self._problems.append(Reject("record", reason, detail, part.uri, part.member, call.offset, FORMAT))
+
+    def _built(self, shots: list[_Shot]) -> _View | None:
+        main = [shot for shot in shots if shot.is_main]
+        if not main:
+            return None
+        # Of several snapshots of one name the last counts.
+        frames = {shot.frame: shot for shot in shots}
+        frame, url = main[-1].frame, main[-1].url
+        top = self._frames[frame].dom(main[-1].place)
+        documents = {frame: top.document}
+        targets = [(frame, node) for node in top.targets]
+        if len(self._frames) > 1:
+            self._join(top.document, frames, documents, targets)
+        key = (url, *((one, frames[one].url) for one in documents), *documents.values())
+        known = self._known.get(key)
+        if known is None:
+            if self._raw:
+                known = Observation(html_text(top.document), "text/html", form="screen", uri=url or None), None
+            else:
+                page = page_of(top.document, url)
+                known = page.observation(url or None), page
+            self._known[key] = known
+        return _View(*known, documents, targets)
+
+    def _join(
+        self,
+        document: DomNode,
+        frames: Mapping[str, _Shot],
+        documents: dict[str, DomNode],
+        targets: list[tuple[str, DomNode]],
+    ) -> None:
+        """Puts into iframes the documents of their own snapshots, and adds these and their marked nodes."""
+        stack = [(document, 0)]
+        while stack:
+            one, level = stack.pop()
+            for node in iframes(one):
+                shot = frames.get(frame_of(node))
+                node.frame = None
+                if shot is None or shot.frame in documents or level >= _MAX_FRAMES:
+                    continue
+                inner = self._frames[shot.frame].dom(shot.place)
+                node.frame = documents[shot.frame] = inner.document
+                node.attributes["src"] = shot.url
+                targets.extend((shot.frame, target) for target in inner.targets)
+                stack.append((inner.document, level + 1))
+
+    # Steps
+
+    def trajectories(self) -> Iterator[Trajectory | Reject]:
+        """The trajectory of the context, if a call acted on a page, after a reject for each damaged snapshot."""
+        calls = [call for call in self._calls.values() if _is_call(call.told)]
+        acted = [(call, action_of(*_parts_of(call), None, False, call.ident)) for call in calls]
+        steps = self._steps([call for call, action in acted if action is not None])
+        yield from self._problems
+        if not steps:
+            return
+        if all(step.observation is None and step.next_observation is None for step in steps):
+            detail = f"none of the {len(steps)} calls has a snapshot"
+            part = self._part
+            yield Reject("record", "no_observation", detail, part.uri, part.member, steps[0].offset, FORMAT)
+            return
+        options = self._options
+        title = options.get("title")
+        title = title if isinstance(title, str) else None
+        host = next((_host(step.observation.uri or "") for step in steps if step.observation), "")
+        host = host or next((_host(step.next_observation.uri or "") for step in steps if step.next_observation), "")
+        yield Trajectory(
+            native_id=" ".join(filter(None, (title or self._part.native, self._page_of(calls[-1])))),
+            domain="web",
+            steps=steps,
+            environment=Environment(id=host or None, version=_browser(options)),
+            task=Task(instruction=None, id=title),
+            context=Context(initial_state=_window(options)),
+        )
+
+    def _steps(self, calls: list[_Call]) -> list[Step]:
+        steps: list[Step] = []
+        said: str | None = None
+        for turn, call in enumerate(calls):
+            before, page = self._view(call, "before"), self._page_of(call)
+            following = calls[turn + 1] if turn + 1 < len(calls) else None
+            after: _View | None = None
+            if call.ended:
+                # A new page is shown first by what is done in it.
+                if following is not None and page in ("", self._page_of(following)):
+                    after = self._view(following, "before")
+                after = after or self._view(call, "after")
+            target = self._target(call, before)
+            element = act.line_of(before.page if before else None, target)
+            secret = target is not None and target.attributes.get("type", "").lower() == "password"
+            action = action_of(*_parts_of(call), element, secret, call.ident)
+            if action is None:
+                continue
+            message = _failure(call.told)
+            shown = after.observation if after else None
+            if message is not None and shown is not None:
+                shown = Observation(
+                    shown.content, shown.media_type, shown.form, shown.dialect, is_error=True, uri=shown.uri
+                )
+            began, ended = _number(call.told.get("startTime")), _number(call.told.get("endTime"))
+            steps.append(
+                Step(
+                    action,
+                    before.observation if before else None,
+                    shown,
+                    turn,
+                    call.offset,
+                    self._part.member,
+                    interleaved=json_text([{"role": "harness", "content": said}]) if said else None,
+                    started_at=self._wall_time(call.told, began),
+                    duration_s=(ended - began) / 1000
+                    if call.ended and began is not None and ended is not None and ended >= began
+                    else None,
+                )
+            )
+            said = message
+        return steps
+
+    def _target(self, call: _Call, before: _View | None) -> DomNode | None:
+        """The node of the page before that the call acts on, as far as a snapshot marks it."""
+        if before is None or before.page is None:
+            return None
+        for phase in ("before", "action", "after"):
+            view = self._view(call, phase)
+            if view is None or len(view.targets) != 1:
+                continue
+            if phase == "after" and view.observation.uri != before.observation.uri:
+                continue
+            frame, node = view.targets[0]
+            if before.page.ids.get(node) is not None:
+                return node
+            document = before.documents.get(frame)
+            found = same_place(node, document, view.documents[frame]) if document is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def _wall_time(self, told: Mapping[str, Any], began: float | None) -> int | None:
+        """When the call began, in microseconds since 1970 UTC."""
+        wall = _number(told.get("wallTime"))
+        if wall is None and began is not None:
+            base, clock = _number(self._options.get("wallTime")), _number(self._options.get("monotonicTime"))
+            wall = base + began - clock if base is not None and clock is not None else None
+        return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
+
+
+def _modern(event: dict[str, Any]) -> dict[str, Any]:
+    """A whole call as version 3 and older log it, in the terms of later ones."""
+    told = event.get("metadata")
+    if not isinstance(told, dict):
+        return event
+    shots = told.get("snapshots")
+    names = {
+        str(one.get("title")): one.get("snapshotName")
+        for one in (shots if isinstance(shots, list) else [])
+        if isinstance(one, dict)
+    }
+    error = told.get("error")
+    return {
+        **told,
+        "callId": told.get("id"),
+        "class": told.get("type"),
+        "beforeSnapshot": names.get("before"),
+        "inputSnapshot": names.get("action") or names.get("input"),
+        "afterSnapshot": names.get("after"),
+        "error": error.get("error") if isinstance(error, dict) and isinstance(error.get("error"), dict) else error,
+    }
+
+
+def _is_call(told: Mapping[str, Any]) -> bool:
+    return isinstance(told.get("class"), str) and isinstance(told.get("method"), str) and not told.get("internal")
+
+
+def _parts_of(call: _Call) -> tuple[str, str, Mapping[str, Any]]:
+    params = call.told.get("params")
+    return str(call.told["class"]), str(call.told["method"]), params if isinstance(params, dict) else {}
+
+
+def _failure(told: Mapping[str, Any]) -> str | None:
+    """Playwright's message if the call failed; None if it did not."""
+    error = told.get("error")
+    if isinstance(error, str) and error:
+        return error
+    if isinstance(error, dict):
+        inner = error.get("error")
+        found = (inner if isinstance(inner, dict) else error).get("message")
+        return found if isinstance(found, str) and found else "the call failed"
+    result, params = told.get("result"), told.get("params")
+    if told.get("method") == "expect" and isinstance(result, dict) and isinstance(result.get("matches"), bool):
+        wanted = not (isinstance(params, dict) and params.get("isNot") is True)
+        if result["matches"] is not wanted:
+            shown = result.get("errorMessage")
+            return shown if isinstance(shown, str) and shown else "the expectation was not met"
+    return None
+
+
+def _browser(options: Mapping[str, Any]) -> str | None:
+    name = options.get("browserName")
+    return name if isinstance(name, str) and name else None
+
+
+def _window(options: Mapping[str, Any]) -> str | None:
+    told = options.get("options")
+    view = told.get("viewport") if isinstance(told, dict) else None
+    if not isinstance(view, dict) or not isinstance(view.get("width"), int) or not isinstance(view.get("height"), int):
+        return None
+    return f"window of {view['width']} by {view['height']} pixels"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
+        return None
+    return float(value)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

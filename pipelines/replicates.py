@@ -1,0 +1,178 @@
+"""Replicates of the whole corpus: how much of their answers is the same, and how often one may bear the loss.
+
+Hashes are shuffled, never payload: the key of each row first, then, of a sample of the keys whose answers differ, the
+hashes of the answers' words. What the numbers mean is `quality.replicate`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.parquet import read_batches
+from pipelines.sidecar import (
+    LOSER,
+    Judging,
+    Sidecar,
+    Unit,
+    by_unit,
+    identities,
+    partitioned,
+    read_sidecar,
+    replicates_name,
+)
+from quality.fingerprint import as_lanes
+from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
+from schemas import DOMAINS
+
+NAME: Final = "replicates.json"
+SAMPLED: Final = 200
+"""Keys of a domain whose answers are compared word by word, in each of 64 partitions: those of the smallest hashes."""
+
+Packed = Iterable[bytes]
+Tallies = tuple[str, dict[str, float]]
+
+
+def _domain(unit: int, judging: Judging) -> str:
+    return judging.labels[unit].partition("-")[0]
+
+
+def _rows(unit: Unit, judging: Judging, sidecar: Sidecar, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """The chosen rows, of dtype `ROW`."""
+    batches = read_batches(judging.measures, replicates_name(unit.label))
+    table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
+    found = np.zeros(len(chosen), ROW)
+    node = sidecar.column("instance_node")
+    found["key"] = keys(node, table["history"].to_numpy())[chosen]
+    found["answer"] = table["answer"].to_numpy()[chosen]
+    found["content"] = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[chosen, 0]
+    found["rank"] = sidecar.column("rank")[chosen]
+    ids = identities(sidecar.table["trajectory_id"].take(sidecar.starts).to_pylist())
+    found["tie"] = np.repeat(ids, sidecar.lengths)[chosen]
+    found["unit"], found["row"] = unit.number, chosen
+    return found
+
+
+def told(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
+    """Packed rows whose environment and answer are known, by partition of the key."""
+    sidecar = read_sidecar(unit, judging)
+    content = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[:, 0]
+    known = (sidecar.column("instance_node") != content) & sidecar.column("has_text")
+    yield from partitioned(_rows(unit, judging, sidecar, np.flatnonzero(known)), "key")
+
+
+def tallied(packed: Packed, judging: Judging) -> tuple[list[Tallies], npt.NDArray[np.void]]:
+    """What a partition's groups count by domain, and the rows of the groups to compare word by word."""
+    tallies: dict[str, Counter[str]] = {}
+    chosen = [np.zeros(0, ROW)]
+    for group in groups(np.concatenate([np.frombuffer(data, ROW) for data in packed])):
+        domain = _domain(int(group["unit"][0]), judging)
+        counts = tallies.setdefault(domain, Counter())
+        counts["groups"] += 1
+        counts["rows"] += len(group)
+        if (group["answer"] != group["answer"][0]).any():
+            counts["differing"] += 1
+            if counts["differing"] <= SAMPLED:
+                chosen.append(group[:MOST])
+    return [(domain, dict(counts)) for domain, counts in sorted(tallies.items())], np.concatenate(chosen)
+
+
+def _split(packed: Packed, judging: Judging) -> Iterator[Any]:
+    tallies, chosen = tallied(packed, judging)
+    yield from (beam.pvalue.TaggedOutput("tallies", one) for one in tallies)
+    yield from by_unit(chosen)
+
+
+def worded(unit: Unit, judging: Judging, packed: Packed) -> Iterator[tuple[str, tuple[str, str, bytes]]]:
+    """(key, (rank and tie, domain, packed words)) of the unit's rows that are compared."""
+    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in packed)])
+    if not len(rows):
+        return
+    columns = read_batches(judging.transitions, unit.name, ["next_observation"])
+    texts = pa.Table.from_batches(columns)["next_observation"].take(pa.array(rows["row"]))
+    shown = pc.struct_field(texts.combine_chunks(), "content").to_pylist()
+    for row, text in zip(rows, shown, strict=True):
+        order = f"{int(row['rank']):016x}{int(row['tie']):016x}"
+        yield f"{int(row['key']):016x}", (order, _domain(unit.number, judging), Words.of(text).pack())
+
+
+def agreed(members: Iterable[tuple[str, str, bytes]]) -> Tallies:
+    """By domain the agreement of one group, best member first."""
+    ordered = sorted(members)
+    share = agreement([Words.unpack(packed) for *_, packed in ordered])
+    return ordered[0][1], {"compared": 1, "agreement": round(share, 6)}
+
+
+def report(tallies: Iterable[Tallies]) -> bytes:
+    """The report as JSON, the same bytes for any order: by domain, groups, rows and the noise ceiling.
+
+    `noise_ceiling` is the mean share of words, over groups, that replicates agree on: 1 where all answers of a group
+    are equal, and of groups that differ the mean of those compared.
+    """
+    collected: dict[str, list[dict[str, float]]] = {}
+    for domain, counts in tallies:
+        collected.setdefault(domain, []).append(counts)
+    found = {}
+    for domain in (name for name in DOMAINS if name in collected):
+        names = ("groups", "rows", "differing", "compared")
+        total: dict[str, Any] = {name: int(sum(one.get(name, 0) for one in collected[domain])) for name in names}
+        shares = sorted(one["agreement"] for one in collected[domain] if "agreement" in one)
+        within = sum(shares) / len(shares) if shares else 1.0
+        ceiling = 1 - total["differing"] / total["groups"] * (1 - within)
+        found[domain] = {**total, "agreement_where_differing": round(within, 4), "noise_ceiling": round(ceiling, 4)}
+    return json.dumps(found, indent=1).encode() + b"\n"
+
+
+def targets(unit: Unit, judging: Judging, rows: npt.NDArray[np.int64], sidecar: Sidecar) -> Iterator[tuple[int, bytes]]:
+    """Packed rows that bear the loss so far, by partition of the key."""
+    yield from partitioned(_rows(unit, judging, sidecar, rows), "key")
+
+
+def rows_beyond(packed: Packed, most: int) -> Iterator[tuple[int, bytes]]:
+    """The rows after the first `most` of their key: (unit, packed rows)."""
+    late = beyond(np.concatenate([np.frombuffer(data, ROW) for data in packed]), most)
+    for unit, data in by_unit(late):
+        some = np.frombuffer(data, ROW)
+        rows = np.zeros(len(some), LOSER)
+        rows["row"] = some["row"]
+        yield unit, rows.tobytes()
+
+
+class UnitsToReport(beam.PTransform):
+    """Keyed units → the report of their replicates, written beside the measures."""
+
+    def __init__(self, judging: Judging) -> None:
+        super().__init__()
+        self._judging = judging
+
+    def expand(self, keyed: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        judging = self._judging
+        split = (
+            keyed
+            | "Told" >> beam.FlatMapTuple(lambda _, unit: told(unit, judging))
+            | "GatherReplicates" >> beam.GroupByKey()
+            | "Tally"
+            >> beam.FlatMapTuple(lambda _, packed: _split(packed, judging)).with_outputs("tallies", main="rows")
+        )
+        compared = (
+            {"unit": keyed, "rows": split.rows}
+            | "JoinCompared" >> beam.CoGroupByKey()
+            | "Words" >> beam.FlatMapTuple(lambda _, j: worded(j["unit"][0], judging, j["rows"]))
+            | "GatherWords" >> beam.GroupByKey()
+            | "Agree" >> beam.MapTuple(lambda _, members: agreed(members))
+        )
+        return (
+            (split.tallies, compared)
+            | "AllTallies" >> beam.Flatten()
+            | "Together" >> beam.Map(lambda one: (0, one))
+            | "GatherTallies" >> beam.GroupByKey()
+            | "Report" >> beam.MapTuple(lambda _, tallies: judging.measures.write(NAME, report(tallies)))
+        )

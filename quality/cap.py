@@ -1,0 +1,66 @@
+"""Caps: of the rows that break a capped rule, at most a share of all targets keeps its loss.
+
+Which rows keep it is decided by a hash of (trajectory, step), so that no row is told apart by its place in a file. The
+hashes fall into `BINS` bins; from the counts of the whole corpus by bin follows the first bin that no longer fits, and
+with it the fate of each row. So the share is never passed, and is missed by less than one bin's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quality.chance import chances
+
+BINS: Final = 4096
+COUNT: Final = np.dtype([("rule", "<i4"), ("bin", "<u4"), ("rows", "<u8")])
+"""How many targets of one bin break the capped rule of that position first; -1: none."""
+
+Limits = npt.NDArray[np.int64]
+
+
+def bins(trajectory_id: pa.Array, step: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The bin of each row, 0 to BINS - 1."""
+    return (chances(trajectory_id, step, "cap") % np.uint64(BINS)).astype(np.int64)
+
+
+def counted(rule: npt.NDArray[np.int16], places: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """The counts of targets by the capped rule that they break first (-1: none) and by bin."""
+    key = rule.astype(np.int64) * BINS + np.where(rule < 0, 0, places)
+    distinct, rows = np.unique(key, return_counts=True)
+    counts = np.zeros(len(distinct), COUNT)
+    counts["rule"], counts["bin"], counts["rows"] = distinct // BINS, distinct % BINS, rows
+    return counts
+
+
+def limits(packed: Iterable[bytes], caps: Sequence[float | None]) -> Limits:
+    """The first bin whose rows lose their loss, for each rule; `BINS` where all keep it.
+
+    The share is one of the targets that are left when all caps are kept. With T targets that break no capped rule and
+    N_j that break rule j first, the total is the largest t = T + sum of min(N_j, cap_j * t).
+
+    Args:
+        packed: bytes of `COUNT` records, of all parts of one domain.
+        caps: of each rule by position, None where it is not capped; those given sum to less than 1.
+    """
+    counts = np.concatenate([np.zeros(0, COUNT), *(np.frombuffer(data, COUNT) for data in packed)])
+    by_bin = np.zeros((len(caps) + 1, BINS), np.int64)
+    np.add.at(by_bin, (counts["rule"] + 1, counts["bin"]), counts["rows"].astype(np.int64))
+    number = by_bin.sum(axis=1)
+    found = np.full(len(caps), BINS, np.int64)
+    bound = set[int]()
+    while True:
+        free = int(number[0]) + sum(int(number[rule + 1]) for rule in range(len(caps)) if rule not in bound)
+        total = free / (1 - sum(caps[rule] or 0.0 for rule in bound))
+        more = {rule for rule, cap in enumerate(caps) if cap is not None and number[rule + 1] > cap * total}
+        if more <= bound:
+            break
+        bound |= more
+    for rule in bound:
+        fits = np.cumsum(by_bin[rule + 1]) <= (caps[rule] or 0.0) * total + 1e-9
+        found[rule] = BINS if fits.all() else int(np.argmin(fits))
+    return found

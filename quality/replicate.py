@@ -1,0 +1,221 @@
+"""Replicates: rows with the same environment, history and action, and how much of what they led to is the same.
+
+What replicates do not agree on (times, process ids, random ports) cannot be known from what stood before, so no model
+can predict it: the share of words that they agree on is the *noise ceiling* of a score. The history of a row is the
+first observation and every action with what it led to, in order; its environment is its instance, else its task.
+Whole trajectories of equal content count once, since copies of one log are no replicates of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
+from quality.lines import Flags, Numbers
+from quality.parts import goes_on
+from quality.shingle import Offsets, blocks, word_hashes, word_places
+
+REPLICATE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("history", pa.uint64(), nullable=False, metadata={"doc": "hash of all before the answer, but where"}),
+        pa.field("answer", pa.uint64(), nullable=False, metadata={"doc": "hash of the next observation's text"}),
+    ]
+)
+"""One row a transition, aligned to the transitions."""
+
+ROW: Final = np.dtype(
+    [
+        ("key", "<u8"), ("answer", "<u8"), ("content", "<u8"), ("rank", "<u8"), ("tie", "<u8"),
+        ("unit", "<u4"), ("row", "<u4"),
+    ]
+)  # fmt: skip
+"""A row that may have replicates: its key (environment, history, action), the hash of what it led to, that of the whole
+trajectory's content, rank and tie by which the smallest comes first, and where it stands."""
+
+MOST: Final = 8
+"""Replicates of one key that are compared, the first with each of the others."""
+
+LARGEST: Final = 4000
+"""Lines and words up to which two texts are aligned; of longer ones it only counts what the other holds anywhere."""
+
+_ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+_LINE_FEED: Final = 10
+
+
+class Following:
+    """The hashes of each row of a file: batches of `REPLICATE_SCHEMA`, aligned to it.
+
+    A trajectory may go on from one batch into the next.
+    """
+
+    def __init__(self) -> None:
+        self._done: Lanes = np.zeros((1, 2), np.uint64)
+        self._first: Lanes = np.zeros((1, 2), np.uint64)
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The hashes of `batch`, of `encoded_schema()`; it follows those before."""
+        if batch.num_rows:
+            yield self._hashed(batch)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no hash waits for what comes after."""
+        return iter(())
+
+    def _hashed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        starts = trajectory_starts(batch)
+        lengths = np.diff(np.append(starts, batch.num_rows))
+        answer = text_hashes(struct_text(batch, "next_observation", "content"))
+        action = combined(
+            [
+                *(text_hashes(struct_text(batch, "action", name)) for name in ("name", "arguments", "text")),
+                text_hashes(batch["interleaved"]),
+            ]
+        )
+        step = batch["step"].to_numpy().astype(np.uint64)[:, None] + np.uint64(1)
+        done = mixed(combined([action, answer]) + step * _ODD)
+        before = np.cumsum(done, axis=0, dtype=np.uint64) - done
+        before -= np.repeat(before[starts], lengths, axis=0)
+        first = np.repeat(text_hashes(struct_text(batch, "observation", "content"))[starts], lengths, axis=0)
+        if goes_on(batch):
+            before[: lengths[0]] += self._done
+            first[: lengths[0]] = self._first
+        self._done, self._first = before[-1:] + done[-1:], first[-1:]
+        history = combined([first, before, action])
+        return pa.RecordBatch.from_arrays([pa.array(history[:, 0]), pa.array(answer[:, 0])], schema=REPLICATE_SCHEMA)
+
+
+def histories(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The hashes of each row of a batch of whole trajectories; of `REPLICATE_SCHEMA`, aligned to it."""
+    return next(Following().add(batch))
+
+
+def keys(environment: Numbers, history: Numbers) -> Numbers:
+    """The key of each row: of its environment's node, and of its history with its action."""
+    return mixed(environment * _ODD[0] ^ history)
+
+
+def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
+    """The replicates of each key that has several, one of each content, the best first; keys ascending.
+
+    Args:
+        rows: of dtype `ROW`; all of a key are among them, in any order.
+    """
+    order = np.lexsort([rows[name] for name in ("row", "unit", "tie", "rank", "content", "key")])
+    ranked = rows[order]
+    new = np.ones(len(ranked), np.bool_)
+    new[1:] = (ranked["key"][1:] != ranked["key"][:-1]) | (ranked["content"][1:] != ranked["content"][:-1])
+    once = ranked[new]
+    once = once[np.lexsort([once[name] for name in ("row", "unit", "tie", "rank", "key")])]
+    bounds = np.flatnonzero(np.diff(once["key"])) + 1
+    for group in np.split(once, bounds):
+        if len(group) > 1:
+            yield group
+
+
+def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:
+    """The rows that come after the first `most` of their key, by rank, tie and place; the same for any order of rows.
+
+    Args:
+        rows: of dtype `ROW`; all of a key are among them.
+        most: at least 1.
+    """
+    ranked = rows[np.lexsort([rows[name] for name in ("row", "unit", "tie", "rank", "key")])]
+    begins = np.ones(len(ranked), np.bool_)
+    begins[1:] = ranked["key"][1:] != ranked["key"][:-1]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(ranked)), 0))
+    late: Flags = np.arange(len(ranked)) - first >= most
+    result: npt.NDArray[np.void] = ranked[late]
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, as `quality.shingle` tells them.
+
+    Attributes:
+        hashes: of the words, in order.
+        line: number of the line that each stands in.
+        places: where each begins and ends, in bytes; shape (words, 2).
+    """
+
+    hashes: Numbers
+    line: Offsets
+    places: Offsets
+
+    @classmethod
+    def of(cls, text: str) -> Words:
+        """Those of one text."""
+        for _, data, starts in blocks(pa.array([text], pa.string())):
+            begin, end = word_places(data, starts)
+            line = np.searchsorted(np.flatnonzero(data == _LINE_FEED), begin)
+            return cls(word_hashes(data, begin, end), line, np.stack([begin, end], axis=1))
+        none = np.zeros(0, np.int64)
+        return cls(none.astype(np.uint64), none, none.reshape(0, 2))
+
+    def pack(self) -> bytes:
+        """Hashes and lines as bytes."""
+        return np.concatenate([self.hashes, self.line.astype(np.uint64)]).astype("<u8").tobytes()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Words:
+        """What `pack` made; the places are lost."""
+        hashes, line = np.frombuffer(data, "<u8").reshape(2, -1)
+        return cls(hashes, line.astype(np.int64), np.zeros((0, 2), np.int64))
+
+    def volatile(self, other: Words) -> Flags:
+        """Whether each word is one that the other text does not have in its place.
+
+        Lines are aligned first, then the words of lines that differ.
+        """
+        found = np.ones(len(self.hashes), np.bool_)
+        lines, others = self._lines(), other._lines()
+        sizes = ([len(line) for line in some] for some in (lines, others))
+        starts, other_starts = (np.concatenate([[0], np.cumsum(some)]).astype(int) for some in sizes)
+        for kind, low, high, other_low, other_high in _aligned(lines, others):
+            begin, end = int(starts[low]), int(starts[high])
+            if kind == "equal":
+                found[begin:end] = False
+            elif kind == "replace":
+                against = other.hashes[int(other_starts[other_low]) : int(other_starts[other_high])]
+                for same, first, last, _, _ in _aligned(self.hashes[begin:end].tolist(), against.tolist()):
+                    found[begin + first : begin + last] = same != "equal"
+        return found
+
+    def _lines(self) -> list[tuple[int, ...]]:
+        bounds = np.flatnonzero(np.diff(self.line)) + 1
+        return [tuple(words.tolist()) for words in np.split(self.hashes, bounds) if len(words)]
+
+
+def _aligned(one: Sequence[Any], other: Sequence[Any]) -> Sequence[tuple[str, int, int, int, int]]:
+    if len(one) > LARGEST or len(other) > LARGEST:
+        held = set(other)
+        return [("equal" if item in held else "delete", at, at + 1, 0, 0) for at, item in enumerate(one)]
+    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+
+
+def spans(text: str, others: Sequence[str]) -> list[tuple[int, int]]:
+    """The volatile spans of a text, in bytes: each from the first to the last of neighbouring words that some lack."""
+    words = Words.of(text)
+    flags = np.zeros(len(words.hashes), np.bool_)
+    for other in others:
+        flags |= words.volatile(Words.of(other))
+    steps = np.diff(np.concatenate([[0], flags.astype(np.int8), [0]]))
+    first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
+    return list(zip(words.places[first, 0].tolist(), words.places[last, 1].tolist(), strict=True))
+
+
+def agreement(texts: Sequence[Words]) -> float:
+    """The share of words, 0 to 1, that the first of several texts and each of the others agree on, on the mean."""
+    shares = []
+    for other in texts[1:]:
+        size = len(texts[0].hashes) + len(other.hashes)
+        lost = int(texts[0].volatile(other).sum()) + int(other.volatile(texts[0]).sum())
+        shares.append(1 - lost / size if size else 1.0)
+    return sum(shares) / len(shares)

@@ -1,0 +1,100 @@
+"""Sets of words or runs of words of many texts, and which members of one text's set another text's set holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+
+def ranges(first: Places, count: Places) -> Places:
+    """first[0] … first[0] + count[0] - 1, then the same of the next, and so on."""
+    ends = np.cumsum(count)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+
+
+def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Each of the values once, ascending.
+
+    numpy's own `unique` and `isin` go through a hash table, which is many times slower for keys that differ in their
+    upper bits, as those made of a place and a hash do.
+    """
+    ordered = np.sort(values)
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
+def holds(ordered: npt.NDArray[Any], keys: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Whether each key is among the ordered ones."""
+    if not len(ordered):
+        return np.zeros(len(keys), np.bool_)
+    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    found: npt.NDArray[np.bool_] = ordered[place] == keys
+    return found
+
+
+def common_bits(*texts: int) -> int:
+    """Bits of hash that are left beside the place of a text, for sets of so many texts that are to be compared."""
+    return 64 - (max(texts) + 1).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """A set of hashes for each text.
+
+    Attributes:
+        keys: in order: the text's place above `bits` bits of the hash, so that one sort makes all sets.
+        at: where each text's keys begin, and where the last one's end.
+        bits: of a hash.
+    """
+
+    keys: Keys
+    at: Places
+    bits: int
+
+    @classmethod
+    def of(cls, hashes: Keys, offsets: Places, bits: int) -> Sets:
+        """The sets of hashes that stand text by text, with repetition.
+
+        Args:
+            hashes: of all texts, one after the other.
+            offsets: where each text's begin, and where the last one's end.
+            bits: see `common_bits`.
+        """
+        text = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint64), np.diff(offsets))
+        keys = np.sort((text << np.uint64(bits)) | (hashes >> np.uint64(64 - bits)))
+        first = np.ones(len(keys), np.bool_)
+        first[1:] = keys[1:] != keys[:-1]
+        keys = keys[first]
+        return cls(keys, np.searchsorted(keys, np.arange(len(offsets), dtype=np.uint64) << np.uint64(bits)), bits)
+
+    @property
+    def sizes(self) -> Places:
+        """Members of each text's set."""
+        return np.diff(self.at)
+
+    def within(self, texts: Places, other: Sets, others: Places) -> tuple[Places, npt.NDArray[np.bool_]]:
+        """For each pair (a text of these, a text of `other`) the members of the first, and whether the second has them.
+
+        Args:
+            texts: places of texts of these sets.
+            other: sets with as many bits.
+            others: places of its texts, one for each of `texts`; -1 for one without a member.
+
+        Returns:
+            (number of the pair, whether it is held) for each member; members of a pair come in the order of the set.
+        """
+        number = self.sizes[texts]
+        whose = np.repeat(others, number)
+        found = np.zeros(len(whose), np.bool_)
+        asked = np.flatnonzero(whose >= 0)
+        if len(asked):
+            member = self.keys[ranges(self.at[:-1][texts], number)[asked]] & np.uint64((1 << self.bits) - 1)
+            found[asked] = holds(other.keys, (whose[asked].astype(np.uint64) << np.uint64(self.bits)) | member)
+        return np.repeat(np.arange(len(texts)), number), found

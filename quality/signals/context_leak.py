@@ -1,0 +1,37 @@
+"""Answers that the prompt already gives: a next observation that stands in the task's or the world's description."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from quality.leakage import shared
+from quality.signal import Measured, Numbers, Signal
+from quality.turns import new_text
+from quality.values import action_values
+
+_PROMPT: Final = (
+    ("task", "instruction"),
+    ("context", "initial_state"),
+    ("context", "demonstrations"),
+    ("context", "simulation_instruction"),
+)
+
+
+class ContextLeak(Signal):
+    """The share of the runs of 8 words of what is new in the next observation that instruction, initial state,
+    demonstrations or simulation instruction hold. Runs that the observation before or the action holds do not count:
+    an answer may repeat them, whatever the prompt says.
+    """
+
+    name: ClassVar[str] = "context_leak"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "share of runs of 8 words, 0 to 1"
+
+    def measure(self, measured: Measured) -> Numbers:
+        prompt = [measured.texts(*path) for path in _PROMPT]
+        given = np.any([texts.index >= 0 for texts in prompt], axis=0)
+        seen = measured.texts("observation", "content").at(given)
+        done = measured.once(action_values).at(given)
+        return shared(measured.once(new_text).at(given), prompt, [seen, done]).astype(np.float32)

@@ -1,0 +1,46 @@
+"""Trajectories that go round: the same action with the same answer, again and again."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from quality.fingerprint import combined, text_hashes
+from quality.signal import Measured, Numbers, Signal
+from quality.texts import Flags
+
+REPEATS: Final = 3
+"""Times that an action with its answer must occur to be a loop."""
+
+WINDOW: Final = 12
+"""Rows within which it must occur so often, first and last included."""
+
+
+def looping(measured: Measured) -> Flags:
+    """Of each row whether its action and next observation occur at least `REPEATS` times within `WINDOW` rows."""
+    batch = measured.batch
+    columns = [("action", "name"), ("action", "text"), ("next_observation", "content")]
+    known = measured.texts("next_observation", "content").index >= 0
+    texts = [measured.texts(*path) for path in columns]
+    lanes = combined([text.spread(text_hashes(text.texts)[:, 0])[:, None].repeat(2, 1) for text in texts])
+    rows = np.flatnonzero(known)
+    order = rows[np.lexsort((rows, lanes[rows, 0], measured.trajectory[rows]))]
+    first, last = order[: 1 - REPEATS], order[REPEATS - 1 :]
+    same = (lanes[first, 0] == lanes[last, 0]) & (measured.trajectory[first] == measured.trajectory[last])
+    begins = np.flatnonzero(same & (last - first < WINDOW))
+    marked = np.zeros(batch.num_rows, np.bool_)
+    for place in range(REPEATS):
+        marked[order[begins + place]] = True
+    return marked
+
+
+class Loop(Signal):
+    """Share of a trajectory's rows whose action and next observation occur 3 times or more within 12 rows."""
+
+    name: ClassVar[str] = "loop"
+    scope: ClassVar[str] = "trajectory"
+    unit: ClassVar[str] = "share of rows, 0 to 1"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.share(looping(measured))

@@ -1,0 +1,21 @@
+"""How much of the answer the action did not hold: see `quality.turns`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from quality.signal import Measured, Numbers, Signal
+from quality.turns import turns
+
+
+class Novelty(Signal):
+    """Nov: the share of the words of what is new in the next observation that do not stand in the action's values."""
+
+    name: ClassVar[str] = "novelty"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "share of words, 0 to 1; 0 where nothing new has a word"
+
+    def measure(self, measured: Measured) -> Numbers:
+        return measured.once(turns).novelty.astype(np.float32)

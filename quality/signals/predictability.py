@@ -1,0 +1,95 @@
+"""How much of an answer compression can tell from what stood before it: a cheap measure of what a model could know.
+
+The size of the next observation compressed by zstd with the text before it as a dictionary, over its size in bytes.
+Near 0: it repeats what was there. Near the share of a text compressed alone: nothing before it helps. Slower than most
+signals, since each row has a dictionary of its own: 30 to 50 MB of text a CPU-second each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import zstandard
+
+from quality.signal import Measured, Numbers, Signal
+
+HISTORY: Final = 32 << 10
+"""Bytes of history before the answer that are looked at, the latest."""
+
+ANSWER: Final = 64 << 10
+"""Bytes of the answer that are measured, the first: what a longer one costs is told by these."""
+
+_LEVEL: Final = 1
+_FRAME: Final = 9
+"""Bytes of a frame that hold no content: magic number, header, and the header of a block."""
+
+
+def compressed_share(answer: bytes, before: bytes) -> float:
+    """Bytes of `answer` compressed with `before` known, over its own bytes, at most 1; 0 of an empty answer.
+
+    Both are cut: see `ANSWER` and `HISTORY`.
+    """
+    answer, before = answer[:ANSWER], before[-HISTORY:]
+    if not answer:
+        return 0.0
+    known = (
+        zstandard.ZstdCompressionDict(before, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if len(before) >= 8 else None
+    )
+    plain = zstandard.ZstdCompressor(level=_LEVEL, dict_data=known, write_content_size=False)
+    return float(min(max(len(plain.compress(answer)) - _FRAME, 0) / len(answer), 1.0))
+
+
+def _bytes(measured: Measured, struct: str, name: str) -> list[bytes | None]:
+    texts = measured.texts(struct, name)
+    held = [*texts.texts.cast(pa.binary()).to_pylist(), None]
+    return [held[place] for place in texts.index.tolist()]
+
+
+def _rows(measured: Measured) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+    """Of each row what was shown before this trajectory's step, the observation, the action and the answer."""
+    columns = [
+        _bytes(measured, *path)
+        for path in (("observation", "content"), ("action", "text"), ("next_observation", "content"))
+    ]
+    begins = set(measured.starts.tolist())
+    history = bytearray()
+    shown: bytes | None = None
+    for row, (before, action, after) in enumerate(zip(*columns, strict=True)):
+        if row in begins:
+            history.clear()
+            shown = None
+        if before is not None and before != shown:
+            history += before + b"\n"
+        yield bytes(history[-HISTORY:]), before or b"", action or b"", after or b""
+        history += (action or b"") + b"\n" + (after or b"") + b"\n"
+        del history[:-HISTORY]
+        shown = after
+
+
+class HistoryPredictability(Signal):
+    """Compressed share of the next observation where all that its trajectory showed and did before is known."""
+
+    name: ClassVar[str] = "history_predictability"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "compressed bytes over bytes, 0 to 1; low is predictable"
+
+    def measure(self, measured: Measured) -> Numbers:
+        shares = [compressed_share(after, past + action + b"\n") for past, _, action, after in _rows(measured)]
+        return np.array(shares, np.float32)
+
+
+class StepPredictability(Signal):
+    """Compressed share of the next observation where only the observation before and the action are known."""
+
+    name: ClassVar[str] = "step_predictability"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "compressed bytes over bytes, 0 to 1; low is predictable"
+
+    def measure(self, measured: Measured) -> Numbers:
+        shares = [
+            compressed_share(after, before + b"\n" + action + b"\n") for _, before, action, after in _rows(measured)
+        ]
+        return np.array(shares, np.float32)

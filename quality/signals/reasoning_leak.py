@@ -1,0 +1,28 @@
+"""Reasoning of the agent inside what the environment is said to have shown: a log read wrongly, or an echo of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from quality.leakage import shared
+from quality.signal import Measured, Numbers, Signal
+from quality.values import action_values
+
+
+class ReasoningLeak(Signal):
+    """The share of the runs of 8 words of the agent's reasoning that the next observation holds, without those that the
+    observation before or the action hold: what the agent read or wrote may be shown again.
+    """
+
+    name: ClassVar[str] = "reasoning_leak"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "share of runs of 8 words, 0 to 1"
+
+    def measure(self, measured: Measured) -> Numbers:
+        reasoning = measured.texts("action", "reasoning")
+        given = reasoning.index >= 0
+        after, before = (measured.texts(s, "content").at(given) for s in ("next_observation", "observation"))
+        done = measured.once(action_values).at(given)
+        return shared(reasoning, [after], [before, done]).astype(np.float32)

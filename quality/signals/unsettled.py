@@ -1,0 +1,45 @@
+"""Screens taken before they were done: which moment of the change they show cannot be known.
+
+Told by what follows: where the next action only waits (or is empty) and the screen then changed by itself. And by what
+a screen says: a line that is nothing but "Loading…" or its like, or an element in the state `busy`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from quality.signal import Measured, Numbers, Signal
+from quality.signals.empty_action import empty_actions
+from quality.signals.no_op import unchanged, whole_screens
+from schemas import WAIT
+
+_WAITS: Final = (
+    r'^\s*\[\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\}(,\s*\{"keystrokes": ""(, "duration": [0-9.]+)?\})*\s*\]\s*$'
+)
+_LOADING: Final = (
+    r'(?im)^[ \t]*(?:#[0-9]+ [a-z0-9_.-]+ "(?:loading|please wait)(?:…|\.{3})?"[^\n]*'
+    r"|(?:loading|please wait)(?:…|\.{3}))[ \t\r]*$"
+    r'|^[ \t]*#[0-9]+ [a-z0-9_.-]+(?: (?:[a-z]+=)?"(?:[^"\\\n]|\\.)*")*(?: [a-z_]+)* busy(?: |$)'
+)
+
+
+class Unsettled(Signal):
+    """1 where the next observation is a screen that was still changing, else 0."""
+
+    name: ClassVar[str] = "unsettled"
+    scope: ClassVar[str] = "transition"
+    unit: ClassVar[str] = "0 or 1"
+
+    def measure(self, measured: Measured) -> Numbers:
+        screen = measured.texts("next_observation", "form").matching("^screen$")
+        waits = measured.texts("action", "name").matching(f"^{WAIT}$") | measured.texts("action", "text").matching(
+            _WAITS
+        )
+        waits |= empty_actions(measured.batch).to_numpy(zero_copy_only=False)
+        changed = waits & whole_screens(measured) & ~measured.once(unchanged)
+        later = np.zeros_like(changed)
+        later[:-1] = changed[1:] & (measured.trajectory[1:] == measured.trajectory[:-1])
+        loading = measured.texts("next_observation", "content").at(screen).matching(_LOADING)
+        return (screen & (later | loading)).astype(np.float32)

@@ -1,0 +1,73 @@
+"""The distinct texts of a column: what costs time is done once for each of them, and spread over the rows by number.
+
+Only column operations of Arrow (RE2, so time is linear in the text) and NumPy; no text becomes a Python object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Flags = npt.NDArray[np.bool_]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A text column as its distinct texts and their places.
+
+    Attributes:
+        texts: the texts; none is null. Some may stand in no row, and with plain columns some may stand twice.
+        index: of each row its text's place, -1 where the row is null.
+    """
+
+    texts: pa.StringArray
+    index: Offsets
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Texts:
+        """The texts of a column, plain or dictionary-encoded."""
+        if not pa.types.is_dictionary(column.type) or len(column.dictionary) > len(column):
+            column = column.cast(pa.string()).dictionary_encode()
+        texts = column.dictionary.cast(pa.string())
+        return cls(texts, pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64))
+
+    def at(self, rows: Flags) -> Texts:
+        """The same rows, null where not chosen, with no other texts than those of the chosen rows."""
+        index = np.where(rows, self.index, -1)
+        used = np.unique(index[index >= 0])
+        places = np.full(len(self.texts) + 1, -1, np.int64)
+        places[used] = np.arange(len(used))
+        return Texts(self.texts.take(pa.array(used)), places[index])
+
+    def over(self, other: Texts) -> Texts:
+        """These texts, and where a row is null those of `other`, of as many rows."""
+        texts = pa.concat_arrays([self.texts, other.texts])
+        shifted = np.where(other.index >= 0, other.index + len(self.texts), -1)
+        return Texts(texts, np.where(self.index >= 0, self.index, shifted))
+
+    def mapped(self, texts: pa.StringArray) -> Texts:
+        """The same rows with other texts in the place of these, one for one."""
+        return Texts(texts, self.index)
+
+    def spread(self, values: npt.NDArray[Any], absent: Any = 0) -> npt.NDArray[Any]:
+        """A value of each text, on each row; `absent` where the row is null."""
+        return np.append(values, np.asarray(absent, values.dtype))[self.index]
+
+    def matching(self, pattern: str) -> Flags:
+        """Whether each row's text holds a match of the pattern (RE2 syntax); null holds none."""
+        return self.spread(pc.match_substring_regex(self.texts, pattern).to_numpy(zero_copy_only=False), False)
+
+    def matches(self, pattern: str) -> Offsets:
+        """How many matches of the pattern (RE2 syntax) each row's text holds."""
+        found = pc.count_substring_regex(self.texts, pattern)
+        return self.spread(found.to_numpy(zero_copy_only=False).astype(np.int64))
+
+    def sizes(self) -> Offsets:
+        """UTF-8 bytes of each row's text."""
+        return self.spread(pc.binary_length(self.texts).to_numpy(zero_copy_only=False).astype(np.int64))

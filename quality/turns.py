@@ -1,0 +1,170 @@
+"""The turn-level mask of Qwen-AgentWorld (arXiv 2606.24597, section 3.2): which turns teach a world model little.
+
+Of a turn with the sets of words W_a of its action and W_o of its observation (lower case, each once):
+
+    OL = |W_a ∩ W_o| / |W_a|    Nov = |W_o − W_a| / |W_o|    R = characters of the observation / of the action
+
+and from these the categories below, each with the share of its turns that keeps its loss. What the paper leaves open is
+decided so: echo, boilerplate and transform are asked for first, in this order, since each of the others would hide
+them; a short observation has at most `SHORT` characters; a turn without a word in its action or in its observation is
+`other`; which turns of a category keep their loss is decided by hash of (trajectory, step).
+
+Measured are the values of the action and what is new in the observation: of a whole screen or state the lines that the
+one before did not hold. `literal` measures the texts as they are written, which is what the paper says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quality.chance import chances
+from quality.fingerprint import mixed
+from quality.lines import Lines
+from quality.sets import Sets, common_bits, holds, ranges
+from quality.shingle import words
+from quality.signal import Measured
+from quality.signals.no_op import whole_screens
+from quality.texts import Texts
+from quality.values import action_values
+
+KEEPS: Final[Mapping[str, float]] = {
+    "retrieval": 1.0,
+    "expansion": 1.0,
+    "action": 1.0,
+    "transform": 0.5,
+    "boilerplate": 0.1,
+    "echo": 0.05,
+    "other": 1.0,
+}
+"""Categories, numbered in this order, and the share of each that keeps its loss."""
+
+SHORT: Final = 200
+"""Characters up to which an observation is short."""
+
+Reals = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint64]
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The measures of each row.
+
+    Attributes:
+        overlap: OL, 0 to 1; 0 where the action has no word.
+        novelty: Nov, 0 to 1; 0 where the observation has no word.
+        ratio: R, >= 0; the action counts as at least one character.
+        size: characters of the observation.
+        known: whether both have a word.
+    """
+
+    overlap: Reals
+    novelty: Reals
+    ratio: Reals
+    size: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+
+    def categories(self) -> npt.NDArray[np.int64]:
+        """The category of each row, by its place in `KEEPS`."""
+        overlap, novelty, ratio = self.overlap, self.novelty, self.ratio
+        asked = {
+            "other": ~self.known,
+            "echo": (overlap >= 0.7) & (novelty < 0.3),
+            "boilerplate": (overlap >= 0.5) & (novelty < 0.5),
+            "transform": (novelty < 0.5) & (ratio < 1),
+            "retrieval": (novelty >= 0.6) & (ratio > 1),
+            "expansion": (overlap >= 0.5) & (novelty >= 0.5) & (ratio > 1.5),
+            "action": (novelty >= 0.5) & ((ratio <= 1) | (self.size <= SHORT)),
+        }
+        names = list(KEEPS)
+        return np.select(list(asked.values()), [names.index(name) for name in asked], names.index("other"))
+
+
+def _in_text(lines: Keys, text: npt.NDArray[np.int64]) -> Keys:
+    """One number for each line and the text that it is looked for in."""
+    return mixed(lines + (text.astype(np.uint64) + np.uint64(1)) * _ODD)
+
+
+def compared(action: Texts, shown: Texts) -> Turns:
+    """The measures of what was done against what was shown, row by row; a null has no word."""
+    bits = common_bits(len(action.texts), len(shown.texts))
+    done, seen = Sets.of(*words(action.texts), bits), Sets.of(*words(shown.texts), bits)
+    rows = np.flatnonzero((action.index >= 0) & (shown.index >= 0))
+    a, o = action.index[rows], shown.index[rows]
+    number_a, number_o = done.sizes[a], seen.sizes[o]
+    place, held = done.within(a, seen, o)
+    common = np.bincount(place[held], minlength=len(rows))
+    overlap, novelty = np.zeros(len(action.index)), np.zeros(len(action.index))
+    overlap[rows] = common / np.maximum(number_a, 1)
+    novelty[rows] = (number_o - common) / np.maximum(number_o, 1)
+    known = np.zeros(len(action.index), np.bool_)
+    known[rows] = (number_a > 0) & (number_o > 0)
+    sizes = [
+        side.spread(pc.utf8_length(side.texts).to_numpy(zero_copy_only=False).astype(np.int64))
+        for side in (action, shown)
+    ]
+    return Turns(overlap, novelty, sizes[1] / np.maximum(sizes[0], 1), sizes[1], known)
+
+
+def new_text(measured: Measured) -> Texts:
+    """What each row's next observation shows that was not there before.
+
+    Of a whole screen or state that is the lines that the one before does not hold, blanks at their ends aside; a
+    stream or response holds nothing but what is new.
+    """
+    screens = whole_screens(measured)
+    before, after = (measured.texts(s, "content").at(screens) for s in ("observation", "next_observation"))
+    rest = measured.texts("next_observation", "content").at(~screens)
+    rows = np.flatnonzero(screens)
+    pairs, pair = np.unique(np.stack([before.index[rows], after.index[rows]]), axis=1, return_inverse=True)
+    index = np.full(len(screens), -1, np.int64)
+    index[rows] = pair.reshape(-1)
+    return Texts(_new_lines(before.texts, after.texts, pairs), index).over(rest)
+
+
+def _new_lines(before: pa.StringArray, after: pa.StringArray, pairs: npt.NDArray[np.int64]) -> pa.StringArray:
+    """Of each pair (place in `before`, place in `after`) the lines of the second text that the first does not hold."""
+    old, new = Lines.of(before), Lines.of(after)
+    number = np.diff(new.first)[pairs[1]]
+    line = ranges(new.first[:-1][pairs[1]], number)
+    pair = np.repeat(np.arange(pairs.shape[1]), number)
+    asked = _in_text(new.hashes(trimmed=True)[line], pairs[0][pair])
+    fresh = ~holds(np.sort(_in_text(old.hashes(trimmed=True), old.text())), asked)
+    line, pair = line[fresh], pair[fresh]
+    begin, size = new.starts[:-1][line], np.diff(new.starts)[line]
+    data = new.data[ranges(begin, size)]
+    ends = np.cumsum(np.bincount(pair, size, pairs.shape[1]).astype(np.int64))
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    return pa.StringArray.from_buffers(pairs.shape[1], pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data)))
+
+
+def turns(measured: Measured) -> Turns:
+    """The measures of each row, over the values of its action and what is new in its next observation."""
+    return compared(measured.once(action_values), measured.once(new_text))
+
+
+def literal_turns(measured: Measured) -> Turns:
+    """The measures as the paper words them: over the texts of action and next observation as they are written."""
+    return compared(measured.texts("action", "text"), measured.texts("next_observation", "content"))
+
+
+def category_counts(measured: Measured, *, literal: bool = False) -> dict[str, int]:
+    """How many rows with a next observation as text are of each category, in the order of `KEEPS`."""
+    found = measured.once(literal_turns if literal else turns).categories()
+    shown = measured.texts("next_observation", "content").index >= 0
+    numbers = np.bincount(found[shown], minlength=len(KEEPS))
+    return dict(zip(KEEPS, numbers.tolist(), strict=True))
+
+
+def keeps_loss(measured: Measured) -> npt.NDArray[np.bool_]:
+    """Of each row whether the mask leaves the loss on it."""
+    share = np.array(list(KEEPS.values()))[measured.once(turns).categories()]
+    drawn = chances(measured.batch["trajectory_id"], measured.batch["step"].to_numpy(), "turn mask")
+    return (drawn >> np.uint64(11)) * 2.0**-53 < share

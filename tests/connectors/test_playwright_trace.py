@@ -1,0 +1,338 @@
+"""Traces of Playwright: pages rebuilt from snapshots that refer to earlier ones, calls as actions, versions, damage."""
+
+import io
+import json
+import time
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from connectors.connector import Choices, MemoryBlob
+from connectors.registry import sniff
+from connectors.web.playwright_dom import Frame, LostNodeError
+from connectors.web.playwright_session import NEWEST
+from connectors.web.playwright_trace import PlaywrightTrace
+from schemas import ParseError, Reject
+
+URL = "http://tea.example/"
+READER = PlaywrightTrace()
+
+
+def options(version=NEWEST, **more):
+    return {
+        "version": version,
+        "type": "context-options",
+        "browserName": "chromium",
+        "options": {"viewport": {"width": 640, "height": 480}},
+        "wallTime": 1_700_000_000_000,
+        "monotonicTime": 1000.0,
+        "title": "tea",
+        **more,
+    }
+
+
+def before(ident, method, params=None, kind="Frame", start=2000.0, **more):
+    return {
+        "type": "before",
+        "callId": ident,
+        "startTime": start,
+        "class": kind,
+        "method": method,
+        "params": params or {},
+        **more,
+    }
+
+
+def after(ident, end=2500.0, **more):
+    return {"type": "after", "callId": ident, "endTime": end, **more}
+
+
+def shot(ident, phase, html, frame="frame@1", page="page@1", url=URL, main=True, named=False):
+    name = {"snapshotName": f"{phase}@{ident}"} if named else {"phase": phase}
+    told = {"callId": ident, "pageId": page, "frameId": frame, "frameUrl": url, "html": html, "isMainFrame": main}
+    return {"type": "frame-snapshot", "snapshot": {**told, **name}}
+
+
+def document(*body):
+    return ["HTML", {}, ["HEAD", {}, ["TITLE", {}, "Tea"]], ["BODY", {}, *body]]
+
+
+def log(*events):
+    return b"".join(json.dumps(one).encode() + b"\n" for one in events)
+
+
+def archive(members):
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in members.items():
+            packed.writestr(zipfile.ZipInfo(name, (2024, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def parsed(data, **choices):
+    found = list(READER.parse(MemoryBlob("trace.zip", data, replace(Choices(), **choices))))
+    return [one for one in found if not isinstance(one, Reject)], [one for one in found if isinstance(one, Reject)]
+
+
+def steps(*events, **choices):
+    trajectories, rejects = parsed(archive({"trace.trace": log(*events)}), **choices)
+    assert rejects == []
+    return trajectories[0].steps
+
+
+CLICKED = (
+    options(),
+    before("c1", "click", {"selector": "text=More", "strict": True, "timeout": 30000}),
+    shot("c1", "before", document(["P", {}, "Two teas"], ["BUTTON", {}, "More"])),
+    {"type": "input", "callId": "c1", "point": {"x": 5, "y": 6}},
+    # Post-order of the first: Tea 0, TITLE 1, HEAD 2, Two teas 3, P 4, More 5, BUTTON 6, BODY 7, HTML 8.
+    shot(
+        "c1",
+        "action",
+        ["HTML", {}, [[1, 2]], ["BODY", {}, [[1, 4]], ["BUTTON", {"__playwright_target__": ""}, "More"]]],
+    ),
+    after("c1"),
+    shot("c1", "after", ["HTML", {}, [[2, 2]], ["BODY", {}, ["P", {}, "Three teas"], [[2, 6]]]]),
+)
+
+
+def test_a_click_names_the_line_of_its_target_in_the_page_before():
+    (step,) = steps(*CLICKED)
+    assert step.action.text == '{"name": "click", "arguments": {"element": "#3"}}'
+    assert json.loads(step.action.arguments) == {"selector": "text=More", "element": "#3"}
+    assert step.observation.content.splitlines() == [
+        '#1 document "Tea" value="http://tea.example/"',
+        '  #2 text "Two teas"',
+        '  #3 button "More"',
+    ]
+    assert '"Three teas"' in step.next_observation.content
+    assert step.observation.dialect == "uitree/1"
+    assert step.started_at == 1_700_000_001_000_000
+    assert step.duration_s == 0.5
+
+
+def test_a_target_that_no_snapshot_marks_is_told_by_its_selector():
+    unmarked = [*CLICKED[:4], *CLICKED[5:]]
+    unmarked[-1] = shot("c1", "after", ["HTML", {}, [[1, 2]], [[1, 7]]])
+    (step,) = steps(*unmarked)
+    assert step.action.text == '{"name": "click", "arguments": {"target": "text=More"}}'
+
+
+def test_the_next_observation_is_the_page_at_rest_before_the_next_call():
+    found = steps(
+        *CLICKED,
+        before("c2", "goto", {"url": URL}, start=3000.0),
+        shot("c2", "before", document(["P", {}, "Four teas"])),
+        after("c2", 3500.0),
+        shot("c2", "after", document(["P", {}, "Home"])),
+    )
+    assert '"Four teas"' in found[0].next_observation.content
+    assert found[0].next_observation == found[1].observation
+    assert '"Home"' in found[1].next_observation.content
+
+
+def test_a_call_on_another_page_does_not_show_what_the_call_before_did():
+    found = steps(
+        *CLICKED,
+        before("c2", "goto", {"url": URL}),
+        shot("c2", "before", document("Elsewhere"), frame="frame@2", page="page@2"),
+        after("c2"),
+    )
+    assert '"Three teas"' in found[0].next_observation.content
+    assert '"Elsewhere"' in found[1].observation.content
+    assert found[1].next_observation is None
+
+
+def test_a_failed_call_marks_what_was_shown_and_its_message_comes_before_the_next_action():
+    failed = [*CLICKED[:-2], after("c1", error={"message": "Timeout 1500ms exceeded."}), CLICKED[-1]]
+    found = steps(*failed, before("c2", "reload", kind="Page", pageId="page@1"), after("c2"))
+    assert found[0].next_observation.is_error is True
+    assert json.loads(found[1].interleaved) == [{"role": "harness", "content": "Timeout 1500ms exceeded."}]
+    assert "Timeout" not in found[0].next_observation.content
+
+
+def test_an_expectation_is_a_wait_that_fails_where_it_is_not_met():
+    params = {"selector": ":root", "expression": "to.have.title", "expectedText": [{"string": "Coffee"}]}
+    found = steps(
+        options(),
+        before("c1", "expect", params),
+        shot("c1", "before", document("x")),
+        after("c1", result={"matches": False}),
+        shot("c1", "after", [[1, 5]]),
+        before("c2", "expect", {**params, "isNot": True}),
+        shot("c2", "before", [[2, 5]]),
+        after("c2", result={"matches": False}),
+        shot("c2", "after", [[3, 5]]),
+    )
+    assert [one.action.name for one in found] == ["wait", "wait"]
+    assert json.loads(found[0].action.text)["arguments"]["until"] == 'to.have.title "Coffee"'
+    assert found[0].next_observation.is_error is True
+    assert json.loads(found[1].action.text)["arguments"]["until"] == 'not to.have.title "Coffee"'
+    assert found[1].next_observation.is_error is None
+
+
+def test_a_call_that_never_ended_has_no_next_observation():
+    (step,) = steps(*CLICKED[:-2])
+    assert step.next_observation is None
+    assert step.duration_s is None
+
+
+def test_set_up_and_steps_of_the_test_runner_are_no_actions():
+    found = steps(
+        options(),
+        before("r1", "setNetworkInterceptionPatterns", {"patterns": []}, kind="Page"),
+        after("r1"),
+        before("h1", "step", kind="Test"),
+        after("h1"),
+        before("k1", "cookies", kind="BrowserContext"),
+        after("k1"),
+        *CLICKED[1:],
+    )
+    assert [one.action.call_id for one in found] == ["c1"]
+
+
+def test_what_a_field_holds_goes_before_its_attribute():
+    body = (
+        ["INPUT", {"__playwright_value_": "new", "value": "old"}],
+        ["INPUT", {"type": "checkbox", "__playwright_checked_": "false", "checked": ""}],
+        ["SELECT", {}, ["OPTION", {"__playwright_selected_": "false", "selected": ""}, "A"],
+         ["OPTION", {"__playwright_selected_": "true"}, "B"]],
+    )  # fmt: skip
+    (step,) = steps(options(), before("c1", "title"), shot("c1", "before", document(*body)), after("c1"))
+    text = step.observation.content
+    assert 'textbox value="new"' in text
+    assert "checkbox unchecked" in text
+    assert 'combobox value="B"' in text
+
+
+def test_frames_and_shadow_roots_are_shown_where_they_stand():
+    body = (
+        ["X-SAVER", {}, ["template", {"__playwright_shadow_root_": "open"}, ["BUTTON", {}, "Save"]]],
+        ["IFRAME", {"src": "/snapshot/frame@2", "title": "Vote"}],
+    )
+    marked = document(["BUTTON", {"__playwright_target__": ""}, "Yes"])
+    (step,) = steps(
+        options(),
+        before("c1", "click", {"selector": "iframe >> internal:control=enter-frame >> button"}),
+        shot("c1", "before", document(*body)),
+        shot("c1", "before", document(["BUTTON", {}, "Yes"]), frame="frame@2", main=False, url=URL + "vote"),
+        shot("c1", "action", [[1, 9]]),
+        shot("c1", "action", marked, frame="frame@2", main=False, url=URL + "vote"),
+        after("c1"),
+    )
+    rows = step.observation.content.splitlines()
+    save, yes = (next(one.strip() for one in rows if one.endswith(word)) for word in ('button "Save"', 'button "Yes"'))
+    assert save.startswith("#2 ")
+    assert json.loads(step.action.text)["arguments"]["element"] == yes.split()[0]
+
+
+def test_a_password_is_masked_in_the_action_and_on_the_page():
+    field = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": ""}]
+    target = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": "", "__playwright_target__": ""}]
+    filled = ["INPUT", {"type": "password", "name": "pw", "__playwright_value_": "hunter2"}]
+    (step,) = steps(
+        options(),
+        before("c1", "fill", {"selector": "input", "value": "hunter2"}),
+        shot("c1", "before", document(field)),
+        shot("c1", "action", document(target)),
+        after("c1"),
+        shot("c1", "after", document(filled)),
+    )
+    assert step.action.name == "fill"
+    assert "hunter2" not in step.action.text + step.action.arguments + step.next_observation.content
+
+
+def test_a_password_is_masked_where_only_the_selector_tells_of_it():
+    (step,) = steps(
+        options(),
+        before("c1", "fill", {"selector": 'internal:label="Password"i', "value": "hunter2"}),
+        shot("c1", "before", document("x")),
+        after("c1"),
+    )
+    assert "hunter2" not in step.action.text + step.action.arguments
+
+
+def test_a_call_of_version_3_is_one_record_behind_its_snapshots():
+    metadata = {
+        "id": "call@1",
+        "type": "Frame",
+        "method": "click",
+        "params": {"selector": "text=More"},
+        "startTime": 2000.0,
+        "endTime": 2500.0,
+        "wallTime": 1_700_000_000_500,
+        "pageId": "page@1",
+        "snapshots": [{"title": one, "snapshotName": f"{one}@call@1"} for one in ("before", "action", "after")],
+    }
+    (step,) = steps(
+        {**options(3), "monotonicTime": None},
+        shot("call@1", "before", CLICKED[2]["snapshot"]["html"], named=True),
+        shot("call@1", "action", CLICKED[4]["snapshot"]["html"], named=True),
+        shot("call@1", "after", CLICKED[6]["snapshot"]["html"], named=True),
+        {"type": "action", "metadata": metadata},
+    )
+    assert step.action.text == '{"name": "click", "arguments": {"element": "#3"}}'
+    assert '"Three teas"' in step.next_observation.content
+    assert step.started_at == 1_700_000_000_500_000
+
+
+def test_raw_screens_are_the_html_of_the_page():
+    (step,) = steps(*CLICKED, screen="raw")
+    assert step.observation.media_type == "text/html"
+    assert "<button>More</button>" in step.observation.content
+
+
+def test_what_a_lost_snapshot_would_have_been_is_not_guessed():
+    lines = log(*CLICKED[:3]) + b'{"type":"frame-snap\n' + log(*CLICKED[3:])
+    trajectories, rejects = parsed(archive({"trace.trace": lines}))
+    assert [one.reason for one in rejects] == ["bad_json", "missing_node", "missing_node"]
+    (step,) = trajectories[0].steps
+    assert '"Two teas"' in step.observation.content
+    assert step.next_observation is None
+
+
+def test_a_reference_to_itself_or_beyond_the_beginning_is_refused():
+    frame = Frame()
+    frame.add(["HTML", {}, [[0, 0]]])
+    frame.add(["HTML", {}, [[5, 0]]])
+    frame.add(["HTML", {}, [[1, 99]]])
+    with pytest.raises(ValueError, match="levels"):
+        frame.dom(0)
+    for place in (1, 2):
+        with pytest.raises(LostNodeError):
+            frame.dom(place)
+
+
+def test_references_that_double_with_each_snapshot_are_refused_in_no_time():
+    frame = Frame()
+    frame.add(["P", {}, "x"])
+    frame.add(["P", {}, [[1, 1]], [[1, 1]]])
+    for _ in range(99):
+        frame.add(["P", {}, [[1, 0]], [[1, 0]]])
+    began = time.process_time()
+    with pytest.raises(ValueError, match="nodes"):
+        frame.dom(100)
+    assert time.process_time() - began < 2
+
+
+def test_a_trace_of_an_unknown_version_is_refused():
+    with pytest.raises(ParseError) as caught:
+        parsed(archive({"trace.trace": log(options(NEWEST + 1), *CLICKED[1:])}))
+    assert caught.value.reason == "unsupported_version"
+
+
+def test_traces_in_a_blob_report_are_read_each_on_its_own():
+    inner = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
+    blob = archive({"report.jsonl": b'{"method":"onBegin"}\n', "resources/ab.zip": inner, "resources/cd.zip": inner})
+    trajectories, rejects = parsed(blob)
+    assert [len(one.steps) for one in trajectories] == [1, 1]
+    assert rejects == []
+    assert trajectories[0].steps[0].offset != trajectories[1].steps[0].offset
+
+
+def test_archives_of_traces_are_known_by_their_members():
+    found = sniff(archive({"trace.trace": log(*CLICKED), "trace.network": b""}), "anything.zip")
+    assert found[0][0].name == "playwright_trace"
+    assert READER.sniff(archive({"run.har": b"{}"}), "run.zip") is None
+    assert READER.sniff(archive({"notes.txt": b"x"}), "trace.zip") is None

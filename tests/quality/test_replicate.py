@@ -1,0 +1,101 @@
+"""Replicates: which rows share a history, which words of their answers differ, and who is beyond a cap."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality.replicate import LARGEST, ROW, Words, agreement, beyond, groups, histories, keys, spans
+from schemas import Trajectory
+from tests.make import batch_of, steps_of, trajectory
+
+LISTING = "total 8\n-rw-r--r-- 1 root root 12 Jan 1 {time} notes.txt\npid {pid} is listening on port {port}\ndone"
+
+
+def cut(text: str, *others: str) -> list[str]:
+    return [text.encode()[begin:end].decode() for begin, end in spans(text, others)]
+
+
+def share(*texts: str) -> float:
+    return agreement([Words.unpack(Words.of(text).pack()) for text in texts])
+
+
+def test_planted_times_pids_and_ports_are_the_only_volatile_words():
+    one = LISTING.format(time="10:21", pid=4711, port=50123)
+    other = LISTING.format(time="10:22", pid=912, port=38001)
+    assert cut(one, other) == ["21", "4711", "50123"]
+    assert cut(other, one) == ["22", "912", "38001"]
+    assert cut(one, one.replace("4711", "5"), one.replace("50123", "6")) == ["4711", "50123"]
+    words = 2 + 3 + 6 + 2 + 2 + 7 + 1
+    assert share(one, other) == pytest.approx(1 - 3 / words)
+    assert share(one, other, one) == pytest.approx(1 - 1.5 / words)
+
+
+def test_lines_that_only_one_has_are_volatile_whole():
+    assert cut("é b\nwarning: slow\nc", "é b\nc") == ["warning: slow"]
+    assert cut("a b\nc", "a b\nwarning: slow\nc") == []
+    assert cut("same", "same") == []
+
+
+def test_texts_of_nothing_agree_and_those_that_share_nothing_do_not():
+    assert share("", "") == share(" \n", "-") == 1
+    assert share("one two", "three four") == share("one", "") == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "\n"]), max_size=30),
+    st.lists(st.sampled_from(["a", "b", "\n"]), max_size=30),
+)
+def test_what_is_not_volatile_stands_in_the_other_in_the_same_order(one: list[str], other: list[str]):
+    words, against = Words.of(" ".join(one)), Words.of(" ".join(other))
+    rest = iter(against.hashes.tolist())
+    assert all(any(word == later for later in rest) for word in words.hashes[~words.volatile(against)].tolist())
+    assert not words.volatile(words).any()
+
+
+def test_texts_too_long_to_align_are_still_compared():
+    one = "\n".join(f"line {number}" for number in range(LARGEST + 5))
+    assert cut(one, one.replace("line 77\n", "line x77\n")) == ["line 77"]
+
+
+def hashes(*seen: str, first: str | None = None) -> list[tuple[int, int]]:
+    batch = batch_of(trajectory("other", "before"), Trajectory("t", "terminal", steps_of(*seen, first=first)))
+    found = histories(batch)
+    return list(zip(found["history"].to_pylist()[2:], found["answer"].to_pylist()[2:], strict=True))
+
+
+def test_a_history_is_equal_up_to_the_first_answer_that_differs():
+    one, other = hashes("a", "b", "c", "d"), hashes("a", "b", "x", "d")
+    assert [a[0] == b[0] for a, b in zip(one, other, strict=True)] == [True, True, True, False]
+    assert [a[1] == b[1] for a, b in zip(one, other, strict=True)] == [True, True, False, True]
+    assert hashes("a", "b", first="start")[0][0] != one[0][0]
+    assert hashes("b", "a", "c")[2][0] != one[2][0]
+    assert len({history for history, _ in one}) == 4
+
+
+def test_another_environment_is_another_key():
+    history = np.array([5, 5], np.uint64)
+    assert len(set(keys(np.array([1, 2], np.uint64), history).tolist())) == 2
+
+
+def rows(*values: tuple[int, int, int]) -> np.ndarray:
+    found = np.zeros(len(values), ROW)
+    for place, (key, content, rank) in enumerate(values):
+        found[place] = (key, 0, content, rank, 100 - place, 0, place)
+    return found
+
+
+def test_equal_trajectories_are_one_replicate_and_lonely_rows_none():
+    found = list(groups(rows((1, 7, 0), (1, 7, 0), (1, 8, 0), (2, 7, 0), (2, 7, 1), (3, 9, 0))))
+    assert [(int(group["key"][0]), sorted(group["content"].tolist())) for group in found] == [(1, [7, 8])]
+
+
+def test_beyond_the_cap_go_the_worst_whatever_the_order():
+    some = rows((1, 1, 5), (1, 2, 0), (1, 3, 0), (2, 4, 0), (1, 5, 9))
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
+        assert beyond(some[order], 2)["row"].tolist() == [0, 4]
+    assert beyond(some, 1)["row"].tolist() == [1, 0, 4]
+    assert not len(beyond(some, 4))

@@ -1,0 +1,313 @@
+"""What is wrong with the text of a transition, and what it says of its world."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality.lines import Lines
+from quality.registry import signal
+from quality.signal import Measured
+from quality.signals.binary_content import binary_shares
+from quality.signals.no_op import canonical_hashes
+from quality.signals.undeclared_tool import declared
+from quality.texts import Texts
+from quality.tokens import TokenCounter
+from schemas import COMPLETE, KEYSTROKES, MESSAGE, WAIT, Action, Context, Observation, Step, Trajectory, keystrokes_text
+from tests.make import batch_of, call
+
+
+def measure(name, *trajectories):
+    batch = batch_of(*trajectories)
+    return [round(number, 6) for number in signal(name).measure(Measured.of(batch, TokenCounter())).tolist()]
+
+
+def row(action=None, before=None, after="x", *, form="stream", exit_code=None, interleaved=None, **more):
+    seen = Observation(after, form=form, **more) if after is not None else None
+    first = Observation(before, form=form) if before is not None else None
+    return Step(action or call(), first, seen, 0, 0, exit_code=exit_code, interleaved=interleaved)
+
+
+def one(*steps, domain="terminal", **more):
+    numbered = [
+        Step(s.action, s.observation, s.next_observation, n, 0, exit_code=s.exit_code, interleaved=s.interleaved)
+        for n, s in enumerate(steps)
+    ]
+    return Trajectory("t", domain, numbered, **more)
+
+
+def calling(space, *names):
+    text = space if isinstance(space, str) or space is None else json.dumps(space)
+    return one(*(row(call(name)) for name in names), domain="mcp", context=Context(action_space=text))
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        ["add", "divide"],
+        [{"name": "add", "inputSchema": {}}, {"name": "divide"}],
+        [{"type": "function", "function": {"name": "add"}}, {"type": "function", "function": {"name": "divide"}}],
+        [{"functionDeclarations": [{"name": "add"}, {"name": "divide"}]}],
+        {"tools": [{"name": "add"}, {"name": "divide"}]},
+    ],
+)
+def test_calls_of_tools_that_the_list_does_not_hold_are_counted(space):
+    assert declared(json.dumps(space)) == {"add", "divide"}
+    assert measure("undeclared_tool", calling(space, "add", "subtract", "subtract")) == [2, 2, 2]
+    assert measure("undeclared_tool", calling(space, "add", "divide")) == [0, 0]
+
+
+@pytest.mark.parametrize("space", [None, '"add"', "[]", "[1]", '[{"name": "add"}, {"odd": 1}]', "{}", "[[[[]]]]"])
+def test_no_call_is_accused_where_the_list_is_missing_or_of_no_known_form(space):
+    assert measure("undeclared_tool", calling(space, "subtract")) == [0]
+
+
+def test_the_name_in_the_text_counts_and_what_is_no_tool_is_not_asked_for():
+    renamed = Action("search", '{"name": "web_search", "arguments": {}}', "{}")
+    others = [Action(name, "x") for name in (MESSAGE, COMPLETE, WAIT, KEYSTROKES, "")]
+    space = Context(action_space='[{"name": "web_search"}]')
+    assert measure("undeclared_tool", one(*map(row, [renamed, *others]), context=space)) == [0] * 6
+
+
+def test_trajectories_are_asked_by_their_own_lists():
+    both = calling(["add"], "add", "other"), calling(["other"], "add", "other")
+    assert measure("undeclared_tool", *both) == [1, 1, 1, 1]
+
+
+def test_binary_content_is_the_share_of_control_and_replacement_characters():
+    texts = ["ab\x00\x01", "��中文", "\x1b[1mred\x1b[0m\ttab\r\n\x07", "\x85a", "", "naïve ¿é", None]
+    shown = one(*(row(after=text) for text in texts))
+    assert measure("binary_content", shown) == [0.5, 0.5, 0, 0.5, 0, 0, 0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text(alphabet="a\x00\x7f\x85 �ï中\n", max_size=12), max_size=8))
+def test_binary_shares_are_those_of_a_count_by_character(texts):
+    def share(text):
+        return sum(char in "\x00\x7f\x85�" for char in text) / max(len(text), 1)
+
+    assert np.allclose(binary_shares(pa.array(texts, pa.string())), [share(text) for text in texts])
+
+
+def test_binary_shares_hold_over_the_ends_of_blocks():
+    long = "a" * ((1 << 18) - 1) + "�" + "b" * ((1 << 18) + 5)
+    assert binary_shares(pa.array(["\x00", long, "\x00c"])).tolist() == [1, 1 / (2 * (1 << 18) + 5), 0.5]
+
+
+@pytest.mark.parametrize(
+    "token", ["<|im_start|>", "[INST]", "[/INST]", "<start_of_turn>", "<|endoftext|>", "<|eot_id|>"]
+)
+def test_a_chat_template_token_is_noticed_wherever_it_would_be_shown(token):
+    text = f"some {token} here"
+    note = json.dumps([{"role": "user", "content": text}])
+    for held in (row(before=text), row(after=text), row(Action("", text)), row(interleaved=note)):
+        assert measure("control_tokens", one(held, row())) == [1, 0]
+    shown = Context(initial_state=text)
+    assert measure("control_tokens", one(row(), row(), context=shown)) == [1, 1]
+
+
+@pytest.mark.parametrize("text", ["a <|> b", "[instance]", "arr[INSTALL]", "x |> f <| y", "</s>", "<|unknown name|>"])
+def test_text_that_only_looks_like_a_token_is_none(text):
+    assert measure("control_tokens", one(row(before=text, after=text))) == [0]
+
+
+def test_what_is_not_shown_may_hold_a_token():
+    thought = Action("run", "ls", reasoning="<|im_end|>")
+    assert measure("control_tokens", one(row(thought), context=Context(agent_system="[INST]"))) == [0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("a\nb", "a\nb", 1),
+        ("a\nb", "a  \r\nb\t\n\n  \n", 1),
+        ("a\nb", "a\n\nb", 0),
+        ("a\nb", "b\na", 0),
+        ("\ta", "a", 0),
+        ("a", "b", 0),
+        ("", "\n\n", 1),
+        (None, "a", 0),
+        ("a", None, 0),
+    ],
+)
+@pytest.mark.parametrize("form", ["screen", "state"])
+def test_a_screen_that_is_as_before_is_a_no_op(before, after, same, form):
+    assert measure("no_op", one(row(before=before, after=after, form=form), domain="android")) == [same]
+
+
+@pytest.mark.parametrize(
+    ("after", "silent"),
+    [("", 1), ("\n \r\n", 1), ("\x1b[?2004h\x1b[0m\r\n", 1), ("a", 0), ("\x1b[1mred", 0), (None, 0)],
+)
+@pytest.mark.parametrize("form", ["stream", "response"])
+def test_a_stream_or_response_without_a_character_is_a_no_op(after, silent, form):
+    assert measure("no_op", one(row(before=after, after=after, form=form))) == [silent]
+
+
+def test_the_same_output_twice_is_an_answer():
+    assert measure("no_op", one(row(before="file.txt", after="file.txt"))) == [0]
+
+
+_LINES = st.lists(st.text(alphabet="ab \t", max_size=4), max_size=5).map("\n".join)
+
+
+@settings(max_examples=100)
+@given(st.lists(_LINES, min_size=1, max_size=6))
+def test_canonical_hashes_are_equal_exactly_where_the_canonical_texts_are(texts):
+    canonical = ["\n".join(line.rstrip(" \t\r") for line in text.split("\n")).rstrip("\n") for text in texts]
+    hashes = canonical_hashes(pa.array(texts)).tolist()
+    for a in range(len(texts)):
+        for b in range(len(texts)):
+            assert (hashes[a] == hashes[b]) == (canonical[a] == canonical[b])
+
+
+def test_trimmed_lines_hash_like_lines_without_blanks():
+    trimmed, bare = Lines.of(pa.array(["a \t\nb\r\n  "])), Lines.of(pa.array(["a\nb\n"]))
+    assert trimmed.hashes(trimmed=True).tolist() == bare.hashes().tolist()
+    assert trimmed.hashes().tolist() != bare.hashes().tolist()
+
+
+@pytest.mark.parametrize(("origin", "made"), [("environment", 0), ("user", 0), ("agent", 0), ("harness", 1)])
+def test_only_what_the_harness_answered_is_a_retry(origin, made):
+    assert measure("harness_retry", one(row(origin=origin))) == [made]
+
+
+def doing(*pairs):
+    return one(*(row(Action("", action), after=after) for action, after in pairs))
+
+
+def test_the_same_action_with_the_same_answer_three_times_is_a_loop():
+    again = ("make", "failed")
+    assert measure("loop", doing(again, ("vi", "x"), again, ("ls", "y"), again)) == [0.6] * 5
+    assert measure("loop", doing(again, again, ("make", "done"), ("make", "done"))) == [0] * 4
+    assert measure("loop", doing(*[("make", str(n)) for n in range(4)])) == [0] * 4
+    assert measure("loop", doing(*[("make", None)] * 4)) == [0] * 4
+
+
+def test_repetitions_far_apart_or_of_several_trajectories_are_no_loop():
+    apart = [("make", "failed"), *((f"vi {n}", "") for n in range(5)), ("make", "failed")]
+    far = doing(*apart, *((f"ls {n}", "") for n in range(5)), ("make", "failed"))
+    near = doing(*apart, *((f"ls {n}", "") for n in range(4)), ("make", "failed"))
+    assert measure("loop", far) == [0] * 13
+    assert measure("loop", near) == [0.25] * 12
+    short = doing(("make", "failed"), ("make", "failed"))
+    assert measure("loop", short, short) == [0] * 4
+
+
+WAITING = Action(KEYSTROKES, keystrokes_text([("", 2.0)]))
+
+
+def screens(*pairs):
+    return one(*(row(action, before, after, form="screen") for action, before, after in pairs))
+
+
+@pytest.mark.parametrize("wait", [WAITING, Action(WAIT, "wait 2"), Action(KEYSTROKES, keystrokes_text([("", None)]))])
+def test_a_screen_that_changes_while_the_agent_waits_was_not_settled(wait):
+    assert measure("unsettled", screens((call(), "a", "b"), (wait, "b", "c"))) == [1, 0]
+    assert measure("unsettled", screens((call(), "a", "b"), (wait, "b", "b\n"))) == [0, 0]
+
+
+def test_a_screen_that_changes_by_an_action_or_in_another_trajectory_was_settled():
+    typed = Action(KEYSTROKES, keystrokes_text([("q", 2.0), ("", 1.0)]))
+    assert measure("unsettled", screens((call(), "a", "b"), (typed, "b", "c"))) == [0, 0]
+    assert measure("unsettled", screens((call(), "a", "b")), screens((WAITING, "b", "c"))) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "loads"),
+    [
+        ('#1 frame\n  #2 text "Loading…" [0,0][9,9]', 1),
+        ('#1 progressbar "" busy', 1),
+        ('#1 list "a" value="b" focusable busy id=x', 1),
+        ("top\nLoading...\n", 1),
+        ('#1 text "Loading dock" [0,0][9,9]', 0),
+        ('#1 button "Not busy now"', 0),
+        ("Loading configuration from x", 0),
+    ],
+)
+def test_a_screen_that_says_that_it_loads_is_not_settled(text, loads):
+    assert measure("unsettled", one(row(after=text, form="screen"), domain="android")) == [loads]
+    assert measure("unsettled", one(row(after=text))) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("running\nTraceback (most recent call last):\n  File", 1),
+        ("ValueError: bad", 1),
+        ("java.lang.IllegalStateException: x\n", 1),
+        ("bash: foo: command not found", 1),
+        ("bash: line 3: foo: command not found", 1),
+        ("ls: x: No such file or directory\n", 1),
+        ("    at Object.<anonymous> (/app/x.js:3:7)", 1),
+        ("thread 'main' panicked at src/main.rs:2:5", 1),
+        ("the word ValueError: in prose", 0),
+        ("0 errors, 0 warnings", 0),
+        ("def f():\n    raise ValueError(x)", 0),
+        ("", 0),
+    ],
+)
+def test_what_programs_print_as_they_die_is_an_error(text, error):
+    assert measure("error_observation", one(row(after=text))) == [error]
+
+
+@pytest.mark.parametrize(
+    ("mark", "code", "error"),
+    [(True, None, 1), (True, 0, 1), (False, None, 0), (None, 0, 0), (None, 1, 1), (False, 2, 1), (None, None, 1)],
+)
+def test_what_the_log_says_of_an_error_goes_before_the_text(mark, code, error):
+    assert measure("error_observation", one(row(after="ValueError: bad", is_error=mark, exit_code=code))) == [error]
+
+
+def test_an_error_that_still_stands_on_the_screen_is_no_new_one():
+    old, new = "$ foo\nbash: foo: command not found\n$ ls\na", "$ foo\nbash: foo: command not found\n$ "
+    assert measure("error_observation", one(row(before=new, after=old, form="screen"))) == [0]
+    assert measure("error_observation", one(row(before="$ foo", after=new, form="screen"))) == [1]
+
+
+def failing(domain, text, form="screen"):
+    return measure("environment_failure", one(row(after=text, form=form), domain=domain)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("domain", "text"),
+    [
+        ("web", "Attention Required! | Cloudflare"),
+        ("web", "502 Bad Gateway\nnginx"),
+        ("web", "This site can’t be reached\nERR_NAME_NOT_RESOLVED"),
+        ("os", "  \n"),
+        ("android", ""),
+        ("android", "ERROR: null root node returned by UiTestAutomationBridge."),
+        ("terminal", "client_loop: send disconnect: Broken pipe"),
+        ("search", "Our systems have detected unusual traffic from your computer network."),
+    ],
+)
+def test_captchas_error_pages_lost_shells_and_missing_screens_are_failures(domain, text):
+    assert failing(domain, text)
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "form"),
+    [
+        ("web", "How to fix 502 Bad Gateway\n" + "a long article " * 300, "screen"),
+        ("web", "", "response"),
+        ("terminal", "", "screen"),
+        ("terminal", "Verify you are human", "screen"),
+        ("swe", "502 Bad Gateway", "stream"),
+    ],
+)
+def test_pages_about_failures_and_silent_commands_are_none(domain, text, form):
+    assert not failing(domain, text, form)
+
+
+def test_texts_are_spread_over_rows_and_null_is_absent():
+    column = pa.array(["b", None, "a", "b"]).dictionary_encode()
+    texts = Texts.of(column)
+    assert texts.matching("^b$").tolist() == [True, False, False, True]
+    chosen = texts.at(np.array([False, True, True, False]))
+    assert chosen.texts.to_pylist() == ["a"]
+    assert chosen.index.tolist() == [-1, -1, 0, -1]
+    assert chosen.sizes().tolist() == [0, 0, 1, 0]

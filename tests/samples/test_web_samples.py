@@ -1,0 +1,168 @@
+"""Each web sample was recorded in three ways at once; read by three connectors, they tell of the same session.
+
+What a way of recording cannot know, or tells in another word, is written down here as data: nothing else may differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connectors.tree import Tree
+from pipelines.plan import make_plan
+from pipelines.reading import read_input
+from pipelines.recipe import Recipe
+from schemas import Reject, Step
+from tests.conftest import ROOT
+
+SAMPLES: Final = ROOT / "samples" / "web"
+SESSIONS: Final = sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("trace.zip"))
+WAYS: Final = {"trace.zip": "playwright_trace", "session.har.gz": "har", "events.json.gz": "rrweb"}
+
+ONLY_IN_TRACE: Final = {"wait"}
+"""A test's look at a page leaves no mark in it."""
+
+SAME_ACT: Final = {"check": "click", "uncheck": "click", "type": "fill"}
+"""Word of the trace → word of rrweb, which sees what the page sees: a checkbox is clicked, a field has another text."""
+
+ONLY_IN_RRWEB: Final = {"focused"}
+"""A state that snapshots of Playwright do not hold."""
+
+NO_VALUE: Final = {"iframe"}
+"""rrweb leaves out the address of a frame whose document it holds."""
+
+LIVE: Final = {"focused", "selected"}
+"""States that a document has only in a browser: the first option of a list is chosen where none is said to be."""
+
+BY_SCRIPT: Final = {"tasks": {"/"}, "manual": {"/settings", "/feedback", "/vote"}}
+"""Site → pages whose text is not that of their own document: drawn by a script, or in a frame."""
+
+OTHERWISE: Final[dict[str, list[tuple[list[str], list[str]]]]] = {
+    # Enter sends a form: the page sees a click on its button; with the field emptied by a script where that follows.
+    "library/on-loan": [(["press #11 Enter"], ["click #12"])],
+    "shop/find-lamp": [(["press #11 Enter"], ["click #20"])],
+    "tasks/add-two": [(["press #10 Enter"], ["click #11", "fill #10"])],
+    "tasks/type-slowly": [(["press #10 Enter"], ["click #11", "fill #10"])],
+    # A key moves a slider: the page sees its value.
+    "manual/alarm": [(["press #18 ArrowRight", "press #18 ArrowRight"], ["fill #18 10"])],
+    # A click that failed never reached the page.
+    "manual/no-such-button": [(["click"], [])],
+    # Playwright scrolls what it clicks into view.
+    "manual/vote": [([], ["scroll"])],
+    # A page that is shown so soon after a click looks like its effect.
+    "library/stacks": [(["reload"], [])],
+    "shop/back-and-forth": [(["go_back"], []), (["go_back", "go_forward", "reload"], [])],
+}
+"""Session → what else stands in the trace and, in its place, in rrweb."""
+
+
+@cache
+def read(session: str, name: str) -> list[Step]:
+    """The steps of a session in one way of recording; of HARs those of all pages."""
+    plan = make_plan(Recipe(name="samples", source="samples"), [str(SAMPLES / session / name)])
+    assert [one.connector for one in plan.inputs] == [WAYS[name]]
+    found = [found for found, _ in read_input(plan.inputs[0], Recipe(name="samples", source="samples"))]
+    assert not [one for one in found if isinstance(one, Reject)]
+    return [step for one in found if not isinstance(one, Reject) for step in one.steps]
+
+
+def told(step: Step) -> str:
+    """An action in short: its name, element and text."""
+    arguments = json.loads(step.action.text)["arguments"]
+    parts = [step.action.name, arguments.get("element"), arguments.get("key"), arguments.get("text")]
+    return " ".join([*[one for one in parts if one], *arguments.get("options", [])])
+
+
+def acts(session: str, name: str) -> list[tuple[str, Step]]:
+    """(action in the words of rrweb, step) of what is in both."""
+    found = []
+    for step in read(session, name):
+        if step.action.name not in ONLY_IN_TRACE:
+            word, _, rest = told(step).partition(" ")
+            found.append((f"{SAME_ACT.get(word, word)} {rest}".strip() if name == "trace.zip" else told(step), step))
+    return found
+
+
+def shown(content: str | None, left_out: Set[str] = ONLY_IN_RRWEB) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """Role, name, value and states of each line, without some states."""
+    return [
+        (
+            node.role,
+            node.name,
+            "" if node.role in NO_VALUE else node.value,
+            tuple(one for one in node.states if one not in left_out),
+        )
+        for node in Tree.parse(content or "").nodes
+    ]
+
+
+def test_there_are_forty_sessions_in_small_files():
+    assert len(SESSIONS) >= 40
+    assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_500_000
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_trace_and_rrweb_tell_of_the_same_acts_on_the_same_pages(session):
+    trace, rrweb = acts(session, "trace.zip"), acts(session, "events.json.gz")
+    words = [one for one, _ in trace], [one for one, _ in rrweb]
+    differences = []
+    matcher = SequenceMatcher(None, *words, autojunk=False)
+    for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
+        if kind != "equal":
+            left = words[0][begin:end], words[1][other_begin:other_end]
+            differences.append(left)
+            continue
+        for (_, step), (_, other) in zip(trace[begin:end], rrweb[other_begin:other_end], strict=True):
+            assert step.observation is not None
+            assert other.observation is not None
+            assert shown(step.observation.content) == shown(other.observation.content)
+            assert step.observation.uri == other.observation.uri
+    assert differences == OTHERWISE.get(session, [])
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_every_document_that_the_network_brought_is_shown_in_the_trace(session):
+    seen = [one for step in read(session, "trace.zip") for one in (step.observation, step.next_observation)]
+    pages = [one.content for one in seen if one is not None]
+    site = session.partition("/")[0]
+    place = 0
+    for step in read(session, "session.har.gz"):
+        answer = step.next_observation
+        if answer is None or answer.content is None or answer.dialect != "http+uitree/1":
+            continue
+        path = (answer.uri or "").partition(".example")[2].partition("?")[0]
+        if path in BY_SCRIPT.get(site, ()):
+            continue
+        tree = shown(answer.content[answer.content.index("#1 document") :], LIVE)
+        found = [at for at, content in enumerate(pages) if at >= place and shown(content, LIVE) == tree]
+        assert found, f"{answer.uri} is nowhere shown after observation {place}"
+        place = found[0]
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_every_page_of_the_trace_was_asked_for(session):
+    asked = {json.loads(step.action.arguments or "")["url"] for step in read(session, "session.har.gz")}
+    asked |= {step.next_observation.uri for step in read(session, "session.har.gz") if step.next_observation}
+    seen = {step.observation.uri for step in read(session, "trace.zip") if step.observation}
+    assert seen <= asked
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_every_step_of_the_trace_has_both_pages_and_names_its_element(session):
+    for step in read(session, "trace.zip"):
+        assert step.observation is not None
+        assert step.next_observation is not None
+        if step.action.name in ("click", "fill", "press", "check", "uncheck", "select_option"):
+            failed = step.next_observation.is_error is True
+            assert ("element" in json.loads(step.action.text)["arguments"]) is not failed
+
+
+def test_recorded_tasks_are_those_of_the_list():
+    lines = Path(ROOT / "samples" / "web_tasks.txt").read_text("utf-8").splitlines()
+    assert sorted(line[2:] for line in lines if line.startswith("= ")) == SESSIONS
