@@ -11,6 +11,7 @@ import json
 from typing import Any, ClassVar, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,3 +84,6 @@ class UndeclaredTool(Signal):
             tools = declares[int(spaces.index[row])] or set[str]()
             counts[row] = found is None or found["name"] not in tools
         return measured.spread(measured.summed(counts))
+
+    def joined(self, parts: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        return float(parts.sum(dtype=np.float64))

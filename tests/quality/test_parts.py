@@ -14,9 +14,11 @@ from quality.registry import signals
 from quality.replicate import Following, histories
 from quality.sketch import SIZE, Sketching, sketched
 from quality.tokens import TokenCounter
+from schemas import Context
 from tests.make import Outcome, Task, batch_of, trajectory
 from tests.quality.test_contamination import index_of
 
+TOOLS = Context(action_space='["another"]')
 NAMES = tuple(sorted(signals()))
 
 
@@ -41,7 +43,7 @@ def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.
 )
 def test_cuts_between_turns_change_nothing_that_is_measured(contents, cuts):
     made = [
-        trajectory(*texts, native_id=str(n), outcome=Outcome(True) if n % 2 else None)
+        trajectory(*texts, native_id=str(n), outcome=Outcome(True) if n % 2 else None, context=TOOLS)
         for n, texts in enumerate(contents)
     ]
     batch = batch_of(*made)
