@@ -21,7 +21,6 @@ arguments stay in `arguments`.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -29,8 +28,9 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from connectors.android.view import Element, Screen, short_id
+from connectors.original import original_json
 from connectors.tree import Box
-from schemas import COMPLETE, WAIT, Action, call_text, json_text
+from schemas import COMPLETE, WAIT, Action, call_text
 
 Point: TypeAlias = tuple[float, float]
 
@@ -80,13 +80,11 @@ _KEYS: Final = {
     "187": "app_switch",
 }
 """The codes of android.view.KeyEvent that scripts send, by their names there."""
-_NOT_JSON: Final = re.compile(r"\b(?:NaN|Infinity)\b")
 _COMPONENT: Final = re.compile(r"([A-Za-z][\w]*(?:\.\w+)+)/(\.?[\w.$]+)")
 _PACKAGE: Final = re.compile(r"[A-Za-z][\w]*(?:\.\w+)+")
 _SHELL: Final = re.compile(r"""["'\\;&|<>]""")
 _SHELL_WORD: Final = re.compile(r"""&&|\|\||>>|[;&|<>]|(?:[^\s'"\\;&|<>]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+""", re.DOTALL)
 _SHELL_QUOTE: Final = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
-_MAX_NESTING: Final = 12
 
 
 def number(value: Any) -> float | None:
@@ -112,27 +110,6 @@ def target_at(screen: Screen | None, point: Point | None, name: str) -> int | No
         if node is not None:
             return node
     return None
-
-
-def original_json(arguments: Mapping[str, Any]) -> str | None:
-    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments.
-
-    Numbers that JSON does not have become null.
-    """
-    if not arguments or not _is_shallow(arguments, _MAX_NESTING):
-        return None
-    text = json_text(dict(arguments))
-    if _NOT_JSON.search(text):
-        text = json_text(json.loads(text, parse_constant=lambda _: None))
-    return text
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    if isinstance(value, Mapping):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
-    if isinstance(value, list):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
-    return True
 
 
 def call(

@@ -33,6 +33,7 @@ from connectors.android.getevent import sniffed
 from connectors.android.touch_log import touch_entries
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.original import original_json
 from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _LOG: Final = re.compile(
@@ -237,7 +238,7 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
     """The action with its target as a node of the screen it was taken on."""
     name, told, original, reasoning = performed.name, performed.told, performed.original, performed.reasoning
     if name == COMPLETE:
-        return Action(COMPLETE, call_text(COMPLETE, {}), act.original_json(original), reasoning=reasoning)
+        return Action(COMPLETE, call_text(COMPLETE, {}), original_json(original), reasoning=reasoning)
     if name == act.PRESS:
         return act.press(list(told.get("keys", ())), original, reasoning)
     if name == act.INTENT and told.get("command"):

@@ -26,15 +26,14 @@ the log has: of code, the code itself.
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from connectors.desktop.atspi import Screen
-from schemas import COMPLETE, WAIT, Action, call_text, json_text
+from connectors.original import original_json
+from schemas import COMPLETE, WAIT, Action, call_text
 
 Point: TypeAlias = tuple[float, float]
 
@@ -68,8 +67,6 @@ VOCABULARY: Final = POINTING | {
     *(SET_CLIPBOARD, WAIT, SEQUENCE, CODE, COMPLETE, FAIL),
 }
 
-_NOT_JSON: Final = re.compile(r"\b(?:NaN|-?Infinity)\b")
-_MAX_NESTING: Final = 12
 _FEW_PIXELS: Final = 1.0
 
 
@@ -162,27 +159,6 @@ def told_action(
     """The action of that name; its element, if it has one, stands beside the log's own arguments too."""
     extra = {"element": told["element"]} if "element" in told else {}
     return Action(name, call_text(name, told), original_json({**original, **extra}), reasoning=reasoning)
-
-
-def original_json(arguments: Mapping[str, Any]) -> str | None:
-    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments.
-
-    Numbers that JSON does not have become null.
-    """
-    if not arguments or not _is_shallow(arguments, _MAX_NESTING):
-        return None
-    text = json_text(dict(arguments))
-    if _NOT_JSON.search(text):
-        text = json_text(json.loads(text, parse_constant=lambda _: None))
-    return text
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    if isinstance(value, Mapping):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
-    if isinstance(value, list):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
-    return True
 
 
 def key_names(keys: Any) -> list[str]:

@@ -28,14 +28,13 @@ for what is none of these. The original arguments stay in `arguments`.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from connectors.original import original_json
 from connectors.web.dom import DomNode
 from connectors.web.page import Page
-from schemas import COMPLETE, WAIT, Action, call_text, json_text
+from schemas import COMPLETE, WAIT, Action, call_text
 
 CLICK: Final = "click"
 DBLCLICK: Final = "dblclick"
@@ -74,9 +73,6 @@ VOCABULARY: Final = frozenset(
 MASK: Final = "••••••••"
 """Stands in the text of an action for what was filled into a password field."""
 
-_NOT_JSON: Final = re.compile(r"\b(?:NaN|Infinity)\b")
-_MAX_NESTING: Final = 12
-
 
 def element_id(node: int) -> str:
     """A line's id as actions name it: `#12`."""
@@ -91,27 +87,6 @@ def line_of(page: Page | None, node: DomNode | None) -> int | None:
 def whole(value: float) -> int:
     """A coordinate as the whole pixel nearest to it."""
     return int(value // 1) if value % 1 < 0.5 else int(value // 1) + 1
-
-
-def original_json(arguments: Mapping[str, Any]) -> str | None:
-    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments.
-
-    Numbers that JSON does not have become null.
-    """
-    if not arguments or not _is_shallow(arguments, _MAX_NESTING):
-        return None
-    text = json_text(dict(arguments))
-    if _NOT_JSON.search(text):
-        text = json_text(json.loads(text, parse_constant=lambda _: None))
-    return text
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    if isinstance(value, Mapping):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
-    if isinstance(value, list | tuple):
-        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
-    return True
 
 
 def call(
