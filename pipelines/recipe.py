@@ -1,7 +1,7 @@
-"""Recipes: what a run makes of raw logs, read from YAML, validated whole at launch, frozen and digestible.
+"""Recipes: what a run makes of raw logs; validated whole at launch, frozen and digestible.
 
 A recipe holds values only. How a run is executed (where, with how many workers, in parts of which size) is not part of
-it, since that must not change a byte of the shards; see `Execution`.
+it, since that must not change a byte of the shards; see `Execution`. How one is read is the matter of `recipe_file`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ import hashlib
 import json
 from collections.abc import Iterable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.columns import Dataset
-from pipelines.templates import configs
 from quality.measure import PREFERENCES
 from quality.near import FEW, Bands
 from quality.registry import configured, kinds, signals
@@ -427,81 +424,3 @@ def _known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str
             hint = f"; did you mean '{nearest[0]}'?" if nearest else f"; there are: {', '.join(known)}"
             raise ValueError(f"there is no {what} '{name}'{hint}")
     return names
-
-
-def _names_at(place: tuple[int | str, ...]) -> list[str]:
-    """The names that the recipe has at a place where an unknown one was met."""
-    if place[:2] == ("judge", "benchmarks"):
-        return list(Benchmark.model_fields)
-    model: Any = Recipe
-    for name in place:
-        fields = getattr(model, "model_fields", None)
-        if fields is None:
-            return list(POOLS) if model == dict[Pool, Any] else []
-        model = fields[str(name)].annotation if str(name) in fields else RuleValues
-        if model == dict[str, RuleValues]:
-            model = RuleValues
-    return list(getattr(model, "model_fields", ()))
-
-
-def _message(error: Any) -> str:
-    place = tuple(part for part in error["loc"] if part != "[key]")
-    where = ".".join(map(str, place)) or "the recipe"
-    if error["type"] == "extra_forbidden":
-        named = place[:2] == ("judge", "rules") and len(place) > 3
-        valid = _names_at((place[0], *place[2:-1]) if named else place[:-1])
-        nearest = get_close_matches(str(place[-1]), valid, 1)
-        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(valid)}"
-        return f"{where}: there is no such name; {hint}"
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "literal_error":
-        options = [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        nearest = get_close_matches(str(error["input"]), options, 1)
-        message += f"; did you mean '{nearest[0]}'?" if nearest else ""
-    return f"{where}: {message} (met {error['input']!r})" if error["type"] != "missing" else f"{where}: {message}"
-
-
-def parse_recipe(text: str, name: str) -> Recipe:
-    """The recipe that YAML text holds.
-
-    Args:
-        text: the YAML.
-        name: what the text is called in errors.
-
-    Raises:
-        ConfigError: it is not YAML, or any value is not valid; all faults are named at once.
-    """
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        faults = "\n".join(f"  {_message(fault)}" for fault in error.errors())
-        raise ConfigError(f"{name} is no valid recipe:\n{faults}") from error
-
-
-def builtin_recipes() -> dict[str, str]:
-    """The recipes that come with trajmill, by name (`android`), as YAML text."""
-    found = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
-    return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
-
-
-def load_recipe(config: str) -> Recipe:
-    """The recipe at a path, or the built-in one of that name.
-
-    Raises:
-        ConfigError: there is neither, or it is not valid.
-    """
-    path = Path(config)
-    if path.is_file():
-        return parse_recipe(path.read_text("utf-8"), config)
-    known = builtin_recipes()
-    if config in known:
-        return parse_recipe(known[config], f"built-in recipe '{config}'")
-    nearest = get_close_matches(path.stem, known, 1)
-    message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
-    raise ConfigError(message, nearest[0] if nearest else None)
