@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import outline, structure
+from connectors import damage, outline, parts, structure
 from connectors.connector import MemoryBlob
 from connectors.registry import connectors
 from schemas import ParseError, Reject, spool
@@ -50,6 +50,8 @@ def both_ways(name, blob):
         patch.setattr(outline, "LARGE_BYTES", 0)
         patch.setattr(outline, "PIECE_BYTES", 0)
         patch.setattr(outline, "BLOCK_BYTES", 300)
+        patch.setattr(parts, "READ_BYTES", 300)
+        patch.setattr(damage, "NEAR_BYTES", 1)
         patch.setattr(structure, "CHUNK_BYTES", 1000)
         patch.setattr(spool, "HELD_BYTES", 0)
         large = found_in(name, blob)

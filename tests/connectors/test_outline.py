@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import outline, structure
+from connectors import damage, outline, parts, structure
 from connectors.outline import MANY, Array, Chosen, DocumentError, Object, Shape
 from connectors.records import json_value
 from schemas import ParseError
@@ -24,6 +24,8 @@ LISTED: tuple[Shape, ...] = ([{"a": [[]], "b": MANY}],)
 def _nothing_is_small(monkeypatch):
     monkeypatch.setattr(outline, "PIECE_BYTES", 0)
     monkeypatch.setattr(outline, "BLOCK_BYTES", 5)
+    monkeypatch.setattr(parts, "READ_BYTES", 5)
+    monkeypatch.setattr(damage, "NEAR_BYTES", 1)
     monkeypatch.setattr(structure, "CHUNK_BYTES", 7)
 
 
