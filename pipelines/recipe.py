@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.columns import Dataset
+from pipelines.values import LISTED, Values
 from quality.measure import PREFERENCES
 from quality.near import FEW, Bands
 from quality.registry import configured, kinds, signals
@@ -32,14 +33,13 @@ Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
 Bounded = Literal["task", "environment", "place", "command_head"]
 POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
+SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
+"""Share of the groups that each pool is given by default."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Normalize(_Part):
+class Normalize(Values):
     """How raw logs are read.
 
     Attributes:
@@ -53,10 +53,10 @@ class Normalize(_Part):
         dataset: which files of a published data set are read, and what the columns of its tables hold.
     """
 
-    connectors: tuple[str, ...] = ()
+    connectors: Annotated[tuple[str, ...], LISTED] = ()
     max_reject_ratio: Share = 0.2
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
-    scrub: tuple[str, ...] = KINDS
+    scrub: Annotated[tuple[str, ...], LISTED] = KINDS
     scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
@@ -65,11 +65,6 @@ class Normalize(_Part):
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
         """The part that connectors are told, in a recipe that takes in these domains."""
         return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
-
-    @field_validator("connectors", "scrub", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("connectors")
     @classmethod
@@ -82,7 +77,7 @@ class Normalize(_Part):
         return _known("kind of secret", value, KINDS)
 
 
-class RuleValues(_Part):
+class RuleValues(Values):
     """A bound on one signal: values from `min` to `max` pass.
 
     Attributes:
@@ -111,7 +106,7 @@ class RuleValues(_Part):
         return Rule(name, self.signal, scope, self.min, self.max, use, self.cap)
 
 
-class NearDuplicates(_Part):
+class NearDuplicates(Values):
     """What counts as a near duplicate; see `quality.near`.
 
     Attributes:
@@ -141,7 +136,7 @@ class NearDuplicates(_Part):
         return Bands(self.bands, self.rows, self.few)
 
 
-class Replicates(_Part):
+class Replicates(Values):
     """What is done with rows of the same environment, history and action; see `quality.replicate`.
 
     Attributes:
@@ -151,7 +146,7 @@ class Replicates(_Part):
     max: Annotated[int, Field(ge=1)] | None = None
 
 
-class Benchmark(_Part):
+class Benchmark(Values):
     """A benchmark that no shard may show.
 
     Attributes:
@@ -197,7 +192,7 @@ class Benchmark(_Part):
         return tuple(column for column in named if column is not None)
 
 
-class Contamination(_Part):
+class Contamination(Values):
     """When a trajectory shows an item of a benchmark; see `quality.contamination`.
 
     Attributes:
@@ -209,7 +204,7 @@ class Contamination(_Part):
     common: Annotated[int, Field(ge=2)] = 10
 
 
-class Judge(_Part):
+class Judge(Values):
     """What is kept.
 
     Attributes:
@@ -230,22 +225,17 @@ class Judge(_Part):
     """
 
     tokenizer: str = ESTIMATE
-    signals: dict[str, dict[str, Any]] = {}
-    rules: dict[str, RuleValues] = {}
-    prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
+    signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rules: dict[str, RuleValues] = Field(default_factory=dict)
+    prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
     replicates: Replicates | None = Replicates()
-    benchmarks: tuple[Benchmark, ...] = ()
+    benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
     contamination: Contamination = Contamination()
-    max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = {}
+    max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
-
-    @field_validator("prefer", "benchmarks", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("benchmarks")
     @classmethod
@@ -323,7 +313,7 @@ class Judge(_Part):
         return [values.named(name, self.made(values.signal).scope) for name, values in self.rules.items()]
 
 
-class Mix(_Part):
+class Mix(Values):
     """How what is kept becomes shards.
 
     Attributes:
@@ -335,7 +325,7 @@ class Mix(_Part):
             made bears loss, whatever the rules say.
     """
 
-    pools: dict[Pool, Annotated[float, Field(ge=0)]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
+    pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
     seed: int = 0
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
     harness: Literal["strip", "keep"] = "strip"
@@ -348,21 +338,16 @@ class Mix(_Part):
         return value
 
 
-class Card(_Part):
+class Card(Values):
     """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards."""
 
     pretty_name: str = "Interaction trajectories"
     license: str = "other"
     language: str = "en"
-    tags: tuple[str, ...] = ("world-model", "trajectories", "agents")
-
-    @field_validator("tags", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+    tags: Annotated[tuple[str, ...], LISTED] = ("world-model", "trajectories", "agents")
 
 
-class Recipe(_Part):
+class Recipe(Values):
     """A whole recipe.
 
     Attributes:
@@ -375,16 +360,11 @@ class Recipe(_Part):
     name: str
     source: str
     licence: str | None = None
-    domains: tuple[Domain, ...] = DOMAINS
+    domains: Annotated[tuple[Domain, ...], LISTED] = DOMAINS
     normalize: Normalize = Normalize()
     judge: Judge = Judge()
     mix: Mix = Mix()
     card: Card = Card()
-
-    @field_validator("domains", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("domains")
     @classmethod
