@@ -2,7 +2,12 @@
 
 import json
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 import unicodedata
+from glob import glob
 from importlib.util import find_spec
 
 import pytest
@@ -11,6 +16,7 @@ import typer
 from connectors.registry import connectors
 from pipelines.cli import app
 from pipelines.recipe_file import parse_recipe
+from schemas import scan_transitions
 from tests.conftest import GOLDEN, ROOT
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
@@ -93,6 +99,23 @@ def test_the_readme_names_every_command_and_is_short():
     shown = "\n".join(blocks(ROOT / "README.md", "bash"))
     assert set(re.findall(r"^trajmill ([\w-]+)", shown, re.MULTILINE)) == set(commands())
     assert len(text.splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
+    logs = ROOT / "samples" / "terminal"
+    shutil.copytree(logs / "asciicast", tmp_path / "recordings")
+    shutil.copytree(logs / "claude_code", tmp_path / "recordings" / "claude_code")
+    shutil.copy(logs / "asciicast" / "one_command.cast", tmp_path / "recordings" / "first.cast")
+    (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for line in shown.splitlines():
+        words = [path for word in shlex.split(line, comments=True)[1:] for path in sorted(glob(word)) or [word]]
+        done = subprocess.run([sys.executable, "-m", "pipelines", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert scan_transitions("out/mine").collect().height > 0
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "datasets.md"], ids=named)
