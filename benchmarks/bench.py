@@ -38,7 +38,7 @@ DOMAINS = {
 
 
 def recipe_for(fmt: str) -> Any:
-    from pipelines.recipe import load_recipe
+    from pipelines.recipe_file import load_recipe
 
     return load_recipe(DOMAINS.get(fmt, "android"))
 

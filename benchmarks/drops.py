@@ -31,7 +31,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.labels import LABELS, Label, Place, read_labels
 from pipelines.judge import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from pipelines.recipe import Benchmark, Recipe, RuleValues, load_recipe
+from pipelines.recipe import Benchmark, Recipe, RuleValues
+from pipelines.recipe_file import load_recipe
 from pipelines.run import Run
 from pipelines.storage import Folder
 from quality.signal import Numbers

@@ -19,7 +19,7 @@ import pyarrow as pa
 from connectors.published.agentworldbench import COLUMNS, items
 from connectors.published.tables import Table
 from pipelines.parquet import read_batches, write_parquet
-from pipelines.plan import list_raw
+from pipelines.raw import list_raw
 from pipelines.recipe import Benchmark
 from pipelines.storage import Folder, StoredBlob
 from quality.contamination import Index, Runs, checkout_name, name_hash

@@ -63,7 +63,7 @@ def run(
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     from pipelines.progress import StageProgress
-    from pipelines.recipe import load_recipe
+    from pipelines.recipe_file import load_recipe
     from pipelines.run import Run, TooManyRejectsError
     from pipelines.runner import Execution
     from pipelines.show import show_summary
@@ -86,7 +86,7 @@ def run(
 def plan(config: Config, raw: Raw) -> None:
     """Print what a run would read: inputs by connector, parts, what nothing recognizes, licences."""
     from pipelines.plan import make_plan
-    from pipelines.recipe import load_recipe
+    from pipelines.recipe_file import load_recipe
     from pipelines.show import show_plan
 
     try:

@@ -6,20 +6,17 @@ it when a run is planned (see `datasets`); here only the recipe itself is checke
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.published.mapping import NEEDED, ROLES, Layout, Rows
 from connectors.registry import connectors
+from pipelines.values import LISTED, Values
 from schemas import DOMAINS, json_text
 
 
-class _Values(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Columns(_Values):
+class Columns(Values):
     """Which column holds what; names joined by dots lead into structs.
 
     Attributes:
@@ -91,7 +88,7 @@ class Columns(_Values):
         return tuple((role, column) for role, column in self.model_dump().items() if column is not None)
 
 
-class Dataset(_Values):
+class Dataset(Values):
     """Which files of a published data set are read, and how their rows are.
 
     Attributes:
@@ -111,7 +108,7 @@ class Dataset(_Values):
     """
 
     config: str = ""
-    splits: tuple[str, ...] = ()
+    splits: Annotated[tuple[str, ...], LISTED] = ()
     files: str = "**"
     layout: Layout | None = None
     columns: Columns = Columns()
@@ -123,11 +120,6 @@ class Dataset(_Values):
     kind: Literal["real", "code", "model"] = "real"
     world_model: str | None = None
     sampling: dict[str, Any] | None = Field(default=None)
-
-    @field_validator("splits", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("format")
     @classmethod

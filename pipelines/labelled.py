@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from connectors.published.tables import Table
 from pipelines.judge import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.parquet import read_batches, read_transitions, transition_files
-from pipelines.plan import list_raw
+from pipelines.raw import list_raw
 from pipelines.storage import Folder, StoredBlob
 from quality.fingerprint import struct_text
 from quality.signal import Measured

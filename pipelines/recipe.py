@@ -1,7 +1,7 @@
-"""Recipes: what a run makes of raw logs, read from YAML, validated whole at launch, frozen and digestible.
+"""Recipes: what a run makes of raw logs; validated whole at launch, frozen and digestible.
 
 A recipe holds values only. How a run is executed (where, with how many workers, in parts of which size) is not part of
-it, since that must not change a byte of the shards; see `Execution`.
+it, since that must not change a byte of the shards; see `Execution`. How one is read is the matter of `recipe_file`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import hashlib
 import json
 from collections.abc import Iterable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.columns import Dataset
-from pipelines.templates import configs
+from pipelines.values import LISTED, Values
 from quality.measure import PREFERENCES
 from quality.near import FEW, Bands
 from quality.registry import configured, kinds, signals
@@ -35,14 +33,13 @@ Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
 Bounded = Literal["task", "environment", "place", "command_head"]
 POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
+SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
+"""Share of the groups that each pool is given by default."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Normalize(_Part):
+class Normalize(Values):
     """How raw logs are read.
 
     Attributes:
@@ -56,10 +53,10 @@ class Normalize(_Part):
         dataset: which files of a published data set are read, and what the columns of its tables hold.
     """
 
-    connectors: tuple[str, ...] = ()
+    connectors: Annotated[tuple[str, ...], LISTED] = ()
     max_reject_ratio: Share = 0.2
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
-    scrub: tuple[str, ...] = KINDS
+    scrub: Annotated[tuple[str, ...], LISTED] = KINDS
     scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
@@ -68,11 +65,6 @@ class Normalize(_Part):
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
         """The part that connectors are told, in a recipe that takes in these domains."""
         return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
-
-    @field_validator("connectors", "scrub", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("connectors")
     @classmethod
@@ -85,7 +77,7 @@ class Normalize(_Part):
         return _known("kind of secret", value, KINDS)
 
 
-class RuleValues(_Part):
+class RuleValues(Values):
     """A bound on one signal: values from `min` to `max` pass.
 
     Attributes:
@@ -114,7 +106,7 @@ class RuleValues(_Part):
         return Rule(name, self.signal, scope, self.min, self.max, use, self.cap)
 
 
-class NearDuplicates(_Part):
+class NearDuplicates(Values):
     """What counts as a near duplicate; see `quality.near`.
 
     Attributes:
@@ -144,7 +136,7 @@ class NearDuplicates(_Part):
         return Bands(self.bands, self.rows, self.few)
 
 
-class Replicates(_Part):
+class Replicates(Values):
     """What is done with rows of the same environment, history and action; see `quality.replicate`.
 
     Attributes:
@@ -154,7 +146,7 @@ class Replicates(_Part):
     max: Annotated[int, Field(ge=1)] | None = None
 
 
-class Benchmark(_Part):
+class Benchmark(Values):
     """A benchmark that no shard may show.
 
     Attributes:
@@ -200,7 +192,7 @@ class Benchmark(_Part):
         return tuple(column for column in named if column is not None)
 
 
-class Contamination(_Part):
+class Contamination(Values):
     """When a trajectory shows an item of a benchmark; see `quality.contamination`.
 
     Attributes:
@@ -212,7 +204,7 @@ class Contamination(_Part):
     common: Annotated[int, Field(ge=2)] = 10
 
 
-class Judge(_Part):
+class Judge(Values):
     """What is kept.
 
     Attributes:
@@ -233,22 +225,17 @@ class Judge(_Part):
     """
 
     tokenizer: str = ESTIMATE
-    signals: dict[str, dict[str, Any]] = {}
-    rules: dict[str, RuleValues] = {}
-    prefer: tuple[Literal["outcome", "complete", "longer"], ...] = PREFERENCES
+    signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rules: dict[str, RuleValues] = Field(default_factory=dict)
+    prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
     replicates: Replicates | None = Replicates()
-    benchmarks: tuple[Benchmark, ...] = ()
+    benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
     contamination: Contamination = Contamination()
-    max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = {}
+    max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
-
-    @field_validator("prefer", "benchmarks", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("benchmarks")
     @classmethod
@@ -326,7 +313,7 @@ class Judge(_Part):
         return [values.named(name, self.made(values.signal).scope) for name, values in self.rules.items()]
 
 
-class Mix(_Part):
+class Mix(Values):
     """How what is kept becomes shards.
 
     Attributes:
@@ -338,7 +325,7 @@ class Mix(_Part):
             made bears loss, whatever the rules say.
     """
 
-    pools: dict[Pool, Annotated[float, Field(ge=0)]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
+    pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
     seed: int = 0
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
     harness: Literal["strip", "keep"] = "strip"
@@ -351,21 +338,16 @@ class Mix(_Part):
         return value
 
 
-class Card(_Part):
+class Card(Values):
     """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards."""
 
     pretty_name: str = "Interaction trajectories"
     license: str = "other"
     language: str = "en"
-    tags: tuple[str, ...] = ("world-model", "trajectories", "agents")
-
-    @field_validator("tags", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
+    tags: Annotated[tuple[str, ...], LISTED] = ("world-model", "trajectories", "agents")
 
 
-class Recipe(_Part):
+class Recipe(Values):
     """A whole recipe.
 
     Attributes:
@@ -378,16 +360,11 @@ class Recipe(_Part):
     name: str
     source: str
     licence: str | None = None
-    domains: tuple[Domain, ...] = DOMAINS
+    domains: Annotated[tuple[Domain, ...], LISTED] = DOMAINS
     normalize: Normalize = Normalize()
     judge: Judge = Judge()
     mix: Mix = Mix()
     card: Card = Card()
-
-    @field_validator("domains", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("domains")
     @classmethod
@@ -427,81 +404,3 @@ def _known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str
             hint = f"; did you mean '{nearest[0]}'?" if nearest else f"; there are: {', '.join(known)}"
             raise ValueError(f"there is no {what} '{name}'{hint}")
     return names
-
-
-def _names_at(place: tuple[int | str, ...]) -> list[str]:
-    """The names that the recipe has at a place where an unknown one was met."""
-    if place[:2] == ("judge", "benchmarks"):
-        return list(Benchmark.model_fields)
-    model: Any = Recipe
-    for name in place:
-        fields = getattr(model, "model_fields", None)
-        if fields is None:
-            return list(POOLS) if model == dict[Pool, Any] else []
-        model = fields[str(name)].annotation if str(name) in fields else RuleValues
-        if model == dict[str, RuleValues]:
-            model = RuleValues
-    return list(getattr(model, "model_fields", ()))
-
-
-def _message(error: Any) -> str:
-    place = tuple(part for part in error["loc"] if part != "[key]")
-    where = ".".join(map(str, place)) or "the recipe"
-    if error["type"] == "extra_forbidden":
-        named = place[:2] == ("judge", "rules") and len(place) > 3
-        valid = _names_at((place[0], *place[2:-1]) if named else place[:-1])
-        nearest = get_close_matches(str(place[-1]), valid, 1)
-        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(valid)}"
-        return f"{where}: there is no such name; {hint}"
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "literal_error":
-        options = [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
-        nearest = get_close_matches(str(error["input"]), options, 1)
-        message += f"; did you mean '{nearest[0]}'?" if nearest else ""
-    return f"{where}: {message} (met {error['input']!r})" if error["type"] != "missing" else f"{where}: {message}"
-
-
-def parse_recipe(text: str, name: str) -> Recipe:
-    """The recipe that YAML text holds.
-
-    Args:
-        text: the YAML.
-        name: what the text is called in errors.
-
-    Raises:
-        ConfigError: it is not YAML, or any value is not valid; all faults are named at once.
-    """
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not YAML: {error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        faults = "\n".join(f"  {_message(fault)}" for fault in error.errors())
-        raise ConfigError(f"{name} is no valid recipe:\n{faults}") from error
-
-
-def builtin_recipes() -> dict[str, str]:
-    """The recipes that come with trajmill, by name (`android`), as YAML text."""
-    found = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
-    return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
-
-
-def load_recipe(config: str) -> Recipe:
-    """The recipe at a path, or the built-in one of that name.
-
-    Raises:
-        ConfigError: there is neither, or it is not valid.
-    """
-    path = Path(config)
-    if path.is_file():
-        return parse_recipe(path.read_text("utf-8"), config)
-    known = builtin_recipes()
-    if config in known:
-        return parse_recipe(known[config], f"built-in recipe '{config}'")
-    nearest = get_close_matches(path.stem, known, 1)
-    message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
-    raise ConfigError(message, nearest[0] if nearest else None)

@@ -1,6 +1,7 @@
 """The contract between all parts: what a transition, a trajectory, a reject, a verdict and a manifest are."""
 
 from schemas.action import COMPLETE, KEYSTROKES, MESSAGE, WAIT, Action, call_text, json_text, keystrokes_text
+from schemas.assembler import Assembler
 from schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
 from schemas.observation import Attachment, Observation
 from schemas.reject import REJECT_SCHEMA, Reject, reject_table
@@ -8,7 +9,6 @@ from schemas.scan import scan_transitions
 from schemas.spool import Pile, Shelf, Spool, Steps
 from schemas.trajectory import (
     Agent,
-    Assembler,
     Context,
     Environment,
     Origin,

@@ -42,7 +42,8 @@ class Action:
 def json_writer(quoted: Callable[[str], str], *, allow_nan: bool = True) -> Callable[[Any, int], Iterable[str]]:
     """The standard library's encoder of JSON values, to be called as `writer(value, 0)` for the pieces of the text.
 
-    `json.JSONEncoder` makes one for each value that it encodes, which takes longer than most values do.
+    `json.JSONEncoder`, the way to it that is documented, makes one for each value: 1.7 instead of 1.0 µs for arguments
+    of 50 characters, up to 6 % of what a parser takes; and it quotes texts itself. That both write the same is tested.
 
     Args:
         quoted: a text as a JSON string.

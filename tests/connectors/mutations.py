@@ -1,10 +1,12 @@
-"""Logs in which one JSON value was replaced by one of another type: how a hostile or future writer may differ."""
+"""Logs that a hostile or future writer may leave: a value of another type, or bytes cut, put in or left out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from typing import Any, Final
+
+from hypothesis import strategies as st
 
 Path = tuple[str | int, ...]
 
@@ -46,6 +48,10 @@ STRANGERS: Final[tuple[Any, ...]] = (
 """What takes the place of a value: every JSON type, and the extremes of each."""
 
 
+SIGNS: Final = (b",", b"}", b"]", b"{", b'"', b"\\", b"x", b":", b"\xff", b" ", b"0")
+"""Bytes that, put anywhere, may or may not leave JSON."""
+
+
 def documents(data: bytes) -> list[Any] | None:
     """The JSON values of a member: of one document or of its lines (those that are JSON); None if it holds none."""
     try:
@@ -80,3 +86,18 @@ def replaced(value: Any, at: Path, stranger: Any) -> Any:
     copy = value.copy()
     copy[at[0]] = replaced(value[at[0]], at[1:], stranger)
     return copy
+
+
+def damaged(data: bytes, draw: st.DataObject, times: int, taken: int) -> bytes:
+    """`data` with a place or several at which it is cut, a character is put in, or up to `taken` bytes are left out."""
+    log = bytearray(data)
+    for _ in range(draw.draw(st.integers(1, times))):
+        place = draw.draw(st.integers(0, len(log)))
+        what = draw.draw(st.sampled_from(["cut", "put", "take"]))
+        if what == "cut":
+            del log[place:]
+        elif what == "take":
+            del log[place : place + draw.draw(st.integers(1, taken))]
+        else:
+            log[place:place] = draw.draw(st.sampled_from(SIGNS))
+    return bytes(log)

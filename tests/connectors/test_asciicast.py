@@ -19,8 +19,8 @@ from connectors.connector import MemoryBlob
 from connectors.terminal.asciicast import Asciicast
 from connectors.terminal.cast_events import read_cast
 from connectors.terminal.screen import Screen
-from schemas import Assembler, Origin, ParseError, Reject, Step, Trajectory
-from schemas.invariants import check
+from schemas import ParseError, Reject, Step, Trajectory
+from tests.rows import parsed as rows_in
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "asciicast"
 INPUTS = sorted((FIXTURES / "input").iterdir())
@@ -69,13 +69,7 @@ def refusal_of(data: bytes) -> ParseError | None:
 
 
 def rows_of(name: str, data: bytes) -> list[dict[str, Any]]:
-    blob = MemoryBlob(name, data)
-    origin = Origin(name, "fixture", CONNECTOR.name, CONNECTOR.version, blob.digest)
-    assembler, parents = Assembler(), dict[str, str]()
-    for one in CONNECTOR.parse(blob):
-        if isinstance(one, Trajectory):
-            assembler.add(one, origin, parents)
-    rows: list[dict[str, Any]] = check(assembler.take()).to_pylist()
+    rows: list[dict[str, Any]] = rows_in(CONNECTOR, MemoryBlob(name, data))[0]
     return rows
 
 

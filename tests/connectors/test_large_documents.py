@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import outline, structure
+from connectors import damage, outline, parts, structure
 from connectors.connector import MemoryBlob
 from connectors.registry import connectors
 from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT
+from tests.connectors.mutations import damaged
 from tests.rows import blob_at
 
 NAMES = ("inspect", "sweagent", "mini_swe_agent", "mcp_recorder", "tau2", "tau_bench", "chat_tools")
@@ -50,6 +51,8 @@ def both_ways(name, blob):
         patch.setattr(outline, "LARGE_BYTES", 0)
         patch.setattr(outline, "PIECE_BYTES", 0)
         patch.setattr(outline, "BLOCK_BYTES", 300)
+        patch.setattr(parts, "READ_BYTES", 300)
+        patch.setattr(damage, "NEAR_BYTES", 1)
         patch.setattr(structure, "CHUNK_BYTES", 1000)
         patch.setattr(spool, "HELD_BYTES", 0)
         large = found_in(name, blob)
@@ -71,14 +74,5 @@ def test_a_large_document_that_is_damaged_is_refused_like_a_small_one(name, data
     blob = blob_at(data.draw(st.sampled_from([path for path in logs(name) if "deep" not in path.name])))
     member = data.draw(st.sampled_from(blob.members))
     content = {one: blob.read(one) for one in blob.members}
-    log = bytearray(content[member])
-    for _ in range(data.draw(st.integers(1, 2))):
-        place = data.draw(st.integers(0, len(log)))
-        what = data.draw(st.sampled_from(["cut", "put", "take"]))
-        if what == "cut":
-            del log[place:]
-        elif what == "take":
-            del log[place : place + data.draw(st.integers(1, 40))]
-        else:
-            log[place:place] = data.draw(st.sampled_from([b",", b"}", b"]", b"{", b'"', b"\\", b"x", b"\xff", b"0"]))
-    both_ways(name, MemoryBlob(blob.uri, {**content, member: bytes(log)}))
+    log = damaged(content[member], data, 2, 40)
+    both_ways(name, MemoryBlob(blob.uri, {**content, member: log}))

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import outline, structure
+from connectors import damage, outline, parts, structure
 from connectors.outline import MANY, Array, Chosen, DocumentError, Object, Shape
 from connectors.records import json_value
 from schemas import ParseError
 from tests.conftest import FUZZ
+from tests.connectors.mutations import damaged
 
 SHAPES: tuple[Shape, ...] = ([], {"a": [], "b": MANY, "c": [{"a": [], "b": MANY}]})
 LISTED: tuple[Shape, ...] = ([{"a": [[]], "b": MANY}],)
@@ -24,6 +25,8 @@ LISTED: tuple[Shape, ...] = ([{"a": [[]], "b": MANY}],)
 def _nothing_is_small(monkeypatch):
     monkeypatch.setattr(outline, "PIECE_BYTES", 0)
     monkeypatch.setattr(outline, "BLOCK_BYTES", 5)
+    monkeypatch.setattr(parts, "READ_BYTES", 5)
+    monkeypatch.setattr(damage, "NEAR_BYTES", 1)
     monkeypatch.setattr(structure, "CHUNK_BYTES", 7)
 
 
@@ -81,20 +84,9 @@ def test_an_outline_holds_what_the_document_holds(value, indent, ascii_only, lis
 @settings(max_examples=400 * FUZZ)
 @given(value=DOCUMENTS, indent=st.sampled_from([None, 1]), data=st.data())
 def test_a_damaged_document_is_refused_in_the_words_of_one_that_is_read_whole(value, indent, data):
-    log = bytearray(written(value, indent, data.draw(st.booleans())))
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(log)))
-        what = data.draw(st.sampled_from(["cut", "put", "take"]))
-        if what == "cut":
-            del log[place:]
-        elif what == "take":
-            del log[place : place + 1]
-        else:
-            log[place:place] = data.draw(
-                st.sampled_from([b",", b"}", b"]", b"{", b'"', b"\\", b"x", b":", b"\xff", b" "])
-            )
+    log = damaged(written(value, indent, data.draw(st.booleans())), data, 3, 1)
     shapes = data.draw(st.sampled_from([SHAPES, LISTED, ()]))
-    assert said_of(bytes(log), shapes) == said_whole(bytes(log))
+    assert said_of(log, shapes) == said_whole(log)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.recipe import parse_recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
 from tests.pipelines.test_near import atif

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from pipelines.classifier import Training, sampled, split, train_classifier, vocabulary
 from pipelines.cli import app
 from pipelines.labelled import Labelled, Source, labelled
-from pipelines.recipe import parse_recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from quality.fasttext_model import Model
 from schemas import ConfigError

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks import NAME, read_index, write_index
-from pipelines.recipe import Benchmark, Recipe, parse_recipe
+from pipelines.recipe import Benchmark, Recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
 from pipelines.storage import Folder

@@ -18,7 +18,8 @@ from pipelines import hub
 from pipelines.columns import Columns
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
-from pipelines.recipe import Recipe, parse_recipe
+from pipelines.recipe import Recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError, Reject, scan_transitions
 from tests.conftest import ROOT

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.masking import mask_report
-from pipelines.recipe import parse_recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
 from tests.pipelines.test_near import atif

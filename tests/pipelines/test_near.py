@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.recipe import Recipe, parse_recipe
+from pipelines.recipe import Recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
 

@@ -3,7 +3,8 @@ import random
 
 import pytest
 
-from pipelines.plan import Plan, binned, gather, make_plan
+from pipelines.plan import Plan, binned, make_plan
+from pipelines.raw import gather
 from pipelines.recipe import Recipe
 from schemas import ConfigError
 

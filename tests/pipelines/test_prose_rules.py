@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipelines.recipe import parse_recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
 from tests.pipelines.test_near import atif

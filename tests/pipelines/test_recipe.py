@@ -1,6 +1,7 @@
 import pytest
 
-from pipelines.recipe import Recipe, builtin_recipes, load_recipe, parse_recipe
+from pipelines.recipe import Recipe
+from pipelines.recipe_file import builtin_recipes, load_recipe, parse_recipe
 from schemas import ConfigError
 
 MINIMAL = "name: a\nsource: b\n"
@@ -31,6 +32,8 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("judge: {ruls: {}}", ["judge.ruls", "'rules'"]),
         ("judge: {rules: {a: {signal: turn, min: 1}}}", ["judge.rules.a.signal", "'turns'"]),
         ("judge: {rules: {a: {signal: turns, mim: 1}}}", ["judge.rules.a.mim", "'min'"]),
+        ("judge: {rules: {signal: {signal: turns, min: 1, mix: 2}}}", ["judge.rules.signal.mix", "'min'"]),
+        ("judge: {near_duplicates: {bandz: 3}}", ["judge.near_duplicates.bandz", "'bands'"]),
         ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
         ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
         ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
@@ -62,6 +65,7 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("domains: [andorid]", ["domains.0", "'android'"]),
         ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
         ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
+        ("normalize: {dataset: {columns: {instuction: a}}}", ["normalize.dataset.columns.instuction", "'instruction'"]),
         ("mix: {pools: {ctp: 1}}", ["mix.pools.ctp", "'cpt'"]),
         ("mix: {harness: kept}", ["mix.harness", "'keep'"]),
         ("mix: {pools: {cpt: 0}}", ["mix.pools", "above 0"]),

@@ -11,7 +11,7 @@ import pytest
 from pipelines import normalize
 from pipelines.export import stored_trajectories
 from pipelines.inspection import inspect
-from pipelines.recipe import load_recipe
+from pipelines.recipe_file import load_recipe
 from pipelines.run import Run
 from schemas import Assembler, scan_transitions
 from tests.conftest import ROOT

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from schemas import Action, Attachment, Observation, Step, Trajectory
 from schemas import spool as spool_module
+from schemas.assembler import blocks
 from schemas.spool import Pile, Shelf, Spool, Steps
-from schemas.trajectory import blocks, long_trajectory_id, trajectory_id
+from schemas.trajectory import long_trajectory_id, trajectory_id
 from tests.make import batch_of, steps_of, trajectory
 
 TEXTS = st.one_of(st.none(), st.text(max_size=30), st.sampled_from(["\ud800", "\udc00x", "\x00"]))

@@ -1,0 +1,174 @@
+"""Parts of a JSON document that stay in its file, and are decoded when they are asked for.
+
+Where they begin and end is found by `outline`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Final, TypeAlias, overload
+
+import orjson
+
+READ_BYTES: Final = 1 << 18
+"""Bytes read at a time of what is only looked at."""
+
+Decode: TypeAlias = Callable[[bytes], Any]
+
+
+class Source:
+    """The bytes of a document, read at any place, and how values are made of them.
+
+    Args:
+        stream: closed with this object.
+        decode: makes a value of JSON that `orjson` does not take; raises ValueError if it is none.
+    """
+
+    def __init__(self, stream: BinaryIO, decode: Decode) -> None:
+        self.stream = stream
+        self._decode = decode
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The bytes from one place up to another."""
+        self.stream.seek(begin)
+        return self.stream.read(end - begin)
+
+    def size(self) -> int:
+        """Bytes of the whole document."""
+        return self.stream.seek(0, 2)
+
+    def pieces(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes from one place up to another, a piece at a time."""
+        while begin < end and (data := self.read(begin, min(end, begin + READ_BYTES))):
+            yield data
+            begin += len(data)
+
+    def value(self, data: bytes) -> Any:
+        """The JSON value of the bytes.
+
+        Raises:
+            ValueError: they are no JSON.
+        """
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return self._decode(data)
+
+    def __del__(self) -> None:
+        self.stream.close()
+
+
+class Array(Sequence[Any]):
+    """An array of a document, of which two blocks of neighbouring elements stand in memory.
+
+    Attributes:
+        offsets: where each element begins in the document, in bytes.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.offsets = array("q")
+        self._source = source
+        self._firsts = array("q")
+        self._ends = array("q")
+        self._outlines: dict[int, Any] = {}
+        self._blocks: dict[int, list[Any]] = {}
+
+    def extend(self, offsets: Sequence[int], end: int) -> None:
+        """Adds a block of elements, of which the last one ends before `end`."""
+        self._firsts.append(len(self.offsets))
+        self._ends.append(end)
+        self.offsets.extend(offsets)
+
+    def append(self, offset: int, value: Any) -> None:
+        """Adds an element that has an outline of its own."""
+        self._outlines[len(self._firsts)] = value
+        self.extend([offset], offset)
+
+    def _block(self, number: int) -> list[Any]:
+        if number in self._outlines:
+            return [self._outlines[number]]
+        found = self._blocks.pop(number, None)
+        if found is None:
+            first = self.offsets[self._firsts[number]]
+            found = self._source.value(b"[" + self._source.read(first, self._ends[number]) + b"]")
+            while len(self._blocks) > 1:
+                del self._blocks[next(iter(self._blocks))]
+        self._blocks[number] = found
+        return found
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self._firsts)):
+            yield from self._block(number)
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Any]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        place = place + len(self) if place < 0 else place
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} elements, wanted the one at {place}")
+        number = bisect_right(self._firsts, place) - 1
+        return self._block(number)[place - self._firsts[number]]
+
+
+class Chosen(Sequence[Any]):
+    """Some elements of an array, each read when it is asked for.
+
+    Attributes:
+        places: which of them.
+
+    Args:
+        held: the array.
+        places: which of its elements.
+    """
+
+    def __init__(self, held: Sequence[Any], places: Iterable[int]) -> None:
+        self._held = held
+        self.places = array("q", places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Any]: ...
+    def __getitem__(self, number: int | slice) -> Any:
+        if isinstance(number, slice):
+            return Chosen(self._held, self.places[number])
+        return self._held[self.places[number]]
+
+
+class Object(Mapping[str, Any]):
+    """An object of a document, each member of which is decoded when it is asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def put(self, key: str, begin: int, end: int) -> None:
+        """Adds the member whose value stands between two places; of several of one key the last one counts."""
+        self._places[key] = begin, end
+
+    def __getitem__(self, key: str) -> Any:
+        return self._source.value(self._source.read(*self._places[key]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+ARRAY: Final = (list, Array)
+"""What an array of a document is that was read by its outline or whole."""
+
+OBJECT: Final = (dict, Object)

@@ -1,0 +1,94 @@
+"""Recipes read from YAML: from a file, or one of those that come with trajmill.
+
+Every fault of a recipe is told at once, each by its place and with the nearest valid name. What is valid is the matter
+of `recipe`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from pipelines.recipe import Recipe
+from pipelines.templates import configs
+from schemas import ConfigError
+
+
+def _names_at(place: tuple[int | str, ...]) -> list[str]:
+    """The names that the recipe has at a place where an unknown one was met."""
+    kind: Any = Recipe
+    for name in place:
+        model = _model(kind)
+        kind = model if get_origin(kind) in (dict, tuple) else model.model_fields[str(name)].annotation
+    return list(_model(kind).model_fields)
+
+
+def _model(kind: Any) -> Any:
+    """The model that a type is, may be, or is a mapping or a sequence of."""
+    return next(one for one in (kind, *get_args(kind)) if hasattr(one, "model_fields"))
+
+
+def _message(error: Any) -> str:
+    place = tuple(part for part in error["loc"] if part != "[key]")
+    where = ".".join(map(str, place)) or "the recipe"
+    if error["type"] == "extra_forbidden":
+        valid = _names_at(place[:-1])
+        nearest = get_close_matches(str(place[-1]), valid, 1)
+        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(valid)}"
+        return f"{where}: there is no such name; {hint}"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "literal_error":
+        options = [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        nearest = get_close_matches(str(error["input"]), options, 1)
+        message += f"; did you mean '{nearest[0]}'?" if nearest else ""
+    return f"{where}: {message} (met {error['input']!r})" if error["type"] != "missing" else f"{where}: {message}"
+
+
+def parse_recipe(text: str, name: str) -> Recipe:
+    """The recipe that YAML text holds.
+
+    Args:
+        text: the YAML.
+        name: what the text is called in errors.
+
+    Raises:
+        ConfigError: it is not YAML, or any value is not valid; all faults are named at once.
+    """
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name} is not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        faults = "\n".join(f"  {_message(fault)}" for fault in error.errors())
+        raise ConfigError(f"{name} is no valid recipe:\n{faults}") from error
+
+
+def builtin_recipes() -> dict[str, str]:
+    """The recipes that come with trajmill, by name (`android`), as YAML text."""
+    found = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
+    return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
+
+
+def load_recipe(config: str) -> Recipe:
+    """The recipe at a path, or the built-in one of that name.
+
+    Raises:
+        ConfigError: there is neither, or it is not valid.
+    """
+    path = Path(config)
+    if path.is_file():
+        return parse_recipe(path.read_text("utf-8"), config)
+    known = builtin_recipes()
+    if config in known:
+        return parse_recipe(known[config], f"built-in recipe '{config}'")
+    nearest = get_close_matches(path.stem, known, 1)
+    message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
+    raise ConfigError(message, nearest[0] if nearest else None)

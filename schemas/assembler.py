@@ -1,0 +1,273 @@
+"""Assembly of trajectories into record batches of the one schema.
+
+The `Assembler` turns many trajectories at once, column by column, into one dictionary-encoded `RecordBatch` and gives
+each its id. It does not check invariants (see `invariants`), which hold for batches however they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+
+from schemas.observation import Attachment, Observation
+from schemas.trajectory import Context, Origin, Step, Trajectory, long_trajectory_id, trajectory_id, without_surrogates
+from schemas.transition import SHARED_TEXT, encoded_schema
+
+SEGMENT_BYTES: Final = 128 << 20
+"""Text above which a trajectory is split at a turn, so that no unit of work grows without bound."""
+
+BLOCK_BYTES: Final = 8 << 20
+"""Text of one trajectory that the assembler takes in at a time; see `Assembler.add_parts`."""
+
+
+class _Texts:
+    """A growing dictionary of texts: the position of each, equal texts sharing one."""
+
+    __slots__ = ("_positions", "nbytes")
+
+    def __init__(self) -> None:
+        self._positions: dict[str, int] = {}
+        self.nbytes = 0
+
+    def position(self, text: str | None) -> int | None:
+        if text is None:
+            return None
+        positions = self._positions
+        found = positions.get(text)
+        if found is None:
+            found = positions[text] = len(positions)
+            self.nbytes += len(text)
+        return found
+
+    def array(self) -> pa.Array:
+        return _strings(self._positions)
+
+
+def _text_bytes(step: Step) -> int:
+    """Roughly how much text the step adds, in characters."""
+    seen = step.next_observation.content if step.next_observation else None
+    return len(step.action.text) + len(step.action.arguments or "") + len(seen or "") + 256
+
+
+def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
+    """(first step, segment) of each block of a trajectory: the parts that its segments are assembled in.
+
+    A block begins at 0, and then at each first step of a turn at which `block_bytes` would be passed, or
+    `segment_bytes` by the segment, with which the next one begins.
+    """
+    found = [(0, 0)]
+    size = whole = turn = 0
+    for position, step in enumerate(steps):
+        own = _text_bytes(step)
+        size += own
+        whole += own
+        if step.turn != turn:
+            turn = step.turn
+            if position > found[-1][0] and (whole > segment_bytes or size > block_bytes):
+                over = whole > segment_bytes
+                found.append((position, found[-1][1] + over))
+                size = own
+                whole = own if over else whole
+    return found
+
+
+def segment_starts(steps: Iterable[Step], limit: int = SEGMENT_BYTES) -> list[int]:
+    """Steps at which a segment begins: 0, and then each first step of a turn at which `limit` would be passed."""
+    return [begin for begin, _ in blocks(steps, limit, limit)]
+
+
+_OBSERVATION_TEXT: Final = ("media_type", "form", "dialect", "origin", "truncation", "uri")
+_WHOLE: Final = (
+    ("environment", ("id", "instance_id", "kind", "version", "world_model", "sampling")),
+    ("agent", ("name", "version", "model")),
+    ("task", ("id", "instruction")),
+    ("context", tuple(f.name for f in fields(Context))),
+)
+_STEP_VALUES: Final = (
+    "turn",
+    "call_index",
+    "num_calls",
+    "interleaved",
+    "reward",
+    "terminated",
+    "truncated",
+    "exit_code",
+    "started_at",
+    "duration_s",
+)
+
+
+class Assembler:
+    """Collects trajectories and hands them out as one record batch of `encoded_schema()`.
+
+    Args:
+        segment_bytes: text above which a trajectory is split at a turn.
+        block_bytes: text of a trajectory that is taken in at a time.
+    """
+
+    def __init__(self, segment_bytes: int = SEGMENT_BYTES, block_bytes: int = BLOCK_BYTES) -> None:
+        self._segment_bytes = segment_bytes
+        self._block_bytes = min(block_bytes, segment_bytes)
+        self._schema = encoded_schema()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._values: dict[str, list[Any]] = {}
+        self._texts: dict[str, _Texts] = {}
+        self.num_rows = 0
+        self.nbytes = 0
+
+    def _extend(self, path: str, values: Iterable[Any]) -> None:
+        column = self._values.get(path)
+        if column is None:
+            column = self._values[path] = []
+        column.extend(values)
+
+    def _encode(self, path: str, values: Sequence[str | None], dictionary: str | None = None) -> None:
+        texts = self._dictionary(dictionary or path)
+        before = texts.nbytes
+        places = {value: texts.position(value) for value in dict.fromkeys(values)}
+        self._extend(path, map(places.__getitem__, values))
+        self.nbytes += texts.nbytes - before
+
+    def _dictionary(self, name: str) -> _Texts:
+        texts = self._texts.get(name)
+        if texts is None:
+            texts = self._texts[name] = _Texts()
+        return texts
+
+    def _repeat(self, path: str, value: str | None, count: int) -> None:
+        self._extend(path, [self._dictionary(path).position(value)] * count)
+
+    def add(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> str:
+        """Takes one trajectory in, whole, and returns its id; see `add_parts`."""
+        key = ""
+        for part_of in self.add_parts(trajectory, origin, parents):
+            key = part_of
+        return key
+
+    def add_parts(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> Iterator[str]:
+        """Takes one trajectory in, a block of its steps at a time; yields its id after each, so that `take` can follow.
+
+        Args:
+            trajectory: with at least one step.
+            origin: where it comes from.
+            parents: native id → trajectory id of what this log yielded before; the new one is added.
+        """
+        found = blocks(trajectory.steps, self._segment_bytes, self._block_bytes)
+        if len(found) > 1:
+            key = long_trajectory_id(origin.connector, trajectory)
+        else:
+            if not isinstance(trajectory.steps, list):
+                trajectory = replace(trajectory, steps=list(trajectory.steps))
+            try:
+                key = trajectory_id(origin.connector, trajectory)
+            except UnicodeEncodeError:
+                trajectory = without_surrogates(trajectory)
+                key = trajectory_id(origin.connector, trajectory)
+        total = len(trajectory.steps)
+        parent = parents.get(trajectory.parent) if trajectory.parent else None
+        parents.setdefault(trajectory.native_id, key)
+        rest = iter(trajectory.steps)
+        for (begin, segment), (end, _) in zip(found, [*found[1:], (total, 0)], strict=True):
+            steps = trajectory.steps if len(found) == 1 else list(islice(rest, end - begin))
+            self._add_whole(trajectory, origin, key, parent, end - begin)
+            self._extend("step", range(begin, end))
+            self._extend("num_steps", [total] * (end - begin))
+            self._extend("segment", [segment] * (end - begin))
+            self._extend("num_segments", [found[-1][1] + 1] * (end - begin))
+            self._add_steps(steps)
+            self._encode("provenance.member", [step.member for step in steps])
+            self._encode("provenance.sha256", [origin.digest(step.member) for step in steps])
+            self._extend("provenance.offset", [step.offset for step in steps])
+            self.num_rows += end - begin
+            self.nbytes += 256 * (end - begin)
+            yield key
+
+    def _add_whole(self, trajectory: Trajectory, origin: Origin, key: str, parent: str | None, count: int) -> None:
+        for path, text in (
+            ("trajectory_id", key),
+            ("native_id", trajectory.native_id),
+            ("parent_trajectory_id", parent),
+            ("relation", trajectory.relation),
+            ("domain", trajectory.domain),
+            ("source", origin.source),
+            ("provenance.uri", origin.uri),
+            ("provenance.connector", origin.connector),
+            ("provenance.connector_version", origin.connector_version),
+            ("provenance.licence", trajectory.licence or origin.licence),
+        ):
+            self._repeat(path, text, count)
+        for column, names in _WHOLE:
+            whole = getattr(trajectory, column)
+            for name in names:
+                self._repeat(f"{column}.{name}", getattr(whole, name), count)
+        outcome = trajectory.outcome
+        self._extend("outcome", [outcome is not None] * count)
+        self._extend("outcome.resolved", [outcome.resolved if outcome else None] * count)
+        self._extend("outcome.score", [outcome.score if outcome else None] * count)
+        self._repeat("outcome.verifier", outcome.verifier if outcome else None, count)
+        self._extend("parent_step", [trajectory.parent_step] * count)
+
+    def _add_steps(self, steps: Sequence[Step]) -> None:
+        for name in _STEP_VALUES:
+            self._extend(name, map(attrgetter(name), steps))
+        actions = [step.action for step in steps]
+        self._encode("action.name", [action.name for action in actions])
+        for name in ("arguments", "call_id", "text", "message", "reasoning"):
+            self._extend(f"action.{name}", map(attrgetter(name), actions))
+        self.nbytes += sum(len(a.text) + len(a.arguments or "") + len(a.reasoning or "") for a in actions)
+        for side in ("observation", "next_observation"):
+            seen: list[Observation | None] = list(map(attrgetter(side), steps))
+            self._extend(side, [one is not None for one in seen])
+            self._encode(f"{side}.content", [one.content if one else None for one in seen], "content")
+            for name in _OBSERVATION_TEXT:
+                self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen])
+            self._extend(f"{side}.is_error", [one.is_error if one else None for one in seen])
+            self._extend(f"{side}.attachments", [one.attachments if one else () for one in seen])
+
+    def take(self) -> pa.RecordBatch:
+        """The rows collected so far as one batch, in the order they came; the assembler is empty again."""
+        shared: dict[str, pa.Array] = {}
+        arrays = [self._array(field, field.name, shared) for field in self._schema]
+        self._clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _array(self, field: pa.Field, path: str, shared: dict[str, pa.Array]) -> pa.Array:
+        kind = field.type
+        values = self._values.get(path, [])
+        if pa.types.is_struct(kind):
+            children = [self._array(child, f"{path}.{child.name}", shared) for child in kind.fields]
+            mask = pa.array([not present for present in values], pa.bool_()) if field.nullable else None
+            return pa.StructArray.from_arrays(children, fields=list(kind.fields), mask=mask)
+        if pa.types.is_dictionary(kind):
+            name = "content" if path in SHARED_TEXT else path
+            if name not in shared:
+                shared[name] = self._texts.get(name, _Texts()).array()
+            return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), shared[name])
+        if pa.types.is_list(kind):
+            rows = [[_attachment_row(one) for one in row] for row in values] if any(values) else None
+            empty = pa.array([0] * (len(values) + 1), pa.int32())
+            return (
+                pa.array(rows, kind) if rows else pa.ListArray.from_arrays(empty, pa.array([], kind.value_type), kind)
+            )
+        return _strings(values) if pa.types.is_string(kind) else pa.array(values, kind)
+
+
+def _strings(values: Iterable[str | None]) -> pa.Array:
+    """The texts as an array; a lone surrogate, in whichever column a log holds one, becomes U+FFFD."""
+    texts = list(values)
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([without_surrogates(text) for text in texts], pa.string())
+
+
+def _attachment_row(one: Attachment) -> dict[str, str | None]:
+    values = {"sha256": one.sha256, "media_type": one.media_type, "role": one.role, "name": one.name}
+    return {name: value and without_surrogates(value) for name, value in values.items()}

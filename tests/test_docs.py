@@ -1,0 +1,147 @@
+"""What the documentation names is there: files, headings, modules, commands, formats and their counts."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import unicodedata
+from glob import glob
+from importlib.util import find_spec
+
+import pytest
+import typer
+
+from connectors.registry import connectors
+from pipelines.cli import app
+from pipelines.recipe_file import parse_recipe
+from schemas import scan_transitions
+from tests.conftest import GOLDEN, ROOT
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
+PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")
+
+
+def named(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def headings(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    kept = ("".join(c for c in title.lower() if c in " -_" or unicodedata.category(c)[0] in "LN") for title in titles)
+    return {title.replace(" ", "-") for title in kept}
+
+
+def blocks(page, language):
+    """The fenced blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_within_the_repository_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_relative_to(ROOT), link
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_module_that_is_named_exists_and_holds_what_is_named(page):
+    text = page.read_text("utf-8")
+    names = re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text)
+    for name in names + re.findall(r"python -m ([\w.]+)", text):
+        parts = name.split(".")
+        depth = max(n for n in range(1, len(parts) + 1) if is_module(parts[:n]))
+        source = ROOT.joinpath(*parts[:depth])
+        source = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
+        for rest in parts[depth:]:
+            assert re.search(rf"\b{rest}\b", source.read_text("utf-8")), name
+    for path in re.findall(rf"`((?:{'|'.join(PACKAGES)}|docs|configs)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def commands():
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    return group.commands
+
+
+def is_module(parts):
+    try:
+        return find_spec(".".join(parts)) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_command_that_is_named_is_one_with_its_options(page):
+    known = {
+        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        for name, command in commands().items()
+    }
+    text = page.read_text("utf-8")
+    for command, rest in re.findall(r"^trajmill ([\w-]+)([^#\n]*)", "\n".join(blocks(page, "(?:bash)?")), re.MULTILINE):
+        assert command in known
+        assert set(re.findall(r"--[\w-]+", rest)) <= known[command], rest
+    assert set(re.findall(r"`trajmill ([\w-]+)", text)) <= set(known)
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert {one for one in re.findall(r"^make (\w+)|`make (\w+)", text, re.MULTILINE) for one in one if one} <= targets
+
+
+def test_the_readme_names_every_command_and_is_short():
+    text = (ROOT / "README.md").read_text("utf-8")
+    shown = "\n".join(blocks(ROOT / "README.md", "bash"))
+    assert set(re.findall(r"^trajmill ([\w-]+)", shown, re.MULTILINE)) == set(commands())
+    assert len(text.splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
+    logs = ROOT / "samples" / "terminal"
+    shutil.copytree(logs / "asciicast", tmp_path / "recordings")
+    shutil.copytree(logs / "claude_code", tmp_path / "recordings" / "claude_code")
+    shutil.copy(logs / "asciicast" / "one_command.cast", tmp_path / "recordings" / "first.cast")
+    (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for line in shown.splitlines():
+        words = [path for word in shlex.split(line, comments=True)[1:] for path in sorted(glob(word)) or [word]]
+        done = subprocess.run([sys.executable, "-m", "pipelines", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert scan_transitions("out/mine").collect().height > 0
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "datasets.md"], ids=named)
+def test_whole_recipes_of_the_documentation_are_valid(page):
+    recipes = [block for block in blocks(page, "yaml") if block.startswith("name:")]
+    assert recipes
+    for recipe in recipes:
+        parse_recipe(recipe, page.name)
+
+
+def test_the_table_of_formats_says_what_the_connectors_and_the_corpora_say():
+    rows = {}
+    for line in (ROOT / "docs" / "formats.md").read_text("utf-8").splitlines():
+        found = re.fullmatch(r"\| `(\w+)` \| (\w.*) \|", line)
+        if found and found[1] in connectors():
+            rows[found[1]] = found[2].split(" | ")
+    told = json.loads(GOLDEN.read_text("utf-8"))
+    assert set(rows) == set(connectors())
+    for name, one in connectors().items():
+        assert rows[name][:2] == [", ".join(one.domains), one.title]
+        counts = told.get(name)
+        if counts is None:
+            assert rows[name][2] == "0", name
+            continue
+        share = f"{counts['accepted']} ({counts['accepted'] / counts['inputs']:.0%})"
+        counted = [str(counts["files"]), str(counts["inputs"]), share]
+        counted += [f"{counts[unit]:,}" for unit in ("trajectories", "transitions")]
+        reasons = sorted(counts["rejects"].items(), key=lambda one: (-one[1], one[0]))
+        assert rows[name][2:] == [*counted, ", ".join(f"{why} {n:,}" for why, n in reasons) or "none"], name
