@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain as chained
 from operator import attrgetter
@@ -436,10 +437,19 @@ def _answer(chain: Sequence[Exchange], tree: bool) -> Observation | None:
 
 def _page(text: str, url: str) -> str:
     """The compact tree of a page of HTML; empty where it shows nothing, or nests too deeply to be a page."""
+    return _known_page(text, url) if len(text) <= _REMEMBERED else _new_page(text, url)
+
+
+def _new_page(text: str, url: str) -> str:
     try:
-        return page_of(html_document(text), url).tree.text
+        return page_of(html_document(text), url).text
     except ValueError:
         return ""
+
+
+_REMEMBERED: Final = 1 << 17
+"""Characters of a page that is remembered: what a page asks for again and again is short."""
+_known_page: Final = lru_cache(maxsize=32)(_new_page)
 
 
 def _socket_steps(one: Exchange) -> Iterator[Step]:
