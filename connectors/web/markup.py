@@ -45,13 +45,18 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.
-    root = LexborHTMLParser(text.encode("utf-8", "replace"), scripting=True).root
+    root = html_root(text.encode("utf-8", "replace"))
     document = DomNode("#document")
     if root is not None:
         # What stands beside the root is a doctype or a comment.
         document.children.append(_element(root))
         _fill(document.children[0], root, srcdoc)
     return document
+
+
+def html_root(data: bytes) -> LexborNode | None:
+    """The root element of HTML in UTF-8, parsed as where scripts run; None if there is none."""
+    return LexborHTMLParser(data, scripting=True).root
 
 
 def _check_nesting(text: str) -> None:

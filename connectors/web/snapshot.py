@@ -41,8 +41,7 @@ def snapshot(html: str) -> Snapshot:
     body = html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
     layout = _Layout()
     try:
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, remove_comments=True)
-        root = etree.fromstring(body.encode("utf-8", "replace"), parser)
+        root = xml_root(body.encode("utf-8", "replace"))
     except etree.XMLSyntaxError:
         document = html_document(html)
         _lay_out(document, layout)
@@ -51,6 +50,16 @@ def snapshot(html: str) -> Snapshot:
         _fill(document, root, layout)
     layout.hide()
     return Snapshot(document, layout.nodes)
+
+
+def xml_root(data: bytes) -> etree._Element:
+    """The root element of XML, whose entities are not expanded.
+
+    Raises:
+        etree.XMLSyntaxError: it is not well-formed.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, remove_comments=True)
+    return etree.fromstring(data, parser)
 
 
 def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
