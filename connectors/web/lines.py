@@ -15,6 +15,9 @@ from connectors.web import aria
 TEXT: Final = "text"
 """The role of a run of text."""
 
+NO_LINES: Final[list[Line]] = []
+"""The lines of a run of text."""
+
 _CONDITIONAL: Final = frozenset({"group", "region", "figure", "application", "tabpanel", "radiogroup", "toolbar"})
 """Roles with a line only where they have a name, a state or a lasting id."""
 _SINGLE: Final = frozenset({"listitem", "cell", "row", "group", "definition", "term", "article"})
@@ -33,7 +36,8 @@ _VALUED: Final = frozenset({"combobox", "textbox", "searchbox", "spinbutton", "s
 class Line:
     """A line in the making: what its node will be made of, and the lines under it.
 
-    What most lines do not have stands in the class, so that making one costs little.
+    What most lines do not have stands in the class, so that making one costs little. A run of text has no lines, and
+    nothing may be added to those that it seems to have.
     """
 
     value = ""
@@ -45,10 +49,10 @@ class Line:
     place = 0
     """Its id in the tree, from 1, once it stands there."""
 
-    def __init__(self, role: str, name: str = "") -> None:
+    def __init__(self, role: str, name: str, lines: list[Line]) -> None:
         self.role = role
         self.name = name
-        self.lines: list[Line] = []
+        self.lines = lines
 
     @property
     def text(self) -> str:

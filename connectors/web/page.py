@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from connectors.tree import DIALECT, INDENT, MAX_DEPTH
 from connectors.web import aria
 from connectors.web.dom import MAX_LEVELS, DomNode, Scope, collapsed, title_of
-from connectors.web.lines import TEXT, Line, place, settle
+from connectors.web.lines import NO_LINES, TEXT, Line, place, settle
 from connectors.web.names import CAPTIONS, Names, name_and_description, value_of
 from schemas import Attachment, Observation
 
@@ -140,7 +140,7 @@ class _Walk:
 
     def document(self, document: DomNode, title: str, url: str) -> Line:
         """The line of the document, with all lines under it."""
-        top = Line("document", title)
+        top = Line("document", title, [])
         top.value = url
         self.shown[document] = top
         self._visit(document.children, top.lines, top, 1)
@@ -260,7 +260,7 @@ class _Walk:
             text = text.strip("\r\n").rstrip() if is_kept else collapsed(text)
             run.clear()
             if text:
-                line = Line(TEXT, text)
+                line = Line(TEXT, text, NO_LINES)
                 out.append(line)
                 for node in nodes:
                     self.shown[node] = line
@@ -274,7 +274,7 @@ class _Walk:
             self._end_run(out)
         if node.tag == "dialog" and "open" not in node.attributes:
             return
-        line = Line(role)
+        line = Line(role, "", [])
         self.shown[node] = line
         kept = self._around
         self._describe(node, line, reading)

@@ -26,10 +26,21 @@ class Seen:
 
 @dataclass(slots=True, eq=False)
 class Act:
-    """One act in the making. `time` is that of its last event, in milliseconds."""
+    """One act in the making.
+
+    Attributes:
+        kind: its name as an action.
+        observation: what was shown when it began.
+        page: the same to find elements on, as long as the act is the last one; a page is made of thousands of objects.
+        line: the line that stands for its element there.
+        node: its element.
+        time: that of its last event, in milliseconds.
+    """
 
     kind: str
-    seen: Seen
+    observation: Observation | None
+    page: Page | None
+    line: int | None
     node: DomNode | None
     offset: int
     started: float | None
@@ -72,7 +83,7 @@ def host_of(url: str) -> str:
 def action_of(one: Act) -> Action:
     """The act as an action: its element by the line of the tree, else by its point or a short description."""
     node, told = one.node, one.told
-    element = act.line_of(one.seen.page, node)
+    element = one.line
     if node is not None and node.tag == "#document" and one.kind == act.SCROLL:
         element = None if element == 1 else element
     target = None

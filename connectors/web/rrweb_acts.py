@@ -117,11 +117,11 @@ class Acts:
         if not self._acts:
             return None
         last = self._seen().observation
-        after = [one.seen.observation for one in self._acts[1:]] + [last]
+        after = [one.observation for one in self._acts[1:]] + [last]
         steps = [
             Step(
                 action_of(one),
-                one.seen.observation,
+                one.observation,
                 next_one,
                 turn,
                 one.offset,
@@ -177,9 +177,14 @@ class Acts:
         if press is None:
             self._close_press()
         original = {key: value for key, value in data.items() if key not in ("source", "type")}
+        seen = press.seen if press else self._seen()
+        if self._acts:
+            self._acts[-1].page = None
         one = Act(
             kind,
-            press.seen if press else self._seen(),
+            seen.observation,
+            seen.page,
+            act.line_of(seen.page, node),
             node,
             press.offset if press else self._offset,
             press.started if press else self._time,
@@ -357,7 +362,7 @@ class Acts:
         one = self._acts[-1]
         one.time = self._time
         one.original["to"] = {key: last.get(key) for key in ("x", "y", "id")}
-        onto = act.line_of(one.seen.page, self.mirror.node(last.get("id")))
+        onto = act.line_of(one.page, self.mirror.node(last.get("id")))
         one.told = {"onto": act.element_id(onto)} if onto is not None else {"to": point_of(last)}
 
     def _scroll(self, node: DomNode, data: dict[str, Any]) -> None:
