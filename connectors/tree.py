@@ -41,7 +41,33 @@ _LINE: Final = re.compile(
     rf"(?: id=(?P<ident>{_STRING}|[A-Za-z0-9_.:/-]+))?"
     r"(?: \[(?P<left>-?[0-9]{1,9}),(?P<top>-?[0-9]{1,9})\]\[(?P<right>-?[0-9]{1,9}),(?P<bottom>-?[0-9]{1,9})\])?"
 )
-_INDENT: Final = tuple("  " * depth + "#" for depth in range(MAX_DEPTH))
+INDENT: Final = tuple("  " * depth + "#" for depth in range(MAX_DEPTH))
+"""What a line begins with, by its depth."""
+
+
+def rendered(
+    role: str,
+    name: str = "",
+    value: str = "",
+    description: str = "",
+    states: tuple[str, ...] = (),
+    ident: str = "",
+    bounds: Box | None = None,
+) -> str:
+    """The text of a node after its id, with the blank between; the arguments are the fields of `Node`."""
+    line = f" {role} {encode_basestring(name)}" if name else f" {role}"
+    if value:
+        line += " value=" + encode_basestring(value)
+    if description:
+        line += " description=" + encode_basestring(description)
+    if states:
+        line += " " + " ".join(states)
+    if ident:
+        line += " id=" + (ident if _WORD.fullmatch(ident) else encode_basestring(ident))
+    if bounds is not None:
+        left, top, right, bottom = bounds
+        line += f" [{left},{top}][{right},{bottom}]"
+    return line
 
 
 @record
@@ -62,20 +88,8 @@ class Node:
     line: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = ["", self.role]
-        if self.name:
-            parts.append(encode_basestring(self.name))
-        if self.value:
-            parts.append("value=" + encode_basestring(self.value))
-        if self.description:
-            parts.append("description=" + encode_basestring(self.description))
-        parts.extend(self.states)
-        if self.ident:
-            parts.append("id=" + (self.ident if _WORD.fullmatch(self.ident) else encode_basestring(self.ident)))
-        if self.bounds is not None:
-            left, top, right, bottom = self.bounds
-            parts.append(f"[{left},{top}][{right},{bottom}]")
-        object.__setattr__(self, "line", " ".join(parts))
+        line = rendered(self.role, self.name, self.value, self.description, self.states, self.ident, self.bounds)
+        object.__setattr__(self, "line", line)
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point lies in the node's box."""
@@ -98,7 +112,7 @@ class Tree:
     def text(self) -> str:
         """The tree as text, lines joined by line feeds, without one at the end."""
         pairs = zip(self.depths, self.nodes, strict=True)
-        return "\n".join([f"{_INDENT[depth]}{place}{node.line}" for place, (depth, node) in enumerate(pairs, 1)])
+        return "\n".join([f"{INDENT[depth]}{place}{node.line}" for place, (depth, node) in enumerate(pairs, 1)])
 
     @classmethod
     def parse(cls, text: str) -> Tree:

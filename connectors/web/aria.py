@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from schemas.record import record
+
 INLINE: Final = "inline"
 """The role of what only marks a run of text (`span`, `b`): it has no line, and its text joins that around it."""
 
@@ -106,7 +108,7 @@ _BY_TAG: Final = {
     "video": "video",
 }
 _GONE: Final = _words(
-    "base col colgroup command datalist head link meta noembed noframes noscript param script source style "
+    "#comment base col colgroup command datalist head link meta noembed noframes noscript param script source style "
     "template title track"
 )
 _BLOCKS: Final = _words("#document body center dir div dl fieldset figcaption hgroup html legend p picture pre caption")
@@ -182,14 +184,61 @@ _HIDERS: Final = frozenset({"hidden", "aria-hidden", "style"})
 
 _ACTED_ON: Final = frozenset({"onclick", "tabindex"})
 
-TELLING: Final = _SPEAKING | _HIDERS | _ACTED_ON
-"""Attributes that decide whether and how an element is shown; one that has none of them is as its tag says."""
+_STATING: Final = _ACTED_ON | _words(
+    "selected open playing checked indeterminate multiple required readonly type aria-selected aria-expanded "
+    "aria-pressed aria-busy aria-invalid aria-current aria-checked aria-required aria-readonly aria-disabled"
+)
+_NAMING: Final = frozenset({"aria-labelledby", "aria-label"})
+_HINTING: Final = frozenset({"title", "aria-describedby", "placeholder", "aria-placeholder"})
+_VALUING: Final = frozenset({"aria-valuetext", "aria-valuenow"})
+_LABELED: Final = _words("input select textarea")
+_NAMED: Final = _LABELED | _words("meter progress output img area option optgroup svg fieldset table figure")
+"""Elements with a name of their own: of a label, a caption, or an attribute that only they have."""
+_VALUED: Final = _words("input textarea meter progress")
+_BY_VALUE: Final = _words("input select th img")
+"""Elements whose role hangs on the values of attributes other than `role` and `contenteditable`."""
 
 
-@lru_cache(maxsize=4096)
-def plain_role(tag: str) -> str:
-    """The role of an element that has none of the attributes `TELLING`."""
-    return role_of(tag, {})
+@record
+class Reading:
+    """What an element's tag and the names of its attributes tell of it, whatever the values are.
+
+    Attributes:
+        role: as `role_of` tells it; None where it hangs on values.
+        may_hide: whether the values may hide it (`is_hidden`).
+        is_acted_on: whether it may listen to clicks or take the focus.
+        is_stated: whether it may have states (`states_of`) of other roles than those in `CHECKED`.
+        is_named: whether a name may be given to it in another way than by the text in it.
+        is_valued: whether it may have a value that its role does not bring with it.
+        is_hinted: whether it may have a title, a placeholder or a description elsewhere.
+        has_ident: whether it may have a lasting id.
+    """
+
+    role: str | None
+    may_hide: bool
+    is_acted_on: bool
+    is_stated: bool
+    is_named: bool
+    is_valued: bool
+    is_hinted: bool
+    has_ident: bool
+
+
+@lru_cache(maxsize=16384)
+def reading(tag: str, *names: str) -> Reading:
+    """What is told by the tag and the names of the attributes: a page has hundreds of elements alike in them."""
+    told = frozenset(names)
+    by_value = "role" in told or "contenteditable" in told or (tag in _BY_VALUE and not _SPEAKING.isdisjoint(told))
+    return Reading(
+        None if by_value else role_of(tag, dict.fromkeys(names, "")),
+        not _HIDERS.isdisjoint(told),
+        not _ACTED_ON.isdisjoint(told),
+        not _STATING.isdisjoint(told),
+        tag in (_NAMED if names else _LABELED) or not _NAMING.isdisjoint(told),
+        tag in _VALUED or not _VALUING.isdisjoint(told),
+        not _HINTING.isdisjoint(told),
+        not _IDENTS.isdisjoint(told),
+    )
 
 
 def role_of(tag: str, attributes: Mapping[str, str]) -> str:

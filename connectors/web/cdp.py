@@ -27,7 +27,10 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.records import json_lines, json_value
 from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
 from connectors.web.elements import values
-from connectors.web.exchange import READ_HEADERS, Exchange, Message, kind_of, trajectories
+from connectors.web.exchange import Exchange, Message
+from connectors.web.exchange_steps import trajectories
+from connectors.web.exchange_text import READ_HEADERS
+from connectors.web.request_kind import kind_of
 from schemas import ParseError, Reject, Trajectory
 
 _DOMAINS: Final = rb"(?:Network|Page|Target|Runtime|Log|Security|DOM|Fetch|Inspector|Performance)"

@@ -40,6 +40,34 @@ class DomNode:
     box: Box | None = None
 
 
+NO_ATTRIBUTES: Final[dict[str, str]] = {}
+"""The attributes of text, for readers that make thousands of nodes. Nothing may be added to them."""
+
+NO_CHILDREN: Final[list[DomNode]] = []
+"""What is in text, for the same readers. Nothing may be added to it."""
+
+
+class Texts:
+    """Text nodes of one document. Blank ones between elements, most of all nodes, are one node by their text.
+
+    So they say nothing of their place; for readers whose logs name no text nodes.
+    """
+
+    __slots__ = ("_blank",)
+
+    def __init__(self) -> None:
+        self._blank: dict[str, DomNode] = {}
+
+    def node(self, text: str) -> DomNode:
+        """The node of a text."""
+        if not text.isspace():
+            return DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
+        found = self._blank.get(text)
+        if found is None:
+            found = self._blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
+        return found
+
+
 def title_of(document: DomNode) -> str:
     """The text of the document's first `title` element outside of drawings; "" if it has none."""
     heads = [document]
@@ -98,8 +126,9 @@ class Scope:
                 if node.children:
                     stack += node.children[::-1]
                 attributes = node.attributes
-                if attributes and "id" in attributes:
-                    self._by_id.setdefault(attributes["id"], node)
-                if node.tag == "label" and "for" in attributes:
-                    self._labels.setdefault(attributes["for"], node)
+                if attributes:
+                    if "id" in attributes:
+                        self._by_id.setdefault(attributes["id"], node)
+                    if "for" in attributes and node.tag == "label":
+                        self._labels.setdefault(attributes["for"], node)
         return self._by_id

@@ -36,17 +36,10 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.outline import Chosen
 from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
 from connectors.web.elements import excerpt, values
-from connectors.web.exchange import (
-    ASSET,
-    DATA,
-    READ_HEADERS,
-    Exchange,
-    Message,
-    kind_of,
-    packed,
-    trajectories,
-    unpacked,
-)
+from connectors.web.exchange import Exchange, Message, packed, unpacked
+from connectors.web.exchange_steps import trajectories
+from connectors.web.exchange_text import READ_HEADERS
+from connectors.web.request_kind import ASSET, DATA, kind_of
 from schemas import ParseError, Pile, Reject, Trajectory
 
 _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')

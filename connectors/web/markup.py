@@ -7,12 +7,13 @@ they are parsed: thousands of elements left open, or dozens of formatting elemen
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from connectors.web.dom import MAX_LEVELS, DomNode
+from connectors.web.dom import MAX_LEVELS, DomNode, Texts
 
 
 def _words(text: str) -> frozenset[str]:
@@ -22,7 +23,7 @@ def _words(text: str) -> frozenset[str]:
 _SHORT: Final = 2000
 """Documents with fewer tags are parsed without a look at how they nest."""
 _MAX_FORMATS: Final = 100
-_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
+_TAG: Final = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}")
 _VOID: Final = _words("area base br col embed hr img input link meta param source track wbr")
 _CLOSED_BY_OTHERS: Final = _words(
     "li p td th tr dt dd option optgroup thead tbody tfoot caption colgroup html head body rt rp svg path g use"
@@ -44,7 +45,7 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
     if text.count("<") > _SHORT:
         _check_nesting(text)
     # A lone surrogate has no UTF-8, which is what the parser reads.
-    root = LexborHTMLParser(text.encode("utf-8", "replace"), scripting=True).root
+    root = html_root(text.encode("utf-8", "replace"))
     document = DomNode("#document")
     if root is not None:
         # What stands beside the root is a doctype or a comment.
@@ -53,50 +54,67 @@ def html_document(text: str, srcdoc: int = 2) -> DomNode:
     return document
 
 
+def html_root(data: bytes) -> LexborNode | None:
+    """The root element of HTML in UTF-8, parsed as where scripts run; None if there is none."""
+    return LexborHTMLParser(data, scripting=True).root
+
+
 def _check_nesting(text: str) -> None:
     opened: dict[str, int] = {}
     depth = formats = 0
-    for end, name in _TAG.findall(text):
-        tag = name.lower()
-        if tag in _VOID or tag in _CLOSED_BY_OTHERS:
+    for mark in _TAG.findall(text):
+        known = _nesting(mark)
+        if known is None:
             continue
+        tag, is_format, change = known
         count = opened.get(tag, 0)
-        if end:
-            if not count:
-                continue
-            opened[tag] = count - 1
-        else:
-            opened[tag] = count + 1
-        change = -1 if end else 1
+        if not count and change < 0:
+            continue
+        opened[tag] = count + change
         depth += change
-        if tag in _FORMATS:
+        if is_format:
             formats += change
-        if depth > 4 * MAX_LEVELS or formats > _MAX_FORMATS:
-            raise ValueError(f"more than {_MAX_FORMATS if formats > _MAX_FORMATS else 4 * MAX_LEVELS} open elements")
+            if formats > _MAX_FORMATS:
+                raise ValueError(f"more than {_MAX_FORMATS} open elements")
+        if depth > 4 * MAX_LEVELS:
+            raise ValueError(f"more than {4 * MAX_LEVELS} open elements")
+
+
+@lru_cache(maxsize=4096)
+def _nesting(mark: str) -> tuple[str, bool, int] | None:
+    """(tag, whether it is a formatting element, 1 or -1) of the beginning of a tag; None if it does not nest."""
+    tag = mark.lstrip("</").lower()
+    if tag in _VOID or tag in _CLOSED_BY_OTHERS:
+        return None
+    return tag, tag in _FORMATS, -1 if mark[1] == "/" else 1
 
 
 def _element(node: LexborNode) -> DomNode:
-    return DomNode(node.tag or "", {name: value or "" for name, value in node.attributes.items()})
+    told = node.attributes
+    named: Any = {name: value or "" for name, value in told.items()} if None in told.values() else told
+    return DomNode(node.tag or "", named, "", [])
 
 
 def _fill(top: DomNode, root: LexborNode, srcdoc: int) -> None:
     """Appends to a node all that is under its source."""
+    texts = Texts()
     stack = [(top, root)]
     while stack:
         parent, source = stack.pop()
-        children = parent.children
+        add = parent.children.append
         child = source.first_child
         while child is not None:
             if child.is_text_node:
-                children.append(DomNode("#text", {}, child.text_content or "", []))
+                add(texts.node(child.text_content or ""))
             elif child.is_element_node:
                 element = _element(child)
-                if element.tag == "template":
+                tag = element.tag
+                if tag == "template":
                     _fill_template(parent, element, child, srcdoc)
                 else:
-                    children.append(element)
+                    add(element)
                     stack.append((element, child))
-                    if element.tag == "iframe" and "srcdoc" in element.attributes and srcdoc > 0:
+                    if tag == "iframe" and "srcdoc" in element.attributes and srcdoc > 0:
                         element.frame = html_document(element.attributes["srcdoc"], srcdoc - 1)
             child = child.next
 

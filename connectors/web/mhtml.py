@@ -49,5 +49,6 @@ class Mhtml(Connector):
             page = page_of(saved.document, saved.url)
         except ValueError as error:
             raise ParseError(blob.uri, 0, "bad_mhtml", f"wanted a saved page: {error}", "", data[:512]) from None
-        detail = f"a page alone ({len(page.tree.nodes)} lines of {saved.url[:200]}): nobody acts on it"
+        lines = page.text.count("\n") + 1
+        detail = f"a page alone ({lines} lines of {saved.url[:200]}): nobody acts on it"
         yield Reject("trajectory", "no_actions", detail, blob.uri, offset=0, connector=self.name)

@@ -186,17 +186,15 @@ class _Task:
                 self.problems.append(self._problem("no_page", place, "has no page"))
             return None, None
         try:
-            document = snapshot(html)
-            page = page_of(document, self._address(one))
+            taken = snapshot(html)
+            page = page_of(taken.document, self._address(one))
         except ValueError as error:
             self.problems.append(self._problem("too_deep", place, f"has no page that can be shown: {error}"))
             return None, None
-        named = [(node.attributes.get("backend-node-id"), node) for node in walk(document)]
-        nodes = {number: node for number, node in named if number is not None}
         if self._raw:
             text = cleaned or _MARK.sub("", html)
-            return Observation(text, "text/html", form="screen"), _Page(None, nodes)
-        return page.observation(), _Page(page, nodes)
+            return Observation(text, "text/html", form="screen"), _Page(None, taken.nodes)
+        return page.observation(), _Page(page, taken.nodes)
 
     def _address(self, one: Any) -> str:
         return _text(one.get("url")) or ""

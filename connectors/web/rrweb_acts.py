@@ -18,16 +18,15 @@ Without time stamps, only order counts: what could be an effect of the act befor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.markup import html_text
 from connectors.web.page import Page
+from connectors.web.rrweb_act import Act, Press, Seen, action_of, host_of, point_of
 from connectors.web.rrweb_dom import Mirror, MissingNodeError, option_value, options_of
-from schemas import Action, Context, Environment, Observation, Step, Trajectory
+from schemas import Context, Environment, Observation, Step, Trajectory
 
 EFFECT_MS: Final = 500
 """A scroll, resize or second click this soon after an act is part of it."""
@@ -49,41 +48,7 @@ Problem = tuple[str, str]
 """Reason and detail of what is rejected of an event."""
 
 
-@dataclass(slots=True, eq=False)
-class _Seen:
-    """What was shown when an act began."""
-
-    observation: Observation | None
-    page: Page | None
-
-
-@dataclass(slots=True, eq=False)
-class _Act:
-    """One act in the making. `time` is that of its last event, in milliseconds."""
-
-    kind: str
-    seen: _Seen
-    node: DomNode | None
-    offset: int
-    started: float | None
-    time: float | None
-    told: dict[str, Any] = field(default_factory=dict)
-    original: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class _Press:
-    """A mouse button or finger that went down; `used`: an act was made of it; `up`: where it was let go."""
-
-    node: DomNode | None
-    seen: _Seen
-    offset: int
-    started: float | None
-    mutations: int
-    original: dict[str, Any]
-    is_touch: bool
-    used: bool = False
-    up: bool = False
+_CLICKS: Final = frozenset({act.CLICK, act.DBLCLICK})
 
 
 class Acts:
@@ -96,13 +61,13 @@ class Acts:
     def __init__(self, raw: bool = False) -> None:
         self.mirror = Mirror()
         self._raw = raw
-        self._acts: list[_Act] = []
-        self._press: _Press | None = None
+        self._acts: list[Act] = []
+        self._press: Press | None = None
         self._presses_told = False
         self._mutations = 0
         self._filling: DomNode | None = None
         self._address: tuple[str, int, float | None] | None = None
-        self._shown: tuple[int, _Seen] | None = None
+        self._shown: tuple[int, Seen] | None = None
         self._page_time: float | None = None
         self._loaded = False
         self._scrolled: tuple[Any, float | None] | None = None
@@ -152,11 +117,11 @@ class Acts:
         if not self._acts:
             return None
         last = self._seen().observation
-        after = [one.seen.observation for one in self._acts[1:]] + [last]
+        after = [one.observation for one in self._acts[1:]] + [last]
         steps = [
             Step(
-                _action(one),
-                one.seen.observation,
+                action_of(one),
+                one.observation,
                 next_one,
                 turn,
                 one.offset,
@@ -173,7 +138,7 @@ class Acts:
             context=Context(initial_state=size),
         )
 
-    def _seen(self) -> _Seen:
+    def _seen(self) -> Seen:
         """What is shown now."""
         if self._shown is None or self._shown[0] != self.mirror.changes:
             page: Page | None = None
@@ -181,12 +146,12 @@ class Acts:
                 page = self.mirror.page()
             except ValueError as error:
                 self._problems.append(("too_deep", str(error)))
-            seen = _Seen(None, None)
+            seen = Seen(None, None)
             if page is not None and self._raw:
                 html = html_text(self.mirror.document)
-                seen = _Seen(Observation(html, "text/html", form="screen", uri=self.mirror.url or None), None)
+                seen = Seen(Observation(html, "text/html", form="screen", uri=self.mirror.url or None), None)
             elif page is not None:
-                seen = _Seen(page.observation(self.mirror.url or None), page)
+                seen = Seen(page.observation(self.mirror.url or None), page)
             self._shown = self.mirror.changes, seen
         return self._shown[1]
 
@@ -205,16 +170,21 @@ class Acts:
         kind: str,
         node: DomNode | None,
         data: Mapping[str, Any],
-        press: _Press | None = None,
+        press: Press | None = None,
         told: dict[str, Any] | None = None,
-    ) -> _Act:
+    ) -> Act:
         """A new act, seen from when it began: now, or with the press."""
         if press is None:
             self._close_press()
         original = {key: value for key, value in data.items() if key not in ("source", "type")}
-        one = _Act(
+        seen = press.seen if press else self._seen()
+        if self._acts:
+            self._acts[-1].page = None
+        one = Act(
             kind,
-            press.seen if press else self._seen(),
+            seen.observation,
+            seen.page,
+            act.line_of(seen.page, node),
             node,
             press.offset if press else self._offset,
             press.started if press else self._time,
@@ -245,7 +215,7 @@ class Acts:
             if not self.mirror.is_known:
                 self.mirror.visit(href)
             self._address = href, self._offset, self._time
-            self._host = self._host or _host(href)
+            self._host = self._host or host_of(href)
 
     def _snapshot(self, data: Any) -> None:
         root = data.get("node") if isinstance(data, dict) else None
@@ -338,7 +308,7 @@ class Acts:
                 seen = self._seen()
                 original = {key: value for key, value in data.items() if key not in ("source", "type")}
                 is_touch = kind == _TOUCH
-                self._press = _Press(node, seen, self._offset, self._time, self._mutations, original, is_touch)
+                self._press = Press(node, seen, self._offset, self._time, self._mutations, original, is_touch)
         elif kind in (_UP, _TOUCH_END):
             if press is not None:
                 press.up = True
@@ -392,8 +362,8 @@ class Acts:
         one = self._acts[-1]
         one.time = self._time
         one.original["to"] = {key: last.get(key) for key in ("x", "y", "id")}
-        onto = act.line_of(one.seen.page, self.mirror.node(last.get("id")))
-        one.told = {"onto": act.element_id(onto)} if onto is not None else {"to": _point(last)}
+        onto = act.line_of(one.page, self.mirror.node(last.get("id")))
+        one.told = {"onto": act.element_id(onto)} if onto is not None else {"to": point_of(last)}
 
     def _scroll(self, node: DomNode, data: dict[str, Any]) -> None:
         x, y = data.get("x"), data.get("y")
@@ -479,43 +449,3 @@ class Acts:
             self._filling = node
         last.told, last.time = told, self._time
         last.original.update(text=text)
-
-
-_CLICKS: Final = frozenset({act.CLICK, act.DBLCLICK})
-
-
-def _point(position: Mapping[str, Any]) -> list[int] | None:
-    x, y = position.get("x"), position.get("y")
-    if not isinstance(x, int | float) or not isinstance(y, int | float) or not abs(x) + abs(y) < 1e9:
-        return None
-    return [act.whole(x), act.whole(y)]
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _action(one: _Act) -> Action:
-    """The act as an action: its element by the line of the tree, else by its point or a short description."""
-    node, told = one.node, one.told
-    element = act.line_of(one.seen.page, node)
-    if node is not None and node.tag == "#document" and one.kind == act.SCROLL:
-        element = None if element == 1 else element
-    target = None
-    if element is None and node is not None and node.tag not in ("#document", "#text"):
-        target = _described(node)
-    if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
-        return act.fill("", {**one.original, "text": act.MASK}, element, target, secret=True)
-    return act.call(one.kind, told, one.original, element, target)
-
-
-def _described(node: DomNode) -> str:
-    """A short description of an element that is not shown: its tag with its id, name or first words."""
-    for name in ("id", "name", "aria-label"):
-        if node.attributes.get(name):
-            return f'{node.tag}[{name}="{node.attributes[name][:80]}"]'
-    text = collapsed(text_of(node))[:80]
-    return f"{node.tag} {text!r}" if text else node.tag

@@ -8,13 +8,15 @@ go: all of them move when a scroll bar comes or goes, and actions name elements.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
 from typing import Final
 
 from lxml import etree
 
-from connectors.web.dom import DomNode
+from connectors.web.dom import DomNode, Texts
 from connectors.web.markup import html_document
 
 _LIVE: Final = {"input-value": "value", "option-selected": "selected", "is-clickable": "onclick"}
@@ -22,90 +24,104 @@ _KEPT_HIDDEN: Final = frozenset({"option", "optgroup"})
 _UNDRAWN: Final = frozenset({"html", "body", "head", "title"})
 
 
-def snapshot(html: str) -> DomNode:
-    """The document of a page. Elements that were not laid out are hidden, if the page tells boxes at all.
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A page: its document, and its nodes by the numbers that the browser gave them (`backend_node_id`)."""
+
+    document: DomNode
+    nodes: Mapping[str, DomNode]
+
+
+def snapshot(html: str) -> Snapshot:
+    """The page of an HTML text. Elements that were not laid out are hidden, if the page tells boxes at all.
 
     Raises:
         ValueError: it nests too deeply to be a page.
     """
     body = html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
+    layout = _Layout()
     try:
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, remove_comments=True)
-        root = etree.fromstring(body.encode("utf-8", "replace"), parser)
+        root = xml_root(body.encode("utf-8", "replace"))
     except etree.XMLSyntaxError:
         document = html_document(html)
-        _rewrite(document)
-        return document
-    document = DomNode("#document")
-    _fill(document, root)
-    _rewrite(document)
-    return document
+        _lay_out(document, layout)
+    else:
+        document = DomNode("#document")
+        _fill(document, root, layout)
+    layout.hide()
+    return Snapshot(document, layout.nodes)
 
 
-def _fill(document: DomNode, root: etree._Element) -> None:
-    top = _element(root)
+def xml_root(data: bytes) -> etree._Element:
+    """The root element of XML, whose entities are not expanded.
+
+    Raises:
+        etree.XMLSyntaxError: it is not well-formed.
+    """
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, remove_comments=True)
+    return etree.fromstring(data, parser)
+
+
+def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
+    """Puts all that is in the XML into the document."""
+    text_node, place = Texts().node, layout.place
+    top = DomNode(str(root.tag).lower(), {}, "", [])
+    place(top, document, _items(root), False)
     document.children.append(top)
-    stack = [(top, root)]
+    stack = [(top, root, top.tag in _KEPT_HIDDEN)]
     while stack:
-        parent, source = stack.pop()
-        children = parent.children
-        if source.text:
-            children.append(DomNode("#text", text=source.text))
+        parent, source, in_option = stack.pop()
+        add = parent.children.append
+        if before := source.text:
+            add(text_node(before))
         for child in source:
             tag: object = child.tag
             if not isinstance(tag, str):
                 if tag is etree.Entity:
-                    children.append(DomNode("#text", text=unescape(child.text or "")))
+                    add(text_node(unescape(child.text or "")))
             elif tag == "text" and parent.tag != "svg":
-                children.append(DomNode("#text", _attributes(child), "".join(map(str, child.itertext()))))
+                node = DomNode("#text", {}, _all_text(child))
+                place(node, parent, _items(child), in_option)
+                add(node)
             else:
-                children.append(_element(child))
-                stack.append((children[-1], child))
-            if child.tail:
-                children.append(DomNode("#text", text=child.tail))
+                node = DomNode(tag.lower(), {}, "", [])
+                place(node, parent, _items(child), in_option)
+                add(node)
+                stack.append((node, child, in_option or node.tag in _KEPT_HIDDEN))
+            if after := child.tail:
+                add(text_node(after))
 
 
-def _attributes(source: etree._Element) -> dict[str, str]:
-    return dict(source.attrib)  # type: ignore[arg-type]
+def _items(source: etree._Element) -> Iterable[tuple[str, str]]:
+    return source.items()  # type: ignore[return-value]
 
 
-def _element(source: etree._Element) -> DomNode:
-    return DomNode(str(source.tag).lower(), _attributes(source))
+def _all_text(source: etree._Element) -> str:
+    return "".join(map(str, source.itertext())) if len(source) else source.text or ""
 
 
-def _rewrite(document: DomNode) -> None:
-    """Gives every node its attributes by the names that HTML has, and `hidden` where it was not laid out."""
-    order: list[tuple[DomNode, bool]] = []
+def _lay_out(document: DomNode, layout: _Layout) -> None:
+    """Does for a document that was read as HTML what `_fill` does with the attributes of the recorder's."""
     stack = [(document, False)]
     while stack:
-        node, in_option = stack.pop()
-        order.append((node, in_option))
-        is_option = in_option or node.tag in _KEPT_HIDDEN
-        stack.extend([(child, is_option) for child in node.children])
-    drawn: set[DomNode] = set()
-    for node, in_option in reversed(order):
-        told = node.attributes.get("bounding_box_rect")
-        if told is None or _is_drawn(told) or any(child in drawn for child in node.children):
-            # White space between elements has no box of its own, and draws nothing.
-            if node.tag != "#text" or told is not None:
-                drawn.add(node)
-        elif node.tag == "#text" and not in_option:
-            node.text = ""
-        elif not in_option and node.tag not in _KEPT_HIDDEN and node.tag not in _UNDRAWN:
-            node.attributes["hidden"] = ""
-        node.attributes = _renamed(node.attributes)
-        if node.tag == "a":
-            # Addresses were taken out of the data, links were not.
-            node.attributes.setdefault("href", "")
+        parent, in_option = stack.pop()
+        for node in parent.children:
+            if node.tag != "#text":
+                layout.place(node, parent, node.attributes.items(), in_option)
+                stack.append((node, in_option or node.tag in _KEPT_HIDDEN))
 
 
-_DROPPED, _PLAIN, _VALUE, _FLAG = range(4)
+_DROPPED, _PLAIN, _VALUE, _FLAG, _BOX, _NUMBER = range(6)
 
 
 @lru_cache(maxsize=4096)
 def _meaning(name: str) -> tuple[int, str]:
     """(what an attribute of the recorder's is, its name in HTML)"""
     key = name.lower().replace("_", "-")
+    if key == "backend-node-id":
+        return _NUMBER, key
+    if name == "bounding_box_rect":
+        return _BOX, key
     if key == "bounding-box-rect" or key.startswith("data-pw-testid-buckeye"):
         return _DROPPED, key
     if key == "input-value":
@@ -113,19 +129,50 @@ def _meaning(name: str) -> tuple[int, str]:
     return (_FLAG, _LIVE.get(key, "checked")) if key in _LIVE or key == "input-checked" else (_PLAIN, key)
 
 
-def _renamed(attributes: dict[str, str]) -> dict[str, str]:
-    if not attributes:
-        return attributes
-    named: dict[str, str] = {}
-    for name, value in attributes.items():
-        kind, key = _meaning(name)
-        if kind == _PLAIN:
-            named.setdefault(key, value)
-        elif kind == _VALUE or (kind == _FLAG and value.lower() == "true"):
-            named[key] = value
-    return named
+class _Layout:
+    """What of a document was laid out; nodes are placed in it parents first. `nodes` are those with a number."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, DomNode] = {}
+        self._shows: set[DomNode] = set()
+        self._undrawn: list[tuple[DomNode, DomNode, bool]] = []
+
+    def place(self, node: DomNode, parent: DomNode, told: Iterable[tuple[str, str]], in_option: bool) -> None:
+        """Gives a node its attributes by the names that HTML has; a text that was not laid out is empty."""
+        attributes: dict[str, str] = {}
+        box: str | None = None
+        for name, value in told:
+            kind, key = _meaning(name)
+            if kind == _PLAIN:
+                if key not in attributes:
+                    attributes[key] = value
+            elif kind == _BOX:
+                box = value
+            elif kind == _NUMBER:
+                self.nodes[value] = node
+            elif kind == _VALUE or (kind == _FLAG and value.lower() == "true"):
+                attributes[key] = value
+        node.attributes = attributes
+        tag = node.tag
+        if tag == "a" and "href" not in attributes:
+            # Addresses were taken out of the data, links were not.
+            attributes["href"] = ""
+        if (box is None and tag != "#text") or (box is not None and _is_drawn(box)):
+            self._shows.add(parent)
+        elif tag != "#text":
+            self._undrawn.append((node, parent, in_option or tag in _KEPT_HIDDEN or tag in _UNDRAWN))
+        elif box is not None and not in_option:
+            node.text = ""
+
+    def hide(self) -> None:
+        """Hides the elements that were not laid out, and nothing in them either."""
+        for node, parent, is_kept in reversed(self._undrawn):
+            if node in self._shows:
+                self._shows.add(parent)
+            elif not is_kept:
+                node.attributes["hidden"] = ""
 
 
 def _is_drawn(box: str) -> bool:
     """Whether the box is that of an element that was laid out."""
-    return not box.replace(" ", "").startswith("-1,-1,-1,-1")
+    return box[:1].isdecimal() or not box.replace(" ", "").startswith("-1,-1,-1,-1")

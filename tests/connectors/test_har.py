@@ -18,7 +18,7 @@ from connectors.connector import Choices, MemoryBlob
 from connectors.registry import connector
 from connectors.web.bodies import byte_body, text_body, unbase64
 from connectors.web.elements import elements, excerpt, values
-from connectors.web.exchange import kind_of
+from connectors.web.request_kind import kind_of
 from schemas import ParseError, Reject
 
 HAR = connector("har")

@@ -23,7 +23,7 @@ def part(body: bytes, *fields: bytes) -> bytes:
 
 def text(*parts: bytes, head: bytes = HEAD) -> str:
     saved = saved_page(head + b"".join(parts) + b"--b--\r\n")
-    return page_of(saved.document, saved.url).tree.text
+    return page_of(saved.document, saved.url).text
 
 
 def test_soft_breaks_and_split_characters_of_quoted_printable_are_joined() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from connectors.connector import Choices, MemoryBlob
 from connectors.registry import connectors
-from connectors.web.dom import walk
 from connectors.web.page import page_of
 from connectors.web.snapshot import snapshot
 from schemas import ParseError, Reject, Trajectory
@@ -53,7 +52,7 @@ def texts(value: Any) -> list[str]:
 
 
 def lines(html: str) -> list[str]:
-    return page_of(snapshot(html)).tree.text.split("\n")[1:]
+    return page_of(snapshot(html).document).text.split("\n")[1:]
 
 
 def test_elements_that_close_themselves_hold_nothing() -> None:
@@ -87,7 +86,7 @@ def test_html_that_is_no_xml_is_read_as_a_browser_does() -> None:
 
 def test_no_entity_of_a_document_is_expanded_and_no_file_read() -> None:
     html = '<!DOCTYPE html [<!ENTITY a "boom"><!ENTITY f SYSTEM "file:///etc/hostname">]><html><p>x&a;&f;</p></html>'
-    assert "boom" not in page_of(snapshot(html)).tree.text
+    assert "boom" not in page_of(snapshot(html).document).text
 
 
 def test_the_innermost_target_is_named_by_the_line_that_shows_it() -> None:
@@ -199,8 +198,7 @@ def test_a_cut_file_says_so() -> None:
 
 
 def test_every_node_of_a_page_keeps_its_number() -> None:
-    numbers = [node.attributes.get("backend-node-id") for node in walk(snapshot(PAGE))]
-    assert [number for number in numbers if number] == ["1", "2", "3", "4", "5", "6"]
+    assert list(snapshot(PAGE).nodes) == ["1", "2", "3", "4", "5", "6"]
 
 
 def rows(ident: str, *places: int) -> list[dict[str, Any]]:

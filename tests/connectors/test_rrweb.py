@@ -93,7 +93,7 @@ def field(ident: int, **attributes: Any) -> dict[str, Any]:
 def seen(mirror: Mirror) -> str:
     page = mirror.page()
     assert page is not None
-    return page.tree.text
+    return page.text
 
 
 def rebuilt(*body: dict[str, Any]) -> Mirror:

@@ -1,0 +1,217 @@
+"""HTTP exchanges and web sockets as transitions: a request is an action, what came back the next observation.
+
+A network recording holds no act of a person, so the browser's own requests stand for them. What is carried on and how:
+
+- Documents and data (XHR, fetch, forms, event streams); requests for images, fonts, style sheets and scripts only where
+  the recipe asks for them (`Choices.static_assets`), a browser's own preflights never.
+- A chain of redirects that the log holds hop by hop is one transition: the browser followed it without asking.
+- Requests that began before any answer of their group was there could not depend on one: they are parallel calls of one
+  turn. Where the log does not tell when, each request is a turn of its own.
+- The messages of a web socket are a trajectory of their own: what was sent up to the next message received is one
+  action, and what then came up to the next one sent its observation.
+
+Exchanges are taken in the order in which they are given: `har` and `cdp` say what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import chain as chained
+from typing import Final
+from urllib.parse import urldefrag, urljoin
+
+from connectors.connector import Choices
+from connectors.outline import Chosen
+from connectors.web.exchange import Exchange, Message
+from connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
+from connectors.web.request_kind import ASSET, DATA, host_and_path
+from schemas import Environment, Observation, Step, Steps, Trajectory
+
+_LATER_HOPS: Final = 64
+"""How many requests behind a redirect its target is looked for."""
+
+
+def trajectories(exchanges: Sequence[Exchange], choices: Choices, native: str = "") -> Iterator[Trajectory]:
+    """The trajectories of a recording: one a page, in the order in which pages begin, then one a web socket of it.
+
+    Trajectories without any answer are yielded too: whether they are carried on is for the caller to say.
+
+    Args:
+        exchanges: in the order in which they began.
+        choices: whether static assets are carried on, and whether bodies of HTML become the compact tree.
+        native: stands before each page's id in the native ids.
+    """
+    pages: dict[str, list[tuple[int, bool]]] = {}
+    for place, one in enumerate(exchanges):
+        pages.setdefault(one.page, []).append((place, bool(one.messages)))
+    for page, found in pages.items():
+        requests = Chosen(exchanges, (place for place, socket in found if not socket))
+        carried = (chain for chain in _chains(requests) if _is_carried(chain, choices.static_assets))
+        name = f"{native}{page}"
+        first = next(carried, None)
+        if first is not None:
+            steps = _steps(chained([first], carried), choices.screen == "tree")
+            yield Trajectory(name, "web", steps, Environment(id=_host(first[0].url)))
+        for number, place in enumerate(place for place, socket in found if socket):
+            one = exchanges[place]
+            sent = list(_socket_steps(one))
+            if not sent:
+                continue
+            yield Trajectory(f"{name}#websocket-{number}", "web", sent, Environment(id=_host(one.url)))
+
+
+def _host(url: str) -> str | None:
+    return host_and_path(url)[0] or None
+
+
+def _is_carried(chain: Sequence[Exchange], static_assets: bool) -> bool:
+    kind = chain[-1].kind
+    if kind == ASSET and chain[0].method not in ("GET", "HEAD"):
+        return True
+    return kind == DATA or (kind == ASSET and static_assets)
+
+
+def _chains(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
+    """The exchanges, each with the hops that its redirects led to."""
+    taken: set[int] = set()
+    for place, one in enumerate(exchanges):
+        if place in taken:
+            continue
+        chain, at = [one], place
+        while (target := _target(chain[-1])) is not None:
+            near = range(at + 1, min(len(exchanges), at + 1 + _LATER_HOPS))
+            hop = next((n for n in near if n not in taken and _leads(chain[-1], target, exchanges[n])), None)
+            if hop is None:
+                break
+            taken.add(hop)
+            chain.append(exchanges[hop])
+            at = hop
+        yield chain
+
+
+def _target(one: Exchange) -> str | None:
+    """Where a redirect leads, without fragment; None if it is none."""
+    location = one.received.get("location")
+    if one.status not in (301, 302, 303, 307, 308) or not location:
+        return None
+    try:
+        return urldefrag(urljoin(one.url, location))[0]
+    except ValueError:
+        return None
+
+
+def _leads(before: Exchange, target: str, after: Exchange) -> bool:
+    try:
+        url = urldefrag(after.url)[0]
+    except ValueError:
+        return False
+    same = before.method == after.method
+    kept = before.status in (307, 308)
+    return (
+        url == target
+        and before.request_id == after.request_id
+        and (same or (not kept and after.method in ("GET", "HEAD")))
+    )
+
+
+def _turns(chains: Iterable[list[Exchange]]) -> Iterator[list[list[Exchange]]]:
+    """The chains in groups within which no request began after an answer was there."""
+    group: list[list[Exchange]] = []
+    until: int | None = None
+    for chain in chains:
+        begin, end = chain[0].began, chain[-1].ended
+        together = until is not None and begin is not None and begin < until and end is not None
+        if group and not together:
+            yield group
+            group, until = [], None
+        group.append(chain)
+        until = end if len(group) == 1 else None if until is None or end is None else min(until, end)
+    if group:
+        yield group
+
+
+def _steps(chains: Iterable[list[Exchange]], tree: bool) -> Steps:
+    steps = Steps()
+    seen = _Seen()
+    for turn, group in enumerate(_turns(chains)):
+        before = seen.before(group[0][0].began)
+        for index, chain in enumerate(group):
+            first, last = chain[0], chain[-1]
+            step = Step(
+                action=request_of(first),
+                observation=before,
+                next_observation=answer_of(chain, tree),
+                turn=turn,
+                offset=first.offset,
+                member=first.member,
+                call_index=index,
+                num_calls=len(group),
+                started_at=first.started,
+                duration_s=_duration(first, last),
+            )
+            steps.append(step)
+            seen.add(last.ended, step.next_observation)
+    return steps
+
+
+class _Seen:
+    """The answers so far, for the one that had come last when a request began; requests are asked in their order."""
+
+    def __init__(self) -> None:
+        self._last: Observation | None = None
+        self._coming: list[tuple[int, int, Observation | None]] = []
+        self._number = 0
+
+    def add(self, ended: int | None, answer: Observation | None) -> None:
+        """Takes in the answer of a request of the turn that was asked for last, and when it had come."""
+        self._number += 1
+        if ended is None:
+            self._last = answer
+        else:
+            heappush(self._coming, (ended, self._number, answer))
+
+    def before(self, began: int | None) -> Observation | None:
+        """The answer that came last before then; where that is not known, the last of the turn before."""
+        while self._coming and (began is None or self._coming[0][0] <= began):
+            self._last = heappop(self._coming)[2]
+        return self._last
+
+
+def _duration(first: Exchange, last: Exchange) -> float | None:
+    """Seconds from the beginning of a chain to its end; None where one is not known or they are turned."""
+    if first.started is None or last.started is None or last.duration is None:
+        return None
+    took = last.started + round(last.duration * 1_000_000) - first.started
+    return took / 1_000_000 if took >= 0 else None
+
+
+def _socket_steps(one: Exchange) -> Iterator[Step]:
+    """The steps of a web socket: its opening, then each run of messages sent with the run received after it.
+
+    A socket without a URL was opened before the log began: what was received first is then an observation only.
+    """
+    runs: list[tuple[list[Message], list[Message]]] = [([], [])]
+    for message in one.messages:
+        if message.sent and (runs[-1][1] or len(runs) == 1):
+            runs.append(([], []))
+        runs[-1][0 if message.sent else 1].append(message)
+    before = answer_of([one], tree=False)
+    greeting = runs[0][1]
+    if greeting:
+        told = received_of(one, greeting)
+        if before is None:
+            before = told
+        else:
+            content = f"{before.content}\n\n{told.content}"
+            before = Observation(content, MEDIA_TYPE, uri=one.url, attachments=told.attachments)
+    opened = bool(one.url)
+    if opened:
+        yield Step(request_of(one), None, before, 0, one.offset, one.member, started_at=one.started)
+    for turn, (sent, received) in enumerate(runs[1:], int(opened)):
+        after = received_of(one, received) if received else None
+        at, end = sent[0].at, received[0].at if received else None
+        duration = round(end - at, 6) if at is not None and end is not None and end >= at else None
+        action = sent_of(one, sent)
+        yield Step(action, before, after, turn, one.offset, one.member, duration_s=duration)
+        before = after

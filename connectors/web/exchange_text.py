@@ -1,0 +1,140 @@
+"""A request as an action and its answer as an observation: the text of each, and what of the headers is told.
+
+A body of HTML is shown as the compact tree of its page where the recipe asks for trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
+from connectors.web.bodies import Body
+from connectors.web.exchange import Exchange, Message
+from connectors.web.markup import html_document
+from connectors.web.page import page_of
+from schemas import Action, Attachment, Observation, json_text
+
+MEDIA_TYPE: Final = "message/http"
+
+SENT_HEADERS: Final = frozenset(
+    {"accept", "content-type", "if-match", "if-modified-since", "if-none-match", "range", "x-requested-with"}
+)
+"""Request headers that an answer depends on and that are no secret."""
+
+_TOLD_HEADERS: Final = ("content-type", "range", "if-match", "if-none-match", "if-modified-since")
+RECEIVED_HEADERS: Final = ("content-type", "location", "retry-after")
+READ_HEADERS: Final = SENT_HEADERS.union(
+    RECEIVED_HEADERS, ("access-control-request-method", "content-encoding", "content-length", "sec-fetch-dest")
+)
+"""Headers that anything is told by; a recording has ten times as many."""
+
+_BODILESS: Final = frozenset({101, 204, 205, 304})
+
+TREE_DIALECT: Final = "http+uitree/1"
+"""The dialect of a response whose body is the compact tree of the page that it is."""
+
+
+def request_of(one: Exchange) -> Action:
+    """The request as an action: `GET url`, the headers its answer depends on, and its body."""
+    kept = {name: value for name, value in one.headers.items() if name in SENT_HEADERS}
+    arguments: dict[str, Any] = {"method": one.method, "url": one.url}
+    if kept:
+        arguments["headers"] = kept
+    lines = [f"{one.method} {one.url}".strip()]
+    body = one.body
+    lines += [f"{name}: {kept[name]}" for name in _TOLD_HEADERS if name in kept and (name != "content-type" or body)]
+    if body is not None:
+        text = _body_text(body)
+        arguments["body"] = body.text
+        if body.sha256 is not None:
+            arguments |= {"body_sha256": body.sha256, "body_bytes": body.size}
+        lines += ["", text]
+    return Action(HTTP_REQUEST, "\n".join(lines), json_text(arguments))
+
+
+def _body_text(body: Body) -> str:
+    """A body as its text, or a line that says what it is."""
+    if body.text is not None:
+        return body.text
+    size = f"{body.size} bytes" if body.size is not None else "not in the log"
+    return f"({body.media_type or 'body'}, {size})"
+
+
+def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
+    """What came back: status line, headers and body of each hop of a chain; None if nothing did.
+
+    An error of the browser, such as `net::ERR_NAME_NOT_RESOLVED`, is shown in place of a response.
+    """
+    parts: list[str] = []
+    attachments: list[Attachment] = []
+    lost, dialect = False, None
+    for one in chain:
+        if one.status is None:
+            continue
+        head = [f"HTTP {one.status} {one.phrase}".rstrip()]
+        head += [f"{name}: {one.received[name]}" for name in RECEIVED_HEADERS if one.received.get(name)]
+        body = one.answer
+        bodiless = one.method == "HEAD" or one.status in _BODILESS or one is not chain[-1]
+        lost = body is not None and body.lost and not bodiless
+        if body is not None and (found := body.attachment()):
+            attachments.append(found)
+        text = body.text if body is not None else None
+        if text and tree and body is not None and "html" in body.media_type and (shown := _page(text, one.url)):
+            text, dialect = shown, TREE_DIALECT
+        parts.append("\n".join([*head, "", text] if text else head))
+    last = chain[-1]
+    if last.status is None and last.error:
+        parts.append(last.error)
+    if not parts:
+        return None
+    failed = last.status is None or last.status >= 400
+    cut = "recorder" if lost or (last.status is None and not last.error) else "none"
+    content = "\n\n".join(parts)
+    return Observation(
+        content,
+        MEDIA_TYPE,
+        "response",
+        dialect,
+        is_error=failed,
+        truncation=cut,
+        uri=last.url,
+        attachments=tuple(attachments),
+    )
+
+
+def _page(text: str, url: str) -> str:
+    """The compact tree of a page of HTML; empty where it shows nothing, or nests too deeply to be a page."""
+    return _known_page(text, url) if len(text) <= _REMEMBERED else _new_page(text, url)
+
+
+def _new_page(text: str, url: str) -> str:
+    try:
+        return page_of(html_document(text), url).text
+    except ValueError:
+        return ""
+
+
+_REMEMBERED: Final = 1 << 17
+"""Characters of a page that is remembered: what a page asks for again and again is short."""
+_known_page: Final = lru_cache(maxsize=32)(_new_page)
+
+
+def sent_of(one: Exchange, messages: Sequence[Message]) -> Action:
+    """A run of messages that were sent over a web socket, as one action."""
+    texts = [_body_text(message.body) for message in messages]
+    return Action(WEBSOCKET_SEND, "\n".join(texts), json_text({"url": one.url or None, "messages": texts}))
+
+
+def received_of(one: Exchange, messages: Sequence[Message]) -> Observation:
+    """A run of messages that came over a web socket, as one observation."""
+    attachments = [found for message in messages if (found := message.body.attachment())]
+    lost = any(message.body.lost for message in messages)
+    return Observation(
+        "\n".join(_body_text(message.body) for message in messages),
+        form="stream",
+        truncation="recorder" if lost else "none",
+        uri=one.url or None,
+        attachments=tuple(attachments),
+    )

@@ -1,0 +1,89 @@
+"""What a request is for: data or documents, what a page is drawn with, or the browser's own preflight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+DATA, ASSET, PREFLIGHT = "data", "asset", "preflight"
+
+_ASSET_TYPES: Final = ("image/", "font/", "audio/", "video/", "text/css", "application/font", "application/x-font")
+_ASSETS: Final = frozenset(
+    {
+        "text/javascript",
+        "application/javascript",
+        "application/x-javascript",
+        "application/ecmascript",
+        "text/ecmascript",
+        "application/wasm",
+        "application/manifest+json",
+        "application/vnd.ms-fontobject",
+        "application/vnd.apple.mpegurl",
+        "application/dash+xml",
+        "application/x-mpegurl",
+        "text/vtt",
+    }
+)
+_ASSET_WORDS: Final = frozenset(
+    {"image", "imageset", "stylesheet", "script", "font", "media", "manifest", "texttrack", "style", "audio", "video"}
+    | {
+        "track",
+        "worker",
+        "serviceworker",
+        "sharedworker",
+        "paintworklet",
+        "audioworklet",
+        "css",
+        "js",
+        "signedexchange",
+    }
+)
+_DATA_WORDS: Final = frozenset(
+    {"document", "xhr", "fetch", "eventsource", "websocket", "iframe", "frame", "ping", "beacon", "navigate", "html"}
+)
+_LOCAL: Final = ("data:", "blob:", "about:", "chrome-extension:", "moz-extension:")
+_ENDINGS: Final = frozenset(
+    {"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "ico", "svg", "bmp", "woff", "woff2"}
+    | {"ttf", "otf", "eot", "mp3", "mp4", "webm", "ogg", "wav", "m4a", "m4s", "ts"}
+)
+
+
+def kind_of(word: str, method: str, url: str, headers: Mapping[str, str], media_type: str) -> str:
+    """`DATA`, `ASSET` or `PREFLIGHT`: whether a request is one for data or for what a page is drawn with.
+
+    Args:
+        word: the recorder's own word for it, lower case; empty if it has none.
+        method: upper case.
+        url: of the request.
+        headers: of the request, names in lower case.
+        media_type: of the response, without parameters; empty if not told.
+    """
+    if url.startswith(_LOCAL):
+        return ASSET
+    if word == "preflight" or (method == "OPTIONS" and "access-control-request-method" in headers):
+        return PREFLIGHT
+    for told in (word, headers.get("sec-fetch-dest", "").lower()):
+        if told in _ASSET_WORDS:
+            return ASSET
+        if told in _DATA_WORDS:
+            return DATA
+    if method not in ("GET", "HEAD") or "x-requested-with" in headers:
+        return DATA
+    if media_type in _ASSETS or media_type.startswith(_ASSET_TYPES):
+        return ASSET
+    if media_type and media_type not in ("application/octet-stream", "binary/octet-stream", "text/plain"):
+        return DATA
+    accept = headers.get("accept", "")
+    path = host_and_path(url)[1]
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path else ""
+    return ASSET if accept.startswith(("text/css", "image/")) or ending in _ENDINGS else DATA
+
+
+def host_and_path(url: str) -> tuple[str, str]:
+    """(host with port, path) of a URL; empty where it has none or cannot be read."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", ""
+    return parts.netloc.rpartition("@")[2], parts.path
