@@ -29,6 +29,8 @@ _LONG: Final = re.compile(r"[0-9]{19}")
 """Numbers that the fast reader may not keep whole: it makes floats of integers over 64 bits."""
 
 
+_NO_FLOAT: Final = frozenset({str, int, bool, type(None)})
+
 _SHORT: Final = 1024
 """Characters of JSON below which the standard library's encoder of texts is the faster one."""
 
@@ -135,7 +137,7 @@ def call(name: object, arguments: object, call_id: object, offset: int, at: date
     """
     if not isinstance(name, str) or not name:
         raise MessageError("bad_message", "wanted a name in a call of a tool")
-    value = _arguments(arguments)
+    value = _arguments(arguments) if isinstance(arguments, str) else arguments
     if value is None:
         told, written = None, "{}"
     elif isinstance(value, dict):
@@ -155,11 +157,11 @@ def key_of(value: object) -> str | None:
     return str(value) if type(value) is int else None
 
 
-def _arguments(value: object) -> object:
-    if not isinstance(value, str):
-        return value
+def _arguments(value: str) -> object:
     try:
         read = json_value(value)
+        if type(read) is dict and _NO_FLOAT.issuperset(map(type, read.values())):
+            return read
         # Looked for only where it may matter, since looking takes longer than reading.
         return json.loads(value, parse_constant=_refuse) if _holds_float(read) and _LONG.search(value) else read
     except (ValueError, RecursionError):
@@ -196,7 +198,7 @@ def json_of(value: object, *, short: bool = False) -> str:
     except RecursionError:
         _require_shallow(value)
         raise
-    if text.count("{") + text.count("[") > DEPTH:
+    if len(text) > 2 * DEPTH and text.count("{") + text.count("[") > DEPTH:
         try:
             orjson.dumps(value)  # gives up at 254 levels, and at numbers and texts that only the slow way takes
         except TypeError:
