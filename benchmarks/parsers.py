@@ -2,10 +2,11 @@
 
     python -m benchmarks.parsers --raw FOLDER_OF_LOGS [NAME…]
 
-Of each format the largest logs below the folder are taken, up to a limit of bytes, and the format's own fixtures where
-there are none. All bytes are held in memory, decompressed, and worked on again and again until the figure is steady;
-rounds of parser and plain decoders alternate, and the fastest of each counts. A megabyte is 10^6 bytes; a second is one
-of CPU time.
+Of each format the largest logs below the folder are taken, up to a limit of bytes. Where they hold less than `ENOUGH`,
+logs of real sizes are generated for some formats (`session_logs` says how long their texts are); of the others, and of
+formats that have no log there, the fixtures are measured. All bytes are held in memory, decompressed, and worked on again
+and again until the figure is steady; rounds of parser and plain decoders alternate, and the fastest of each counts. A
+megabyte is 10^6 bytes; a second is one of CPU time.
 
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. Parsing does more than
@@ -21,7 +22,7 @@ import json
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ import yaml
 from lxml import etree
 from rich.console import Console
 
+from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
 from pipelines.plan import Input, make_plan
@@ -43,6 +45,9 @@ FIXTURES: Final = Path(__file__).parents[1] / "tests" / "fixtures"
 BYTES: Final = 24_000_000
 """Bytes of logs that are taken of a format."""
 
+ENOUGH: Final = 100_000
+"""Bytes of real logs that say something; with less than that, generated ones are measured if there are any."""
+
 FLOOR: Final = 0.5
 """Share of the plain decoder's speed that a parser should reach."""
 
@@ -54,13 +59,14 @@ EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
 class Row:
     """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
 
-    `steps` counts the transitions in the `megabytes`; what a parser costs beyond decoding, it costs by the transition.
+    `origin` is empty for real logs, or `(generated)` or `(fixtures)`. `steps` counts the transitions in the `megabytes`;
+    what a parser costs beyond decoding, it costs by the transition.
     """
 
     name: str
     container: str
     megabytes: float
-    real: bool
+    origin: str
     steps: int
     parse: float
     plain: float
@@ -160,7 +166,7 @@ def fastest(works: Sequence[Callable[[], None]], seconds: float) -> list[float]:
     return best
 
 
-def measured(one: Connector, blobs: Sequence[MemoryBlob], real: bool, seconds: float) -> Row:
+def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Row:
     """The row of a connector over its logs."""
     members = [
         (blob.read(member), container(member or blob.uri, blob.read(member)))
@@ -190,7 +196,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], real: bool, seconds: f
         one.name,
         sizes.most_common(1)[0][0],
         total / 1e6,
-        real,
+        origin,
         parse(one, blobs),
         speeds[0],
         speeds[1],
@@ -234,12 +240,20 @@ def fixtures(name: str) -> list[MemoryBlob]:
     return blobs
 
 
+def logs_of(name: str, known: Mapping[str, Sequence[Input]]) -> tuple[list[MemoryBlob], str]:
+    """The logs to measure a connector on, and their origin as `Row` has it."""
+    logs = known.get(name, ())
+    if sum(one.bytes for one in logs) < ENOUGH and name in MADE:
+        return made(name), "(generated)"
+    return (taken(logs), "") if logs else (fixtures(name), "(fixtures)")
+
+
 def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]:
     """A row for each named connector, in order."""
     known = real_logs(raw) if raw else {}
     for name in names:
-        logs = known.get(name, [])
-        yield measured(connector(name), taken(logs) if logs else fixtures(name), bool(logs), seconds)
+        blobs, origin = logs_of(name, known)
+        yield measured(connector(name), blobs, origin, seconds)
 
 
 def line(row: Row) -> str:
@@ -247,7 +261,7 @@ def line(row: Row) -> str:
     cells = [
         row.name,
         row.container,
-        f"{row.megabytes:.2f}{'' if row.real else ' (fixtures)'}",
+        f"{row.megabytes:.2f} {row.origin}".rstrip(),
         f"{row.parse:,.1f}",
         f"{1e6 * row.megabytes / row.parse / row.steps:,.0f}" if row.steps else "",
         f"{row.plain:,.1f}",
