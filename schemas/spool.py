@@ -151,9 +151,10 @@ class Shelf(Sequence[T]):
 
     def append(self, item: T) -> None:
         """Adds an item at the end."""
+        size = self._size_of(item)
         self._held.append(item)
-        self._sizes.append(self._size_of(item))
-        self._size += self._sizes[-1]
+        self._sizes.append(size)
+        self._size += size
         if self._size > self._held_bytes:
             self._spill()
 
@@ -219,6 +220,8 @@ class Shelf(Sequence[T]):
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
+        if self._written <= place < self._written + len(self._held):
+            return self._held[place - self._written]
         place = self._checked(place)
         if place >= self._written:
             return self._held[place - self._written]

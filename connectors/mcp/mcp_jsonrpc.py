@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, Final
+
+import orjson
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.documents import concatenated
@@ -178,8 +180,18 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
             if line.data is None:
                 detail = f"a line of more than {LINE_BYTES} bytes"
                 yield line.offset, ParseError(blob.uri, line.offset, "line_too_long", detail), None
+            elif type(value := _plain(line.data)) is dict:
+                yield line.offset, value, None
             elif line.data.strip():
                 yield from _of_line(line.offset, line.data, line.ended, blob.uri)
+
+
+def _plain(data: bytes) -> Any:
+    """The JSON value of a line, None where only a slower look can tell what it holds."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _is_lines(stream: BinaryIO) -> bool:
@@ -266,8 +278,15 @@ def _array_of(value: Any) -> str | None:
     return next((key for key in _ARRAYS if isinstance(value.get(key), list)), None)
 
 
-def _messages(offset: int, value: Any, label: str | None) -> Iterator[tuple[Message, str]]:
+def _messages(offset: int, value: Any, label: str | None) -> Iterable[tuple[Message, str]]:
     """The messages of a value, each with its channel; `label` is what stood before it in its line."""
+    if label is None and type(value) is dict and value.keys() <= _MESSAGE and is_message(value):
+        return ((Message(offset, value), ""),)
+    return _within(offset, value, label)
+
+
+def _within(offset: int, value: Any, label: str | None) -> Iterator[tuple[Message, str]]:
+    """What `_messages` gives of a value that is more than a message alone."""
     begun = None if label is None else _time_in(label)
     label = None if label is None else _words(label)
     whole = is_message(value)

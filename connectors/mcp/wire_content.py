@@ -20,13 +20,9 @@ def observation(
     text: str | None, is_error: bool | None, attachments: Iterable[Attachment] = (), truncation: str = "none"
 ) -> Observation:
     """The observation of an answer; its media type is JSON where the text is a JSON array or object."""
+    media_type = "application/json" if text is not None and is_json(text) else "text/plain"
     return Observation(
-        content=text,
-        media_type="application/json" if text is not None and is_json(text) else "text/plain",
-        form="response",
-        is_error=is_error,
-        truncation=truncation,
-        attachments=tuple(attachments),
+        text, media_type, "response", None, "environment", is_error, truncation, None, tuple(attachments)
     )
 
 

@@ -8,7 +8,7 @@ What a session comes to is the matter of `wire_session`. Nothing is sorted by ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
 
 _DISCOVER: Final = "server/discover"
+_BEGIN: Final = ("initialize", _DISCOVER)
 _KINDS: Final = frozenset(
     {"request", "response", "notification", "notify", "message", "msg", "rpc", "jsonrpc", "result", "error", "event"}
     | {"log", "data", "batch", "mcp", "req", "res", "resp", "reply", "call"}
@@ -45,23 +46,25 @@ class SessionReader:
         self.defaults: dict[str, tuple[Environment, Agent]] = {}
         self.found = 0
 
-    def take(self, message: Message, channel: str = "") -> Iterator[Trajectory | Reject]:
-        """Takes a message in; yields the channel's session where a new one begins, and rejects.
+    def take(self, message: Message, channel: str = "") -> Sequence[Trajectory | Reject]:
+        """Takes a message in; gives back the channel's session where a new one begins, and rejects.
 
         Args:
             message: a message or a batch.
             channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
         """
         batch = message.body if isinstance(message.body, list) else [message.body]
+        found: list[Trajectory | Reject] = []
         if not batch:
-            yield self._reject(message.offset, "bad_message", "an empty batch")
+            found.append(self._reject(message.offset, "bad_message", "an empty batch"))
         for body in batch:
             if _begins(body) and self._is_new(body, channel):
-                yield from self._close(channel)
+                found += self._close(channel)
             try:
                 self._take(message, body, channel)
             except SessionError as error:
-                yield self._reject(message.offset, error.reason, error.detail)
+                found.append(self._reject(message.offset, error.reason, error.detail))
+        return found
 
     def finish(self) -> Iterator[Trajectory | Reject]:
         """The sessions that the log leaves open, in the order in which they began."""
@@ -143,4 +146,4 @@ class SessionReader:
 
 
 def _begins(body: Any) -> bool:
-    return isinstance(body, dict) and body.get("method") in ("initialize", _DISCOVER) and "id" in body
+    return isinstance(body, dict) and body.get("method") in _BEGIN and "id" in body

@@ -58,7 +58,9 @@ def shallow_json(value: Any) -> str | None:
         text = "".join(_pieces(value, 0))
     except (RecursionError, ValueError, TypeError):
         return None
-    return text if text.count("{") + text.count("[") <= DEPTH or nesting(value) <= DEPTH else None
+    if len(text) <= 2 * DEPTH or text.count("{") + text.count("[") <= DEPTH:
+        return text
+    return text if nesting(value) <= DEPTH else None
 
 
 def as_object(text: str) -> str | None:
