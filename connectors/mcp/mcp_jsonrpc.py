@@ -25,7 +25,7 @@ from connectors.mcp.documents import concatenated
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.mcp.wire_values import element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, element_offsets, microseconds
 from connectors.records import LINE_BYTES, json_value, lines
 from schemas import ParseError, Reject, Trajectory
 
@@ -379,6 +379,6 @@ def _header(envelope: dict[str, Any]) -> str:
 def _latency(envelope: dict[str, Any]) -> float | None:
     for key in ("latency_ms", "duration_ms", "elapsed_ms"):
         value = envelope.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
+        if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < 1e12:
             return round(value / 1000, 9)
     return None

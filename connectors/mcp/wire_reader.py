@@ -83,10 +83,11 @@ class SessionReader:
         if not isinstance(body, dict):
             raise SessionError("bad_message", f"wanted a JSON-RPC message, met {type(body).__name__}")
         method = body.get("method")
-        if not isinstance(method, str) and "result" not in body and "error" not in body:
+        asks = isinstance(method, str)
+        if not asks and "result" not in body and "error" not in body:
             raise SessionError("bad_message", "wanted a method, a result or an error")
         session = self._open.get(channel)
-        others = not channel and not isinstance(method, str) and len(self._open) > (session is not None)
+        others = not asks and not channel and len(self._open) > (session is not None)
         if others and (session is None or not session.waits(body)):
             # Some logs name the session of requests only.
             waiting = [one for one in self._open.values() if one.waits(body)]
@@ -95,7 +96,7 @@ class SessionReader:
             session = self._open[channel] = Session(message.offset)
             session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         label = self._labels.get(message.label) if message.label is not None else None
-        if not isinstance(method, str):
+        if not asks:
             if message.label is not None and session.opened(body):
                 self._learn(message.label, SERVER)
             session.response(message, body, message.sender or label)

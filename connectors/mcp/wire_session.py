@@ -23,7 +23,7 @@ import orjson
 
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
-from connectors.mcp.wire_values import shallow_json
+from connectors.mcp.wire_values import NUMBERS, shallow_json
 from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
 from schemas.record import record
 
@@ -68,7 +68,6 @@ _SERVER_ASKED: Final = {
 }
 """Members that only an answer to that request of a server has."""
 
-_NUMBERS: Final = (int, float)
 PING: Final = "ping"
 
 _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
@@ -398,7 +397,7 @@ def _known_key(value: Any) -> Key | None:
     """The id of a message that may be one, None for a value that is none."""
     if isinstance(value, str):
         return True, value
-    return (False, value) if isinstance(value, _NUMBERS) else None
+    return (False, value) if isinstance(value, NUMBERS) else None
 
 
 def _mark(body: dict[str, Any]) -> int:

@@ -23,6 +23,9 @@ from schemas.action import json_writer
 DEPTH: Final = 128
 """Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
 
+NUMBERS: Final = (int, float)
+"""Types of JSON numbers; a union of them takes three times as long to check."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _pieces: Final = json_writer(encode_basestring, allow_nan=False)  # most texts are short here
@@ -44,7 +47,7 @@ def microseconds(value: Any) -> int | None:
         if moment.tzinfo is None or not 1971 <= moment.year <= 9998:
             return None
         return (moment - _EPOCH) // _MICROSECOND
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, NUMBERS):
         return None
     for unit in (1, 10**3, 10**6, 10**9):
         if 10**9 * unit <= value < 10**11 * unit:
