@@ -26,7 +26,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.records import json_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -71,9 +71,7 @@ class McpInspector(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         data = blob.read()
         entries = _entries(data, blob.uri)
-        places = element_offsets(data)
-        if len(places) != len(entries):
-            places = [0] * len(entries)
+        places = places_of(data, entries) or [0] * len(entries)
         reader = SessionReader(self.name, blob.uri)
         history = _History(reader)
         for offset, entry in zip(places, entries, strict=True):

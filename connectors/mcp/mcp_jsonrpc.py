@@ -25,7 +25,7 @@ from connectors.mcp.documents import concatenated
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.records import LINE_BYTES, json_value, lines
 from schemas import ParseError, Reject, Trajectory
 
@@ -265,9 +265,8 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
     if elements is None:
         yield 0, value, None
         return
-    places = element_offsets(data, json.dumps(key).encode(), 1) if key else element_offsets(data)
-    if len(places) != len(elements):
-        places = [0] * len(elements)
+    name, depth = (json.dumps(key).encode(), 1) if key else (b"", 0)
+    places = places_of(data, elements, name, depth) or [0] * len(elements)
     yield from ((place, one, None) for place, one in zip(places, elements, strict=True))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from connectors.connector import Blob
 from connectors.mcp.documents import document as json_document
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import NUMBERS, element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.outline import Array, Shape
 from schemas import ParseError
 
@@ -31,12 +31,10 @@ def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str,
 
 
 def elements(data: bytes, values: Sequence[Any], key: bytes, depth: int) -> Iterator[tuple[int, Any]]:
-    """(offset, value) of the elements of an array; see `element_offsets`. The array's own where they are no objects."""
+    """(offset, value) of the elements of an array; see `places_of`. The array's own where they are no objects."""
     if isinstance(values, Array):
         return zip(values.offsets, values, strict=True)
-    places = element_offsets(data, key, depth)
-    if len(places) != len(values):
-        places = [max(0, data.find(key))] * len(values)
+    places = places_of(data, values, key, depth) or [max(0, data.find(key))] * len(values)
     return zip(places, values, strict=True)
 
 

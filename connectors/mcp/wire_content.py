@@ -55,7 +55,12 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
     """Text and attachments of the result of a tool; both empty only if it is nested too deeply."""
-    texts, attached = blocks(result.get("content"))
+    content = result.get("content")
+    if type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].get("type") == "text":
+        text = content[0].get("text")
+        if type(text) is str:
+            return text, []  # as `blocks` reads it; most results are so
+    texts, attached = blocks(content)
     if texts:
         return "\n".join(texts), attached
     structured = result.get("structuredContent")
