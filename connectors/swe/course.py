@@ -38,10 +38,11 @@ class Course:
 
     Args:
         shown: what stood before the first action, if the log holds it.
+        held: whether the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
-    def __init__(self, shown: Observation | None = None) -> None:
-        self.steps = Steps()
+    def __init__(self, shown: Observation | None = None, *, held: bool = False) -> None:
+        self.steps: list[Step] | Steps = [] if held else Steps()
         self._shown = shown
         self._said: list[dict[str, str]] = []
         self._turn = 0
@@ -67,9 +68,12 @@ class Course:
                     index,
                     len(acts),
                     said,
-                    exit_code=exit_code,
-                    started_at=started_at,
-                    duration_s=duration_s,
+                    None,
+                    None,
+                    None,
+                    exit_code,
+                    started_at,
+                    duration_s,
                 )
             )
             said = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from connectors.records import json_value
-from connectors.swe.answer import content_of
+from connectors.swe.answer import content_of, may_hold_pictures
 from connectors.swe.course import call
 from connectors.swe.document import text_in
 from schemas import Action, Attachment
@@ -142,8 +142,8 @@ def message_of(value: Any) -> Message | None:
     told = value.get("extra")
     extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
     if isinstance(role, str) and isinstance(content, str) and len(value) == 2 + ("extra" in value):
-        shown = content_of(content)
-        return _message(extra, _ROLES.get(role, role), shown.text, shown.attachments)
+        text, attachments = content_of(content) if may_hold_pictures(content) else (content, ())
+        return _message(extra, _ROLES.get(role, role), text, attachments)
     if role is None and isinstance(value.get("output"), list):
         return _response(value["output"], extra)
     if value.get("type") == "function_call_output":

@@ -147,7 +147,7 @@ class _Run:
         told = [message for message, _ in before]
         system = next((one.text for one in told if one.role in ("system", "developer")), None)
         first = next((one for one in told if one.role == "user"), None)
-        course = Course()
+        course = Course(held=isinstance(raw, list))
         pattern = _pattern([one.text or "" for one in told])
         refused: list[Reject] = []
         while turn is not None:
