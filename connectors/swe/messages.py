@@ -6,7 +6,7 @@ mini-swe-agent adds in `extra`, and the items of the Responses interface. What a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from connectors.swe.answer import content_of, may_hold_pictures
 from connectors.swe.course import call
 from connectors.swe.document import text_in
 from schemas import Action, Attachment
+from schemas.record import record
 
 _ROLES: Final = {"ai": "assistant", "human": "user", "function": "tool"}
 
@@ -27,7 +28,8 @@ class Call(NamedTuple):
     call_id: str | None
 
 
-class Message(NamedTuple):
+@record
+class Message:
     """One message.
 
     Attributes:
@@ -97,7 +99,7 @@ def each_turn(
         yield turn
 
 
-def answer_of(turn: Turn, index: int, used: set[int]) -> int | None:
+def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
     """The place of the message that answers an action: by the id of its call, else by its place among the answers.
 
     Args:
