@@ -303,10 +303,10 @@ def _interleaved(said: Sequence[Said]) -> str | None:
 
 def _called(made: Made, shown: Observation | None, place: tuple[int, int, int], member: str, said: str | None) -> Step:
     """The step of a call; `shown` is what was shown last before its turn, `place` turn, call index and their number."""
-    name, arguments, text, call_id, offset, at = made.call
-    result, (number, index, count) = made.result, place
-    action = Action(name, text, arguments, call_id, made.message, made.reasoning)
+    call, result, (number, index, count) = made.call, made.result, place
+    action = Action(call.name, call.text, call.arguments, call.call_id, made.message, made.reasoning)
     after = None if result is None else observation(result)
+    offset, at = call.offset, call.at
     if at is None:
         return Step(action, shown, after, number, offset, member, index, count, said)
     begun, lasted = microseconds(at), None if result is None else seconds(at, result.at)
@@ -315,9 +315,11 @@ def _called(made: Made, shown: Observation | None, place: tuple[int, int, int], 
 
 def observation(result: Result) -> Observation:
     """What a call gave, as the observation after it."""
-    _, _, content, _, is_error, attachments, _ = result
+    content = result.content
     media_type = "application/json" if content is not None and is_json(content) else "text/plain"
-    return Observation(content, media_type, is_error=is_error, attachments=attachments)
+    return Observation(
+        content, media_type, "response", None, "environment", result.is_error, "none", None, result.attachments
+    )
 
 
 def _message(

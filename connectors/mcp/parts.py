@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ import orjson
 
 from connectors.records import json_value, object_text, quoted
 from schemas import Attachment, json_text
+from schemas.record import record
 
 DEPTH: Final = 128
 """Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
@@ -44,7 +45,8 @@ class MessageError(ValueError):
         self.detail = detail
 
 
-class Call(NamedTuple):
+@record
+class Call:
     """A call of the agent: name, arguments as JSON text of an object, its text for a model, and the log's id."""
 
     name: str
@@ -55,7 +57,8 @@ class Call(NamedTuple):
     at: datetime | None = None
 
 
-class Text(NamedTuple):
+@record
+class Text:
     """What the agent said aloud."""
 
     text: str
@@ -63,7 +66,8 @@ class Text(NamedTuple):
     at: datetime | None = None
 
 
-class Thought(NamedTuple):
+@record
+class Thought:
     """What the agent thought to itself."""
 
     text: str
@@ -71,7 +75,8 @@ class Thought(NamedTuple):
     at: datetime | None = None
 
 
-class Result(NamedTuple):
+@record
+class Result:
     """What answered a call; `call_id` and `name` are null where the log does not hold them."""
 
     call_id: str | None
@@ -83,7 +88,8 @@ class Result(NamedTuple):
     at: datetime | None = None
 
 
-class Said(NamedTuple):
+@record
+class Said:
     """What another than the agent said: `user`, `harness`, or `user_call` and `tool`, a user's call and its result."""
 
     role: str
@@ -92,7 +98,8 @@ class Said(NamedTuple):
     at: datetime | None = None
 
 
-class System(NamedTuple):
+@record
+class System:
     """A system prompt, or a note of the harness if it comes after the agent's first turn."""
 
     text: str
@@ -102,28 +109,29 @@ Part = Call | Text | Thought | Result | Said | System
 
 
 _KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System)
+_NAMES: Final = {kind: tuple(one.name for one in fields(kind)) for kind in _KINDS}
 
 
 def packed(part: Part) -> tuple[Any, ...]:
     """The part as plain values, its kind first; see `unpacked`."""
-    values = part._asdict()
+    kind = type(part)
+    values = {name: getattr(part, name) for name in _NAMES[kind]}
     if (at := values.get("at")) is not None:
         values["at"] = at.isoformat()
     if values.get("attachments"):
         values["attachments"] = tuple(map(astuple, values["attachments"]))
-    return (_KINDS.index(type(part)), *values.values())
+    return (_KINDS.index(kind), *values.values())
 
 
 def unpacked(values: Sequence[Any]) -> Any:
     """The inverse of `packed`."""
     kind: Any = _KINDS[values[0]]
-    part = kind(*values[1:])
-    if not isinstance(part, System) and part.at is not None:
-        part = part._replace(at=datetime.fromisoformat(part.at))
-    if isinstance(part, Result | Said):
-        written: Any = part.attachments
-        part = part._replace(attachments=tuple(Attachment(*one) for one in written))
-    return part
+    told = dict(zip(_NAMES[kind], values[1:], strict=True))
+    if told.get("at") is not None:
+        told["at"] = datetime.fromisoformat(told["at"])
+    if "attachments" in told:
+        told["attachments"] = tuple(Attachment(*one) for one in told["attachments"])
+    return kind(**told)
 
 
 def call(name: object, arguments: object, call_id: object, offset: int, at: datetime | None = None) -> Call:
