@@ -46,7 +46,7 @@ from schemas import Attachment
 
 Message = Mapping[str, Any]
 
-_THINK: Final = re.compile(r"\s*<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL)
+_THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<]*+)*+)</think(?:ing)?>\s*")
 _LITERAL: Final = 65536
 """Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
