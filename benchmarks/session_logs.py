@@ -126,11 +126,13 @@ def atif(one: Session) -> Members:
 
 
 def harbor(one: Session) -> Members:
-    config = {"task": {"path": "tasks/mill"}, "trial_name": f"mill__{one.number}", "agent": {"name": "acme-agent"}}
+    trial = f"mill__{one.number}"
+    config = {"task": {"path": "tasks/mill"}, "trial_name": trial, "trials_dir": "jobs/one", "agent": {"name": "acme"}}
     result = {
         "id": f"{one.number:08}-0000-4000-8000-000000000001",
         "task_name": "mill",
-        "trial_name": f"mill__{one.number}",
+        "trial_name": trial,
+        "trial_uri": f"file:///jobs/one/{trial}",
         "source": "terminal-bench",
         "config": config,
         "agent_info": {"name": "acme-agent", "version": "2.1", "model_info": {"name": "m-1", "provider": "acme"}},
