@@ -4,9 +4,9 @@
 
 Of each format the largest logs below the folder are taken, up to a limit of bytes. Where they hold less than `ENOUGH`,
 logs of real sizes are generated for some formats (`session_logs` says how long their texts are); of the others, and of
-formats that have no log there, the fixtures are measured. All bytes are held in memory, decompressed, and worked on again
-and again until the figure is steady; rounds of parser and plain decoders alternate, and the fastest of each counts. A
-megabyte is 10^6 bytes; a second is one of CPU time.
+formats that have no log there, the fixtures are measured. All bytes are held in memory, decompressed, and worked on
+again and again until the figure is steady; rounds of parser and plain decoders alternate, and the fastest of each
+counts. A megabyte is 10^6 bytes; a second is one of CPU time.
 
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. Parsing does more than
@@ -59,8 +59,8 @@ EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
 class Row:
     """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
 
-    `origin` is empty for real logs, or `(generated)` or `(fixtures)`. `steps` counts the transitions in the `megabytes`;
-    what a parser costs beyond decoding, it costs by the transition.
+    `origin` is empty for real logs, or `(generated)` or `(fixtures)`. `steps` counts the transitions in the
+    `megabytes`; what a parser costs beyond decoding, it costs by the transition.
     """
 
     name: str
