@@ -2,8 +2,9 @@
 
     python -m benchmarks.parsers --raw FOLDER_OF_LOGS [NAME…]
 
-Of each format the largest logs below the folder are taken, up to a limit of bytes; where there are none, or only of a
-few kilobytes, a log that `screen_logs` generates, else the format's own fixtures. All bytes are held in memory,
+Of each format the largest logs below the folder are taken, up to a limit of bytes. Where they hold less than `ENOUGH`,
+logs of real sizes are generated for some formats (`session_logs` and `screen_logs` say how long their texts are); of
+the others, and of formats that have no log there, the fixtures are measured. All bytes are held in memory,
 decompressed, and worked on again and again until the figure is steady; rounds of parser and plain decoders alternate,
 and the fastest of each counts. What connectors remember of what they read (`lru_cache`) is forgotten before each time,
 and Python's collector runs as rarely as where the pipeline reads logs. A megabyte is 10^6 bytes; a second is one of CPU
@@ -30,7 +31,7 @@ import json
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ from lxml import etree
 from rich.console import Console
 
 from benchmarks import screen_logs
+from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
 from connectors.web import markup, snapshot
@@ -56,8 +58,8 @@ FIXTURES: Final = Path(__file__).parents[1] / "tests" / "fixtures"
 BYTES: Final = 24_000_000
 """Bytes of logs that are taken of a format."""
 
-LEAST: Final = 100_000
-"""Bytes of real logs under which a generated one is measured."""
+ENOUGH: Final = 100_000
+"""Bytes of real logs that say something; with less than that, generated ones are measured if there are any."""
 
 FLOOR: Final = 0.5
 """Share of the plain decoder's speed that a parser should reach."""
@@ -70,15 +72,14 @@ EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
 class Row:
     """What was measured of a format, in MB per CPU-second; None where a decoder cannot read its container.
 
-    `source` is empty for real logs, else `fixtures` or `generated`.
-
-    `steps` counts the transitions in the `megabytes`; what a parser costs beyond decoding, it costs by the transition.
+    `origin` is empty for real logs, or `(generated)` or `(fixtures)`. `steps` counts the transitions in the
+    `megabytes`; what a parser costs beyond decoding, it costs by the transition.
     """
 
     name: str
     container: str
     megabytes: float
-    source: str
+    origin: str
     steps: int
     parse: float
     plain: float
@@ -225,7 +226,7 @@ def fastest(works: Sequence[Callable[[], None]], seconds: float) -> list[float]:
     return best
 
 
-def measured(one: Connector, blobs: Sequence[MemoryBlob], source: str, seconds: float) -> Iterator[Row]:
+def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: float) -> Iterator[Row]:
     """The row of a connector over its logs, and a second one where they hold a second container."""
     members = [
         (blob.read(member), container(member or blob.uri, blob.read(member)))
@@ -266,10 +267,10 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], source: str, seconds: 
     size = total * repeat / 1e6
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
-    yield Row(name, kind, total / 1e6, source, steps, size / took[0], size / took[1], fastest_json)
+    yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
     second = kind + "+json" * bool(within) + "+html" * bool(pages)
     if second != kind:
-        yield Row(name, second, total / 1e6, source, steps, size / took[0], size / (took[1] + took[3]), None)
+        yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 
 
 def held(one: Input) -> MemoryBlob:
@@ -308,17 +309,23 @@ def fixtures(name: str) -> list[MemoryBlob]:
     return blobs
 
 
+def logs_of(name: str, known: Mapping[str, Sequence[Input]]) -> tuple[list[MemoryBlob], str]:
+    """The logs to measure a connector on, and their origin as `Row` has it."""
+    logs = known.get(name, ())
+    if sum(one.bytes for one in logs) < ENOUGH:
+        if name in MADE:
+            return made(name), "(generated)"
+        if name in screen_logs.LOGS:
+            return [MemoryBlob("generated", screen_logs.log(name))], "(generated)"
+    return (taken(logs), "") if logs else (fixtures(name), "(fixtures)")
+
+
 def rows(names: Sequence[str], raw: str | None, seconds: float) -> Iterator[Row]:
     """The rows of each named connector, in order."""
     known = real_logs(raw) if raw else {}
     for name in names:
-        logs = known.get(name, [])
-        if name in screen_logs.LOGS and sum(one.bytes for one in logs) < LEAST:
-            yield from measured(connector(name), [MemoryBlob("generated", screen_logs.log(name))], "generated", seconds)
-        elif logs:
-            yield from measured(connector(name), taken(logs), "", seconds)
-        else:
-            yield from measured(connector(name), fixtures(name), "fixtures", seconds)
+        blobs, origin = logs_of(name, known)
+        yield from measured(connector(name), blobs, origin, seconds)
 
 
 def line(row: Row) -> str:
@@ -326,7 +333,7 @@ def line(row: Row) -> str:
     cells = [
         row.name,
         row.container,
-        f"{row.megabytes:.2f}{f' ({row.source})' if row.source else ''}",
+        f"{row.megabytes:.2f} {row.origin}".rstrip(),
         f"{row.parse:,.1f}",
         f"{1e6 * row.megabytes / row.parse / row.steps:,.0f}" if row.steps else "",
         f"{row.plain:,.1f}",

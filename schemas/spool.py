@@ -151,9 +151,10 @@ class Shelf(Sequence[T]):
 
     def append(self, item: T) -> None:
         """Adds an item at the end."""
+        size = self._size_of(item)
         self._held.append(item)
-        self._sizes.append(self._size_of(item))
-        self._size += self._sizes[-1]
+        self._sizes.append(size)
+        self._size += size
         if self._size > self._held_bytes:
             self._spill()
 
@@ -219,6 +220,8 @@ class Shelf(Sequence[T]):
     def __getitem__(self, place: int | slice) -> T | list[T]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
+        if self._written <= place < self._written + len(self._held):
+            return self._held[place - self._written]
         place = self._checked(place)
         if place >= self._written:
             return self._held[place - self._written]
@@ -226,14 +229,17 @@ class Shelf(Sequence[T]):
         return self._block(number)[place - self._begins[number]]
 
     def __setitem__(self, place: int, item: T) -> None:
-        place = self._checked(place)
-        if place >= self._written:
+        if self._written <= place < self._written + len(self._held):
             index = place - self._written
             size = self._size_of(item)
             self._size += size - self._sizes[index]
             self._held[index], self._sizes[index] = item, size
             if self._size > self._held_bytes:
                 self._spill()
+            return
+        place = self._checked(place)
+        if place >= self._written:
+            self[place] = item
             return
         number = bisect_right(self._begins, place) - 1
         self._block(number)[place - self._begins[number]] = item

@@ -20,7 +20,7 @@ def content_of(message: Message) -> Any:
 def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_call_id") -> Result:
     """The result that a message of role `tool` is; `key` names the field of the call's id."""
     content = content_of(message)
-    seen = Shown(content) if isinstance(content, str) else shown(content)
+    seen = None if isinstance(content, str) else shown(content)
     name, call_id = message.get("name"), message.get(key)
     error = message.get("is_error")
     if error is None and isinstance(message.get("status"), str):
@@ -28,10 +28,10 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
     return Result(
         key_of(call_id),
         name if isinstance(name, str) and name else None,
-        seen_text(seen),
+        content if seen is None else seen_text(seen),
         offset,
         error if isinstance(error, bool) else None,
-        seen.attachments,
+        () if seen is None else seen.attachments,
         at,
     )
 

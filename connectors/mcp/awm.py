@@ -53,7 +53,7 @@ _MEMBERS: Final = frozenset({_LOG, *_TELLING, "server_code.py", "server.log"})
 
 _PREFIX: Final = "mcp_tool_"
 _LISTED: Final = re.compile(r"^(\s*\d+\.\s+)mcp_tool_", re.MULTILINE)
-_WRITTEN: Final = re.compile(r"\s*<tool_call>.*?(?:</tool_call>|\Z)\s*", re.DOTALL)
+_BEGIN, _END = "<tool_call>", "</tool_call>"
 _CALL_ID: Final = re.compile(r"call_(\d{13})_\d+")
 _ENDS: Final = {"complete": True, "incomplete": False, "agent_error": False, "others": False}
 
@@ -185,7 +185,7 @@ def _step(item: Mapping[str, Any], seen: Observation | None, turn: int, member: 
     calls = item.get("tool_calls")
     if (content is not None and not isinstance(content, str)) or (calls is not None and not isinstance(calls, list)):
         raise MessageError("bad_message", "wanted a text as content and a list as tool_calls")
-    text = _WRITTEN.sub("\n", content or "", count=1).strip() if calls else content or ""
+    text = _without_call(content or "") if calls else content or ""
     parts = list(spoken(text, 0, None))
     said = "\n\n".join(part.text for part in parts if isinstance(part, Text)) or None
     thought = "\n\n".join(part.text for part in parts if isinstance(part, Thought)) or None
@@ -204,6 +204,16 @@ def _step(item: Mapping[str, Any], seen: Observation | None, turn: int, member: 
     at = _CALL_ID.fullmatch(called.call_id or "")
     answer = _answer(item.get("tool_response"))
     return Step(action, seen, answer, turn, 0, member, started_at=int(at[1]) * 1000 if at is not None else None)
+
+
+def _without_call(text: str) -> str:
+    """The text without the first call that is written into it, to its end if it is not closed, and without blanks."""
+    begin = text.find(_BEGIN)
+    if begin < 0:
+        return text.strip()
+    end = text.find(_END, begin)
+    after = "" if end < 0 else text[end + len(_END) :]
+    return f"{text[:begin].rstrip()}\n{after.lstrip()}".strip()
 
 
 def _called(made: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.mcp.wire_values import element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.records import json_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -38,6 +38,9 @@ _CUT_HISTORY: Final = re.compile(
 )
 _SESSION_ID: Final = "mcp-session-id"
 _LONGEST_MS: Final = 1e12
+
+
+_IDS: Final = (str, *NUMBERS)
 
 
 class McpInspector(Connector):
@@ -68,9 +71,7 @@ class McpInspector(Connector):
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         data = blob.read()
         entries = _entries(data, blob.uri)
-        places = element_offsets(data)
-        if len(places) != len(entries):
-            places = [0] * len(entries)
+        places = places_of(data, entries) or [0] * len(entries)
         reader = SessionReader(self.name, blob.uri)
         history = _History(reader)
         for offset, entry in zip(places, entries, strict=True):
@@ -129,30 +130,33 @@ class _History:
         self._asked: set[str | int | float] = set()
         self._number = 0
 
-    def take(self, offset: int, entry: dict[str, Any]) -> Iterator[Trajectory | Reject]:
-        """Takes an entry in, after the responses that came before it."""
+    def take(self, offset: int, entry: dict[str, Any]) -> list[Trajectory | Reject]:
+        """Takes an entry in, after the responses that came before it; gives back what came of it."""
         message, at = entry["message"], microseconds(entry.get("timestamp"))
         begins = isinstance(message, dict) and message.get("method") == "initialize"
-        yield from self.release(None if begins or at is None else at)
+        found = self.release(None if begins or at is None else at)
         if begins:
             self._asked.clear()
         sender = self._sender(entry, message)
-        yield from self._reader.take(Message(offset, message, sender, at=at))
+        found += self._reader.take(Message(offset, message, sender, None, at))
         response = entry.get("response")
         if not is_message(response):
-            return
+            return found
         # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
         answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=_seconds(entry))
         if at is None or answer.seconds is None:
-            yield from self._reader.take(answer)
+            found += self._reader.take(answer)
         else:
             self._number += 1
             heapq.heappush(self._waiting, (at + round(answer.seconds * 1e6), self._number, answer))
+        return found
 
-    def release(self, until: int | None) -> Iterator[Trajectory | Reject]:
+    def release(self, until: int | None) -> list[Trajectory | Reject]:
         """Gives the reader the responses that had come by then, in microseconds since 1970; all without a time."""
+        found: list[Trajectory | Reject] = []
         while self._waiting and (until is None or self._waiting[0][0] <= until):
-            yield from self._reader.take(heapq.heappop(self._waiting)[2])
+            found += self._reader.take(heapq.heappop(self._waiting)[2])
+        return found
 
     def _sender(self, entry: dict[str, Any], message: Any) -> str:
         """Who sent the message of an entry: as it says, by its method, or as the Inspector's ids tell."""
@@ -163,19 +167,19 @@ class _History:
             return SERVER
         key = message.get("id")
         sender = sender_of(str(message.get("method"))) or (SERVER if _known(key, self._asked) else CLIENT)
-        if sender == CLIENT and isinstance(key, str | int | float):
+        if sender == CLIENT and isinstance(key, _IDS):
             self._asked.add(key)
         return sender
 
 
 def _known(key: Any, asked: set[str | int | float]) -> bool:
     """Whether the Inspector gave that id to a request of its own, which it does once a session."""
-    return isinstance(key, str | int | float) and key in asked
+    return isinstance(key, _IDS) and key in asked
 
 
 def _seconds(entry: dict[str, Any]) -> float | None:
     value = entry.get("duration")
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LONGEST_MS:
+    if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < _LONGEST_MS:
         return round(value / 1000, 9)
     return None
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
+from connectors.mcp.wire_values import NUMBERS
 from connectors.records import json_lines
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
@@ -42,6 +43,9 @@ _PARAMETERS: Final = {
 
 _REQUEST: Final = re.compile(rb'\{\s*"type":\s*"request",\s*"timestamp":.{1,64}"count":\s*\d+,\s*"method":\s*"[a-z_]+"')
 _SESSION: Final = re.compile(rb'\{\s*"session_id":\s*"[^"]{1,128}",\s*"server_info":\s*\{')
+
+
+_NESTED: Final = frozenset({dict, list})
 
 
 class McpInterceptor(Connector):
@@ -126,7 +130,7 @@ def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any)
         body["error"] = response["error"]
     else:
         body["result"] = _plain(response.get("result"))
-    known = isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool) and 0 <= milliseconds < 1e12
+    known = isinstance(milliseconds, NUMBERS) and not isinstance(milliseconds, bool) and 0 <= milliseconds < 1e12
     return Message(offset, body, SERVER, seconds=round(float(milliseconds) / 1000, 9) if known else None)
 
 
@@ -139,4 +143,8 @@ def _plain(value: Any, levels: int = 64) -> Any:
     if not isinstance(value, dict):
         return value
     made = "_type" in value
-    return {key: _plain(one, levels - 1) for key, one in value.items() if key != "_type" and not (made and one is None)}
+    return {
+        key: _plain(one, levels - 1) if type(one) in _NESTED else one
+        for key, one in value.items()
+        if key != "_type" and not (made and one is None)
+    }

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, Final
+
+import orjson
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.documents import concatenated
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.mcp.wire_values import element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.records import LINE_BYTES, json_value, lines
 from schemas import ParseError, Reject, Trajectory
 
@@ -178,8 +180,18 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
             if line.data is None:
                 detail = f"a line of more than {LINE_BYTES} bytes"
                 yield line.offset, ParseError(blob.uri, line.offset, "line_too_long", detail), None
+            elif type(value := _plain(line.data)) is dict:
+                yield line.offset, value, None
             elif line.data.strip():
                 yield from _of_line(line.offset, line.data, line.ended, blob.uri)
+
+
+def _plain(data: bytes) -> Any:
+    """The JSON value of a line, None where only a slower look can tell what it holds."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _is_lines(stream: BinaryIO) -> bool:
@@ -253,9 +265,8 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
     if elements is None:
         yield 0, value, None
         return
-    places = element_offsets(data, json.dumps(key).encode(), 1) if key else element_offsets(data)
-    if len(places) != len(elements):
-        places = [0] * len(elements)
+    name, depth = (json.dumps(key).encode(), 1) if key else (b"", 0)
+    places = places_of(data, elements, name, depth) or [0] * len(elements)
     yield from ((place, one, None) for place, one in zip(places, elements, strict=True))
 
 
@@ -266,8 +277,15 @@ def _array_of(value: Any) -> str | None:
     return next((key for key in _ARRAYS if isinstance(value.get(key), list)), None)
 
 
-def _messages(offset: int, value: Any, label: str | None) -> Iterator[tuple[Message, str]]:
+def _messages(offset: int, value: Any, label: str | None) -> Iterable[tuple[Message, str]]:
     """The messages of a value, each with its channel; `label` is what stood before it in its line."""
+    if label is None and type(value) is dict and value.keys() <= _MESSAGE and is_message(value):
+        return ((Message(offset, value), ""),)
+    return _within(offset, value, label)
+
+
+def _within(offset: int, value: Any, label: str | None) -> Iterator[tuple[Message, str]]:
+    """What `_messages` gives of a value that is more than a message alone."""
     begun = None if label is None else _time_in(label)
     label = None if label is None else _words(label)
     whole = is_message(value)
@@ -360,6 +378,6 @@ def _header(envelope: dict[str, Any]) -> str:
 def _latency(envelope: dict[str, Any]) -> float | None:
     for key in ("latency_ms", "duration_ms", "elapsed_ms"):
         value = envelope.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
+        if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < 1e12:
             return round(value / 1000, 9)
     return None

@@ -6,14 +6,16 @@ It takes the members apart and leaves their meaning to `wire_session`; it knows 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from connectors.connector import Blob
 from connectors.mcp.documents import document as json_document
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import element_offsets, microseconds
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
 from connectors.outline import Array, Shape
 from schemas import ParseError
+
+_BODIES: Final = (dict, list)
 
 
 def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str, Any]]:
@@ -29,31 +31,31 @@ def document(blob: Blob, shapes: Sequence[Shape] = ()) -> tuple[bytes, dict[str,
 
 
 def elements(data: bytes, values: Sequence[Any], key: bytes, depth: int) -> Iterator[tuple[int, Any]]:
-    """(offset, value) of the elements of an array; see `element_offsets`. The array's own where they are no objects."""
+    """(offset, value) of the elements of an array; see `places_of`. The array's own where they are no objects."""
     if isinstance(values, Array):
         return zip(values.offsets, values, strict=True)
-    places = element_offsets(data, key, depth)
-    if len(places) != len(values):
-        places = [max(0, data.find(key))] * len(values)
+    places = places_of(data, values, key, depth) or [max(0, data.find(key))] * len(values)
     return zip(places, values, strict=True)
 
 
-def pair(offset: int, one: dict[str, Any], server_asks: bool = False) -> Iterator[Message]:
+def pair(offset: int, one: dict[str, Any], server_asks: bool = False) -> list[Message]:
     """The messages of a pair in order: request, what was notified meanwhile, response.
 
     A response without an id is the one to its request, since the recorder says so.
     """
     request, response = one.get("request"), one.get("response")
     asker, other = (SERVER, CLIENT) if server_asks else (CLIENT, SERVER)
-    at = microseconds(one.get("timestamp"))
-    if isinstance(request, dict | list):
-        yield Message(offset, request, asker, at=at)
+    found: list[Message] = []
+    if isinstance(request, _BODIES):
+        at = microseconds(one["timestamp"]) if "timestamp" in one else None
+        found.append(Message(offset, request, asker, None, at))
     notified = one.get("notifications")
-    for note in notified if isinstance(notified, list) else ():
-        yield Message(offset, note, other)
+    found += [Message(offset, note, other) for note in (notified if isinstance(notified, list) else ())]
     if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
         response = {**response, "id": request.get("id")}
-    if isinstance(response, dict | list):
+    if isinstance(response, _BODIES):
         latency = one.get("latency_ms")
-        known = isinstance(latency, int | float) and not isinstance(latency, bool) and 0 <= latency < 1e12
-        yield Message(offset, response, other, seconds=round(float(latency or 0) / 1000, 9) if known else None)
+        known = isinstance(latency, NUMBERS) and not isinstance(latency, bool) and 0 <= latency < 1e12
+        seconds = round(float(latency or 0) / 1000, 9) if known else None
+        found.append(Message(offset, response, other, None, None, seconds))
+    return found

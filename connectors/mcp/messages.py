@@ -32,15 +32,14 @@ from connectors.mcp.parts import (
     Thought,
     is_json,
     json_of,
-    packed,
-    unpacked,
 )
-from connectors.mcp.shapes import parts
+from connectors.mcp.shapes import parts, read
+from connectors.mcp.turns import Made, Turn, joined, shelf
 from connectors.records import object_text, quoted
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text
 from schemas.record import record
 
-_OF_AGENT: Final = (Call, Text, Thought)
+_OF_AGENT: Final = frozenset({Call, Text, Thought})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _INDEX_BITS: Final = 32
@@ -67,7 +66,7 @@ class Course:
         unmatched: results without a call, in the order of the log.
     """
 
-    steps: Steps
+    steps: list[Step] | Steps
     calls: int
     instruction: str | None
     system: str | None
@@ -99,14 +98,23 @@ def conversation(messages: Iterable[Any], offset: int = 0, *, told: bool = False
     Raises:
         MessageError: a message has no known shape.
     """
-    if isinstance(messages, list):
-        return course(list(_parts_in(messages, offset)), told=told)
-    return course(Again(lambda: _parts_in(messages, offset)), told=told)
+    if not isinstance(messages, list):
+        return course(Again(lambda: _parts_in(messages, offset)), told=told)
+    found: list[Part] = []
+    for message in messages:
+        read(_object(message), offset, found)
+    return course(found, told=told)
 
 
 def _parts_in(messages: Iterable[Any], offset: int) -> Iterator[Part]:
     for message in messages:
-        yield from parts(message, offset) if type(message) is dict else parts_of(message, offset)
+        yield from parts_of(message, offset)
+
+
+def _object(message: object) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
+    return message
 
 
 def parts_of(message: object, offset: int) -> list[Part]:
@@ -115,128 +123,52 @@ def parts_of(message: object, offset: int) -> list[Part]:
     Raises:
         MessageError: it is no object, or one of no known shape.
     """
-    if not isinstance(message, dict):
-        raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
-    return parts(message, offset)
+    return parts(_object(message), offset)
 
 
 def course(found: Iterable[Part], *, told: bool = False, member: str = "") -> Course:
     """The course of a conversation's parts.
 
     Args:
-        found: in the order of the log; gone through twice.
+        found: in the order of the log; gone through twice. What is made of a list is held in memory, as the list is.
         told: the task is told elsewhere, so the user's first text is not the instruction but interleaved.
         member: the file of the log that holds the conversation.
     """
-    reading = _Reading(found)
+    held = isinstance(found, list)
+    reading = _Reading(found, [] if held else shelf())
     for part in found:
         reading.take(part)
     instruction, opening = (None, reading.opening) if told else _instruction(reading.opening)
-    steps, calls = _steps(reading.finished(), opening, member)
-    return Course(steps, calls, instruction, "\n\n".join(reading.system) or None, reading.unmatched)
-
-
-class _Made:
-    """A call with what the agent said and thought before it in the same turn, and its result."""
-
-    __slots__ = ("call", "message", "reasoning", "result")
-
-    def __init__(self, call: Call, message: str | None, reasoning: str | None, result: Result | None = None) -> None:
-        self.call = call
-        self.message = message
-        self.reasoning = reasoning
-        self.result = result
-
-
-class _Turn:
-    """A turn while it is read, and what others said after it."""
-
-    __slots__ = ("first", "made", "notes", "texts", "thoughts")
-
-    def __init__(self, first: Call | Text | Thought) -> None:
-        self.first = first
-        self.made: list[_Made] = []
-        self.texts: list[str] = []
-        self.thoughts: list[str] = []
-        self.notes: list[Said] = []
-
-    @classmethod
-    def of(cls, first: Any, made: list[_Made], texts: list[str], thoughts: list[str], notes: list[Said]) -> _Turn:
-        """A turn with all that it holds."""
-        turn = cls(first)
-        turn.made, turn.texts, turn.thoughts, turn.notes = made, texts, thoughts, notes
-        return turn
-
-    def close(self) -> None:
-        """Gives what was said after the last call to it."""
-        if self.made and (self.texts or self.thoughts):
-            last = self.made[-1]
-            last.message = _joined([*([last.message] if last.message else []), *self.texts])
-            last.reasoning = _joined([*([last.reasoning] if last.reasoning else []), *self.thoughts])
-            self.texts, self.thoughts = [], []
-
-
-def _packed(turns: list[_Turn]) -> list[Any]:
-    return [
-        (
-            packed(turn.first),
-            [(packed(one.call), one.message, one.reasoning, one.result and packed(one.result)) for one in turn.made],
-            turn.texts,
-            turn.thoughts,
-            list(map(packed, turn.notes)),
-        )
-        for turn in turns
-    ]
-
-
-def _unpacked(rows: list[Any]) -> list[_Turn]:
-    return [
-        _Turn.of(
-            unpacked(first),
-            [_Made(unpacked(call), said, thought, result and unpacked(result)) for call, said, thought, result in made],
-            texts,
-            thoughts,
-            list(map(unpacked, notes)),
-        )
-        for first, made, texts, thoughts, notes in rows
-    ]
-
-
-def _size(turn: _Turn) -> int:
-    """Roughly what a turn takes in memory."""
-    size = 512
-    for text in (*turn.texts, *turn.thoughts):
-        size += len(text)
-    for said in turn.notes:
-        size += len(said.text)
-    for one in turn.made:
-        result = (one.result and one.result.content) or ""
-        size += 512 + 2 * len(one.call.text) + len(one.message or "") + len(one.reasoning or "") + len(result)
-    return size
-
-
-def _joined(texts: list[str]) -> str | None:
-    return "\n\n".join(texts) if texts else None
+    steps = _steps(reading.finished(), opening, member, [] if held else Steps())
+    return Course(steps, reading.calls, instruction, "\n\n".join(reading.system) or None, reading.unmatched)
 
 
 class _Reading:
-    """The conversation while it is read, part by part."""
+    """The conversation while it is read, part by part.
 
-    def __init__(self, found: Iterable[Part]) -> None:
+    Args:
+        found: its parts, gone through for the ids of the calls.
+        before: where the turns go.
+    """
+
+    def __init__(self, found: Iterable[Part], before: list[Turn] | Shelf[Turn]) -> None:
         self.system: list[str] = []
         self.opening: list[Said] = []
         self.unmatched: list[Unmatched] = []
-        self._turn: _Turn | None = None
-        self._before: Shelf[_Turn] = Shelf(_packed, _unpacked, _size)
+        self.calls = 0
+        self._turn: Turn | None = None
+        self._before = before
         self._speaking = False
         # Of an id that one call has: where that call stands, once it has come; -1 before, -2 where several have it.
         self._places: dict[int, int] = {}
         for part in found:
-            if type(part) is Call and part.call_id is not None:
-                key = hash(part.call_id)
-                self._places[key] = -2 if key in self._places else -1
+            if type(part) is Call:
+                self.calls += 1
+                if part.call_id is not None:
+                    key = hash(part.call_id)
+                    self._places[key] = -2 if key in self._places else -1
 
-    def finished(self) -> Iterable[_Turn]:
+    def finished(self) -> Iterable[Turn]:
         """The turns, in the order of the log."""
         if self._turn is not None:
             self._turn.close()
@@ -246,42 +178,40 @@ class _Reading:
 
     def take(self, part: Part) -> None:
         """Takes in the next part of the log."""
-        if isinstance(part, _OF_AGENT):
+        kind = type(part)
+        if kind in _OF_AGENT:
             self._agent(part)
             return
-        if self._speaking and self._turn is not None:
-            self._turn.close()
+        turn = self._turn
+        if self._speaking and turn is not None:
+            turn.close()
             self._speaking = False
         if isinstance(part, Result):
             self._answer(part)
         elif isinstance(part, Said):
-            self._note(part)
-        elif self._turn is not None:
-            self._note(Said("harness", part.text))
+            (self.opening if turn is None else turn.notes).append(part)
+        elif turn is not None:
+            turn.notes.append(Said("harness", part.text))
         elif part.text:
             self.system.append(part.text)
 
-    def _agent(self, part: Call | Text | Thought) -> None:
-        if not self._speaking or self._turn is None:
-            if self._turn is not None:
-                self._before.append(self._turn)
-            self._turn = _Turn(part)
-            self._speaking = True
+    def _agent(self, part: Any) -> None:
         turn = self._turn
-        if isinstance(part, Text):
+        if not self._speaking or turn is None:
+            if turn is not None:
+                self._before.append(turn)
+            self._turn = turn = Turn(part)
+            self._speaking = True
+        kind = type(part)
+        if kind is Text:
             turn.texts.append(part.text)
-        elif isinstance(part, Thought):
+        elif kind is Thought:
             turn.thoughts.append(part.text)
         else:
-            made = _Made(part, _joined(turn.texts), _joined(turn.thoughts))
-            if turn.texts or turn.thoughts:
-                turn.texts, turn.thoughts = [], []
-            if part.call_id is not None and self._places[hash(part.call_id)] == -1:
-                self._places[hash(part.call_id)] = len(self._before) << _INDEX_BITS | len(turn.made)
-            turn.made.append(made)
-
-    def _note(self, said: Said) -> None:
-        (self._turn.notes if self._turn is not None else self.opening).append(said)
+            key = None if part.call_id is None else hash(part.call_id)
+            if key is not None and self._places[key] == -1:
+                self._places[key] = len(self._before) << _INDEX_BITS | len(turn.made)
+            turn.call(part)
 
     def _answer(self, result: Result) -> None:
         place = None if result.call_id is None else self._places.get(hash(result.call_id))
@@ -298,7 +228,7 @@ class _Reading:
                 self._give(turn.made[index], result)
                 self._before[number] = turn
 
-    def _give(self, made: _Made | None, result: Result) -> None:
+    def _give(self, made: Made | None, result: Result) -> None:
         if made is None:
             self.unmatched.append(Unmatched(result, "result_without_call"))
         elif made.result is None:
@@ -306,7 +236,7 @@ class _Reading:
         elif made.result.content != result.content:
             self.unmatched.append(Unmatched(result, "result_repeated"))
 
-    def _asked(self, result: Result) -> _Made | None:
+    def _asked(self, result: Result) -> Made | None:
         """The call of the turn before that the result answers by id, name or place; None if none does."""
         key = result.call_id
         calls = self._turn.made if self._turn is not None else []
@@ -328,26 +258,26 @@ def _instruction(opening: list[Said]) -> tuple[str | None, list[Said]]:
     return (None, opening) if place is None else (opening[place].text, [*opening[:place], *opening[place + 1 :]])
 
 
-def _steps(turns: Iterable[_Turn], opening: Sequence[Said], member: str) -> tuple[Steps, int]:
-    steps = Steps()
+def _steps(
+    turns: Iterable[Turn], opening: Sequence[Said], member: str, steps: list[Step] | Steps
+) -> list[Step] | Steps:
+    """Adds the steps of the turns to `steps`, and gives these back."""
     shown: Observation | None = None
     waiting = list(opening)
-    number = calls = 0
+    number = 0
     for turn in turns:
         notes = turn.notes
         said = _interleaved(waiting) if waiting and (turn.made or turn.texts) else None
         if turn.made:
-            calls += len(turn.made)
-            made = _called(turn, number, member, said, shown)
-            for step in made:
+            before, count = shown, len(turn.made)
+            for index, made in enumerate(turn.made):
+                step = _called(made, before, (number, index, count), member, said)
                 steps.append(step)
-            for step in reversed(made):
-                if step.next_observation is not None:
-                    shown = step.next_observation
-                    break
+                shown = step.next_observation or shown
+                said = None
             waiting = notes
         elif turn.texts:
-            reply = _reply(notes)
+            reply = _reply(notes) if notes else None
             step = _message(turn, number, member, said, shown, reply)
             steps.append(step)
             shown = step.next_observation or shown
@@ -356,7 +286,7 @@ def _steps(turns: Iterable[_Turn], opening: Sequence[Said], member: str) -> tupl
             waiting += notes
             continue
         number += 1
-    return steps, calls
+    return steps
 
 
 def _reply(notes: Sequence[Said]) -> Said | None:
@@ -371,45 +301,42 @@ def _interleaved(said: Sequence[Said]) -> str | None:
     return object_text(voices) if voices else None
 
 
-def _called(turn: _Turn, number: int, member: str, said: str | None, shown: Observation | None) -> list[Step]:
-    """The steps of a turn with calls; `said` goes with the first, `shown` is what was shown last before the turn."""
-    steps = []
-    count = len(turn.made)
-    for index, made in enumerate(turn.made):
-        name, arguments, text, call_id, offset, at = made.call
-        result = made.result
-        action = Action(name, text, arguments, call_id, made.message, made.reasoning)
-        after = None if result is None else observation(result)
-        begun = None if at is None else microseconds(at)
-        lasted = None if result is None or at is None else seconds(at, result.at)
-        steps.append(
-            Step(action, shown, after, number, offset, member, index, count, said, started_at=begun, duration_s=lasted)
-        )
-        said = None
-    return steps
+def _called(made: Made, shown: Observation | None, place: tuple[int, int, int], member: str, said: str | None) -> Step:
+    """The step of a call; `shown` is what was shown last before its turn, `place` turn, call index and their number."""
+    call, result, (number, index, count) = made.call, made.result, place
+    action = Action(call.name, call.text, call.arguments, call.call_id, made.message, made.reasoning)
+    after = None if result is None else observation(result)
+    offset, at = call.offset, call.at
+    if at is None:
+        return Step(action, shown, after, number, offset, member, index, count, said)
+    begun, lasted = microseconds(at), None if result is None else seconds(at, result.at)
+    return Step(action, shown, after, number, offset, member, index, count, said, started_at=begun, duration_s=lasted)
 
 
 def observation(result: Result) -> Observation:
     """What a call gave, as the observation after it."""
-    _, _, content, _, is_error, attachments, _ = result
+    content = result.content
     media_type = "application/json" if content is not None and is_json(content) else "text/plain"
-    return Observation(content, media_type, is_error=is_error, attachments=attachments)
+    return Observation(
+        content, media_type, "response", None, "environment", result.is_error, "none", None, result.attachments
+    )
 
 
 def _message(
-    turn: _Turn, number: int, member: str, said: str | None, shown: Observation | None, reply: Said | None
+    turn: Turn, number: int, member: str, said: str | None, shown: Observation | None, reply: Said | None
 ) -> Step:
     """The step of a turn without a call; the arguments as of `_called`, and what the user answered."""
     text = turn.texts[0] if len(turn.texts) == 1 else "\n\n".join(turn.texts)
     arguments = f'{{"content": {quoted(text)}}}'
     written = f'{{"name": "{MESSAGE}", "arguments": {arguments}}}'
-    action = Action(MESSAGE, written, arguments, reasoning=_joined(turn.thoughts))
+    action = Action(MESSAGE, written, arguments, None, None, joined(turn.thoughts))
     answer = None
     if reply is not None:
         answer = Observation(reply.text or None, origin="user", attachments=reply.attachments)
     first = turn.first
-    begun = None if first.at is None else microseconds(first.at)
-    lasted = None if reply is None or first.at is None else seconds(first.at, reply.at)
+    if first.at is None:
+        return Step(action, shown, answer, number, first.offset, member, 0, 1, said)
+    begun, lasted = microseconds(first.at), None if reply is None else seconds(first.at, reply.at)
     return Step(action, shown, answer, number, first.offset, member, 0, 1, said, started_at=begun, duration_s=lasted)
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ import orjson
 
 from connectors.records import json_value, object_text, quoted
 from schemas import Attachment, json_text
+from schemas.record import record
 
 DEPTH: Final = 128
 """Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
@@ -28,6 +29,8 @@ DEPTH: Final = 128
 _LONG: Final = re.compile(r"[0-9]{19}")
 """Numbers that the fast reader may not keep whole: it makes floats of integers over 64 bits."""
 
+
+_NO_FLOAT: Final = frozenset({str, int, bool, type(None)})
 
 _SHORT: Final = 1024
 """Characters of JSON below which the standard library's encoder of texts is the faster one."""
@@ -42,7 +45,8 @@ class MessageError(ValueError):
         self.detail = detail
 
 
-class Call(NamedTuple):
+@record
+class Call:
     """A call of the agent: name, arguments as JSON text of an object, its text for a model, and the log's id."""
 
     name: str
@@ -53,7 +57,8 @@ class Call(NamedTuple):
     at: datetime | None = None
 
 
-class Text(NamedTuple):
+@record
+class Text:
     """What the agent said aloud."""
 
     text: str
@@ -61,7 +66,8 @@ class Text(NamedTuple):
     at: datetime | None = None
 
 
-class Thought(NamedTuple):
+@record
+class Thought:
     """What the agent thought to itself."""
 
     text: str
@@ -69,7 +75,8 @@ class Thought(NamedTuple):
     at: datetime | None = None
 
 
-class Result(NamedTuple):
+@record
+class Result:
     """What answered a call; `call_id` and `name` are null where the log does not hold them."""
 
     call_id: str | None
@@ -81,7 +88,8 @@ class Result(NamedTuple):
     at: datetime | None = None
 
 
-class Said(NamedTuple):
+@record
+class Said:
     """What another than the agent said: `user`, `harness`, or `user_call` and `tool`, a user's call and its result."""
 
     role: str
@@ -90,7 +98,8 @@ class Said(NamedTuple):
     at: datetime | None = None
 
 
-class System(NamedTuple):
+@record
+class System:
     """A system prompt, or a note of the harness if it comes after the agent's first turn."""
 
     text: str
@@ -100,28 +109,29 @@ Part = Call | Text | Thought | Result | Said | System
 
 
 _KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System)
+_NAMES: Final = {kind: tuple(one.name for one in fields(kind)) for kind in _KINDS}
 
 
 def packed(part: Part) -> tuple[Any, ...]:
     """The part as plain values, its kind first; see `unpacked`."""
-    values = part._asdict()
+    kind = type(part)
+    values = {name: getattr(part, name) for name in _NAMES[kind]}
     if (at := values.get("at")) is not None:
         values["at"] = at.isoformat()
     if values.get("attachments"):
         values["attachments"] = tuple(map(astuple, values["attachments"]))
-    return (_KINDS.index(type(part)), *values.values())
+    return (_KINDS.index(kind), *values.values())
 
 
 def unpacked(values: Sequence[Any]) -> Any:
     """The inverse of `packed`."""
     kind: Any = _KINDS[values[0]]
-    part = kind(*values[1:])
-    if not isinstance(part, System) and part.at is not None:
-        part = part._replace(at=datetime.fromisoformat(part.at))
-    if isinstance(part, Result | Said):
-        written: Any = part.attachments
-        part = part._replace(attachments=tuple(Attachment(*one) for one in written))
-    return part
+    told = dict(zip(_NAMES[kind], values[1:], strict=True))
+    if told.get("at") is not None:
+        told["at"] = datetime.fromisoformat(told["at"])
+    if "attachments" in told:
+        told["attachments"] = tuple(Attachment(*one) for one in told["attachments"])
+    return kind(**told)
 
 
 def call(name: object, arguments: object, call_id: object, offset: int, at: datetime | None = None) -> Call:
@@ -135,7 +145,7 @@ def call(name: object, arguments: object, call_id: object, offset: int, at: date
     """
     if not isinstance(name, str) or not name:
         raise MessageError("bad_message", "wanted a name in a call of a tool")
-    value = _arguments(arguments)
+    value = _arguments(arguments) if isinstance(arguments, str) else arguments
     if value is None:
         told, written = None, "{}"
     elif isinstance(value, dict):
@@ -155,11 +165,11 @@ def key_of(value: object) -> str | None:
     return str(value) if type(value) is int else None
 
 
-def _arguments(value: object) -> object:
-    if not isinstance(value, str):
-        return value
+def _arguments(value: str) -> object:
     try:
         read = json_value(value)
+        if type(read) is dict and _NO_FLOAT.issuperset(map(type, read.values())):
+            return read
         # Looked for only where it may matter, since looking takes longer than reading.
         return json.loads(value, parse_constant=_refuse) if _holds_float(read) and _LONG.search(value) else read
     except (ValueError, RecursionError):
@@ -196,7 +206,7 @@ def json_of(value: object, *, short: bool = False) -> str:
     except RecursionError:
         _require_shallow(value)
         raise
-    if text.count("{") + text.count("[") > DEPTH:
+    if len(text) > 2 * DEPTH and text.count("{") + text.count("[") > DEPTH:
         try:
             orjson.dumps(value)  # gives up at 254 levels, and at numbers and texts that only the slow way takes
         except TypeError:

@@ -46,7 +46,7 @@ from schemas import Attachment
 
 Message = Mapping[str, Any]
 
-_THINK: Final = re.compile(r"\s*<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL)
+_THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<]*+)*+)</think(?:ing)?>\s*")
 _LITERAL: Final = 65536
 """Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
@@ -69,37 +69,56 @@ ROLES: Final = _AGENT | _USER | _SYSTEM | _ANSWER | _CALL
 
 
 def parts(message: Message, offset: int) -> list[Part]:
-    """The parts of a message in their order; `offset` is where the message, or what holds it, begins in the log.
+    """The parts of a message in their order; see `read`.
 
     Raises:
         MessageError: the message has no known shape.
     """
+    found: list[Part] = []
+    read(message, offset, found)
+    return found
+
+
+def read(message: Message, offset: int, found: list[Part]) -> None:
+    """Adds the parts of a message in their order; `offset` is where it, or what holds it, begins in the log.
+
+    Raises:
+        MessageError: the message has no known shape.
+    """
+    role = message.get("role")
+    reader = _READERS.get(role) if type(role) is str else None
+    if reader is None or "parts" in message:
+        _read_other(message, offset, found)
+    else:
+        reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
+
+
+def _read_other(message: Message, offset: int, found: list[Part]) -> None:
+    """What `read` does with a message without a role of its own, and with one of Gemini."""
     role = message.get("role") or message.get("from")
     at = moment(message["timestamp"]) if "timestamp" in message else None
-    if role is None:
-        if isinstance(message.get("parts"), list):  # Gemini's requests of one message name no role
-            return list(_gemini(message, "user", offset, at))
-        return list(item_parts(message, offset, at))
-    if not isinstance(role, str):
+    listed = isinstance(message.get("parts"), list)
+    if role is not None and not isinstance(role, str):
         raise MessageError("unknown_role", "wanted a text as role")
-    if "parts" in message and isinstance(message["parts"], list):
-        return list(_gemini(message, role, offset, at))
-    reader = _READERS.get(role)
-    if reader is None:
+    if listed:
+        found += _gemini(message, role or "user", offset, at)  # Gemini's requests of one message name no role
+    elif role is None:
+        found += item_parts(message, offset, at)
+    elif role in _READERS:
+        _READERS[role](message, offset, at, found)
+    else:
         raise MessageError("unknown_role", f"wanted a role of a chat, met {role[:80]!r}")
-    return reader(message, offset, at)
 
 
-def _system(message: Message, offset: int, at: datetime | None) -> list[Part]:  # noqa: ARG001
-    return [System(shown(content_of(message)).text or "")]
+def _system(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:  # noqa: ARG001
+    found.append(System(shown(content_of(message)).text or ""))
 
 
-def _answers(message: Message, offset: int, at: datetime | None) -> list[Part]:
-    return [answer(message, offset, at)]
+def _answers(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
+    found.append(answer(message, offset, at))
 
 
-def _agent(message: Message, offset: int, at: datetime | None) -> list[Part]:
-    found: list[Part] = []
+def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
     content, calls, legacy = content_of(message), message.get("tool_calls"), message.get("function_call")
     for key in _THOUGHTS:
         if key in message and isinstance(message[key], str) and message[key]:
@@ -121,7 +140,6 @@ def _agent(message: Message, offset: int, at: datetime | None) -> list[Part]:
         found.append(_openai_call(one, offset, at))
     if isinstance(legacy, dict) and not calls:
         found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
-    return found
 
 
 def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
@@ -151,15 +169,14 @@ def _openai_call(one: object, offset: int, at: datetime | None) -> Call:
     return call(told.get("name"), None, one.get("id"), offset, at)
 
 
-def _others(message: Message, offset: int, at: datetime | None) -> list[Part]:
+def _others(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
     """What a message of the user holds: results, in Anthropic's shape, and what the user said."""
     content = content_of(message)
-    if isinstance(content, str):
-        return [Said("user", content, (), at)] if content else []
     if not isinstance(content, list):
-        said = shown(content).text
-        return [Said("user", said, (), at)] if said else []
-    found: list[Part] = []
+        said = content if isinstance(content, str) else shown(content).text
+        if said:
+            found.append(Said("user", said, (), at))
+        return
     words: list[Any] = []
     for block in content:
         if isinstance(block, dict) and str(block.get("type")).endswith("tool_result"):
@@ -169,7 +186,6 @@ def _others(message: Message, offset: int, at: datetime | None) -> list[Part]:
     text, pictures = shown(words)
     if text or pictures:
         found.append(Said("user", text or "", pictures, at))
-    return found
 
 
 def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -201,7 +217,7 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         raise MessageError("unknown_block", f"wanted a block of a chat message, met {kind[:80]!r}")
 
 
-def _written_call(message: Message, offset: int, at: datetime | None) -> list[Part]:
+def _written_call(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
     """The call that a message of a data set has as its content: JSON, or a Python literal of the same shape."""
     content = content_of(message)
     value = content
@@ -212,7 +228,7 @@ def _written_call(message: Message, offset: int, at: datetime | None) -> list[Pa
             value = _literal(content)
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
-    return [_openai_call(value, offset, at)]
+    found.append(_openai_call(value, offset, at))
 
 
 def _literal(text: str) -> Any:
@@ -289,7 +305,7 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
     )
 
 
-_READERS: Final[Mapping[str, Callable[[Message, int, datetime | None], list[Part]]]] = {
+_READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {
     **dict.fromkeys(_AGENT, _agent),
     **dict.fromkeys(_USER, _others),
     **dict.fromkeys(_SYSTEM, _system),

@@ -20,13 +20,9 @@ def observation(
     text: str | None, is_error: bool | None, attachments: Iterable[Attachment] = (), truncation: str = "none"
 ) -> Observation:
     """The observation of an answer; its media type is JSON where the text is a JSON array or object."""
+    media_type = "application/json" if text is not None and is_json(text) else "text/plain"
     return Observation(
-        content=text,
-        media_type="application/json" if text is not None and is_json(text) else "text/plain",
-        form="response",
-        is_error=is_error,
-        truncation=truncation,
-        attachments=tuple(attachments),
+        text, media_type, "response", None, "environment", is_error, truncation, None, tuple(attachments)
     )
 
 
@@ -59,7 +55,12 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
     """Text and attachments of the result of a tool; both empty only if it is nested too deeply."""
-    texts, attached = blocks(result.get("content"))
+    content = result.get("content")
+    if type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].get("type") == "text":
+        text = content[0].get("text")
+        if type(text) is str:
+            return text, []  # as `blocks` reads it; most results are so
+    texts, attached = blocks(content)
     if texts:
         return "\n".join(texts), attached
     structured = result.get("structuredContent")

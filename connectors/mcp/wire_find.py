@@ -50,9 +50,10 @@ _LEVELS: Final = 5
 
 def is_message(value: Any) -> bool:
     """Whether the value is a JSON-RPC 2.0 message, or a batch of them."""
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(one, dict) and is_message(one) for one in value)
-    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+    if not isinstance(value, dict):
+        listed = isinstance(value, list) and bool(value)
+        return listed and all(isinstance(one, dict) and is_message(one) for one in value)
+    if value.get("jsonrpc") != "2.0":
         return False
     return isinstance(value.get("method"), str) or "result" in value or "error" in value
 

@@ -8,7 +8,7 @@ What a session comes to is the matter of `wire_session`. Nothing is sorted by ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
 
 _DISCOVER: Final = "server/discover"
+_BEGIN: Final = ("initialize", _DISCOVER)
 _KINDS: Final = frozenset(
     {"request", "response", "notification", "notify", "message", "msg", "rpc", "jsonrpc", "result", "error", "event"}
     | {"log", "data", "batch", "mcp", "req", "res", "resp", "reply", "call"}
@@ -45,23 +46,25 @@ class SessionReader:
         self.defaults: dict[str, tuple[Environment, Agent]] = {}
         self.found = 0
 
-    def take(self, message: Message, channel: str = "") -> Iterator[Trajectory | Reject]:
-        """Takes a message in; yields the channel's session where a new one begins, and rejects.
+    def take(self, message: Message, channel: str = "") -> Sequence[Trajectory | Reject]:
+        """Takes a message in; gives back the channel's session where a new one begins, and rejects.
 
         Args:
             message: a message or a batch.
             channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
         """
         batch = message.body if isinstance(message.body, list) else [message.body]
+        found: list[Trajectory | Reject] = []
         if not batch:
-            yield self._reject(message.offset, "bad_message", "an empty batch")
+            found.append(self._reject(message.offset, "bad_message", "an empty batch"))
         for body in batch:
             if _begins(body) and self._is_new(body, channel):
-                yield from self._close(channel)
+                found += self._close(channel)
             try:
                 self._take(message, body, channel)
             except SessionError as error:
-                yield self._reject(message.offset, error.reason, error.detail)
+                found.append(self._reject(message.offset, error.reason, error.detail))
+        return found
 
     def finish(self) -> Iterator[Trajectory | Reject]:
         """The sessions that the log leaves open, in the order in which they began."""
@@ -80,10 +83,11 @@ class SessionReader:
         if not isinstance(body, dict):
             raise SessionError("bad_message", f"wanted a JSON-RPC message, met {type(body).__name__}")
         method = body.get("method")
-        if not isinstance(method, str) and "result" not in body and "error" not in body:
+        asks = isinstance(method, str)
+        if not asks and "result" not in body and "error" not in body:
             raise SessionError("bad_message", "wanted a method, a result or an error")
         session = self._open.get(channel)
-        others = not channel and not isinstance(method, str) and len(self._open) > (session is not None)
+        others = not asks and not channel and len(self._open) > (session is not None)
         if others and (session is None or not session.waits(body)):
             # Some logs name the session of requests only.
             waiting = [one for one in self._open.values() if one.waits(body)]
@@ -92,7 +96,7 @@ class SessionReader:
             session = self._open[channel] = Session(message.offset)
             session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         label = self._labels.get(message.label) if message.label is not None else None
-        if not isinstance(method, str):
+        if not asks:
             if message.label is not None and session.opened(body):
                 self._learn(message.label, SERVER)
             session.response(message, body, message.sender or label)
@@ -143,4 +147,4 @@ class SessionReader:
 
 
 def _begins(body: Any) -> bool:
-    return isinstance(body, dict) and body.get("method") in ("initialize", _DISCOVER) and "id" in body
+    return isinstance(body, dict) and body.get("method") in _BEGIN and "id" in body

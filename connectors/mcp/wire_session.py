@@ -16,13 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import orjson
 
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
-from connectors.mcp.wire_values import shallow_json
+from connectors.mcp.wire_values import NUMBERS, shallow_json
 from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
 from schemas.record import record
 
@@ -133,7 +134,8 @@ class Session:
     """What one session holds so far.
 
     `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
-    since no more need be remembered of so many. Calls stand in memory only as long as they are among the last.
+    since no more need be remembered of so many. Only the last calls stand in memory. `shown` is
+    the last call that was answered, `before` the one that was when the turn began.
     """
 
     offset: int
@@ -149,20 +151,19 @@ class Session:
     turn: int = -1
     closed: bool = True
     shown: int = -1
+    before: int = -1
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether the client waits for an answer of that id."""
-        given = body.get("id")
-        if not isinstance(given, str | int | float):
-            return False
-        return _waits(self.asked[CLIENT].get((isinstance(given, str), given), 0))
+        key = _known_key(body.get("id"))
+        return key is not None and _waits(self.asked[CLIENT].get(key, 0))
 
     def opened(self, body: dict[str, Any]) -> bool:
         """Whether a response answers a request that only a client sends, and no request of the server."""
-        given = body.get("id")
-        one = self.asked[CLIENT].get((isinstance(given, str), given)) if isinstance(given, str | int | float) else None
+        key = _known_key(body.get("id"))
+        one = None if key is None else self.asked[CLIENT].get(key)
         known = isinstance(one, _Request) and one.reply is None and sender_of(one.method) == CLIENT
-        return known and (isinstance(given, str), given) not in self.asked[SERVER]
+        return known and key not in self.asked[SERVER]
 
     def request(self, message: Message, body: dict[str, Any], sender: str) -> None:
         """Takes a request in.
@@ -200,9 +201,7 @@ class Session:
 
     def begun_anew(self, body: dict[str, Any]) -> bool:
         """Whether a request that begins a session has an id that this one, which has calls, used: ids began anew."""
-        given = body.get("id")
-        known = isinstance(given, str | int | float) and (isinstance(given, str), given) in self.asked[CLIENT]
-        return known and bool(self.calls)
+        return _known_key(body.get("id")) in self.asked[CLIENT] and bool(self.calls)
 
     def doubles(self, body: dict[str, Any]) -> bool:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
@@ -210,8 +209,10 @@ class Session:
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: str | int | float) -> int:
         name: Any = method
-        given: Any = {key: value for key, value in params.items() if key != "_meta"}
-        if method == TOOL_CALL:
+        given: Any
+        if method != TOOL_CALL:
+            given = {key: value for key, value in params.items() if key != "_meta"}
+        else:
             name, given = params.get("name"), params.get("arguments")
             if not isinstance(name, str):
                 raise SessionError("bad_message", "wanted the name of a tool as a string")
@@ -227,9 +228,8 @@ class Session:
             self.turn += 1
             self.closed = False
             said, self.said = self.said, []
-        before = self.calls[-1] if self.calls and self.calls[-1].turn == self.turn else None
-        shown = before.shown if before else self.shown
-        self.calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, shown, said))
+            self.before = self.shown
+        self.calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
         return len(self.calls) - 1
 
     def response(self, message: Message, body: dict[str, Any], sender: str | None) -> None:
@@ -324,8 +324,8 @@ class Session:
         """Closes the turn of a call that was given up; it stays without an answer."""
         params = body.get("params")
         cancelled = params.get("requestId") if isinstance(params, dict) else None
-        if isinstance(cancelled, str | int | float) and not isinstance(cancelled, bool):
-            one = self.asked[sender].get((isinstance(cancelled, str), cancelled))
+        if not isinstance(cancelled, bool) and (key := _known_key(cancelled)) is not None:
+            one = self.asked[sender].get(key)
             if isinstance(one, _Request) and one.call is not None and self.calls[one.call].turn == self.turn:
                 self.closed = True
 
@@ -358,31 +358,21 @@ class Session:
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self.tools.setdefault(tool["name"], tool)
 
-    def steps(self) -> Steps:
-        """The steps of the session, one a call."""
-        steps = Steps()
+    def steps(self) -> list[Step] | Steps:
+        """The steps of the session, one a call; a list where the calls are all in memory, whose texts they share."""
+        steps: list[Step] | Steps = [] if self.calls.held == len(self.calls) else Steps()
         shown, seen = -1, None
-        for turn, calls in groupby(self.calls, key=lambda call: call.turn):
+        for turn, calls in groupby(self.calls, key=attrgetter("turn")):
             together = list(calls)
             if together[0].shown != shown:
                 shown = together[0].shown
                 seen = self.calls[shown].answer
             for index, call in enumerate(together):
                 text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
-                steps.append(
-                    Step(
-                        action=Action(call.name, text, call.arguments, call.call_id),
-                        observation=seen,
-                        next_observation=call.answer,
-                        turn=turn,
-                        offset=call.offset,
-                        call_index=index,
-                        num_calls=len(together),
-                        interleaved=json_text(call.said) if call.said else None,
-                        started_at=call.at,
-                        duration_s=call.seconds,
-                    )
-                )
+                action = Action(call.name, text, call.arguments, call.call_id)
+                said = json_text(call.said) if call.said else None
+                place = (turn, call.offset, "", index, len(together), said)
+                steps.append(Step(action, seen, call.answer, *place, started_at=call.at, duration_s=call.seconds))
         return steps
 
 
@@ -397,9 +387,17 @@ def _key(value: Any) -> Key:
     Raises:
         SessionError: it is no id.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    key = None if isinstance(value, bool) else _known_key(value)
+    if key is None:
         raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
-    return isinstance(value, str), value
+    return key
+
+
+def _known_key(value: Any) -> Key | None:
+    """The id of a message that may be one, None for a value that is none."""
+    if isinstance(value, str):
+        return True, value
+    return (False, value) if isinstance(value, NUMBERS) else None
 
 
 def _mark(body: dict[str, Any]) -> int:

@@ -92,8 +92,13 @@ def _attachment(url: str) -> Attachment | None:
     return Attachment(hashlib.sha256(held).hexdigest(), "image", found[1])
 
 
+def may_hold_pictures(text: str) -> bool:
+    """Whether there may be pictures within the text; without them it is its own content."""
+    return "](data:image/" in text
+
+
 def _without_pictures(text: str) -> Content:
-    if "](data:image/" not in text:
+    if not may_hold_pictures(text):
         return Content(text)
     images: list[Attachment] = []
 

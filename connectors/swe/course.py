@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from connectors.records import json_value, object_text, quoted
 from connectors.swe.document import shallow_json
 from schemas import MESSAGE, Action, Observation, Step, Steps
+from schemas.record import record
 
 BASH: Final = "bash"
 """Name of the action that is a line of shell, whichever agent typed it."""
@@ -21,7 +22,8 @@ SUBMIT: Final = "submit_patch"
 """Name of the action by which a patch is handed in, where the log holds the patch and not the call."""
 
 
-class Act(NamedTuple):
+@record
+class Act:
     """One action with its answer; `seen` is None where the log does not hold the answer."""
 
     action: Action
@@ -38,10 +40,11 @@ class Course:
 
     Args:
         shown: what stood before the first action, if the log holds it.
+        held: whether the log is held in memory, so that its steps, which share its texts, may be too.
     """
 
-    def __init__(self, shown: Observation | None = None) -> None:
-        self.steps = Steps()
+    def __init__(self, shown: Observation | None = None, *, held: bool = False) -> None:
+        self.steps: list[Step] | Steps = [] if held else Steps()
         self._shown = shown
         self._said: list[dict[str, str]] = []
         self._turn = 0
@@ -55,25 +58,28 @@ class Course:
         """Adds a turn of one or more parallel actions, in call order."""
         said = object_text(self._said) if self._said else None
         shown = before = self._shown
-        for index, (action, seen, offset, exit_code, started_at, duration_s, member) in enumerate(acts):
+        for index, act in enumerate(acts):
             self.steps.append(
                 Step(
-                    action,
+                    act.action,
                     before,
-                    seen,
+                    act.seen,
                     self._turn,
-                    offset,
-                    member,
+                    act.offset,
+                    act.member,
                     index,
                     len(acts),
                     said,
-                    exit_code=exit_code,
-                    started_at=started_at,
-                    duration_s=duration_s,
+                    None,
+                    None,
+                    None,
+                    act.exit_code,
+                    act.started_at,
+                    act.duration_s,
                 )
             )
             said = None
-            shown = seen or shown
+            shown = act.seen or shown
         if acts:
             self._said = []
             self._turn += 1

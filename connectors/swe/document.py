@@ -132,7 +132,5 @@ def shallow_json(value: Any) -> str | None:
 def text_in(value: Any, *path: str) -> str | None:
     """The text at a path of keys through nested objects; None where there is none, or an empty one."""
     for key in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(key)
+        value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, str) and value else None

@@ -6,15 +6,16 @@ mini-swe-agent adds in `extra`, and the items of the Responses interface. What a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from connectors.records import json_value
-from connectors.swe.answer import content_of
+from connectors.swe.answer import content_of, may_hold_pictures
 from connectors.swe.course import call
 from connectors.swe.document import text_in
 from schemas import Action, Attachment
+from schemas.record import record
 
 _ROLES: Final = {"ai": "assistant", "human": "user", "function": "tool"}
 
@@ -27,7 +28,8 @@ class Call(NamedTuple):
     call_id: str | None
 
 
-class Message(NamedTuple):
+@record
+class Message:
     """One message.
 
     Attributes:
@@ -97,7 +99,7 @@ def each_turn(
         yield turn
 
 
-def answer_of(turn: Turn, index: int, used: set[int]) -> int | None:
+def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
     """The place of the message that answers an action: by the id of its call, else by its place among the answers.
 
     Args:
@@ -142,8 +144,8 @@ def message_of(value: Any) -> Message | None:
     told = value.get("extra")
     extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
     if isinstance(role, str) and isinstance(content, str) and len(value) == 2 + ("extra" in value):
-        shown = content_of(content)
-        return _message(extra, _ROLES.get(role, role), shown.text, shown.attachments)
+        text, attachments = content_of(content) if may_hold_pictures(content) else (content, ())
+        return _message(extra, _ROLES.get(role, role), text, attachments)
     if role is None and isinstance(value.get("output"), list):
         return _response(value["output"], extra)
     if value.get("type") == "function_call_output":

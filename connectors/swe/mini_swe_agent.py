@@ -128,6 +128,7 @@ class _Run:
         told = self._value if isinstance(self._value, dict) else {}
         info = told.get("info")
         self._info: Mapping[str, Any] = info if isinstance(info, dict) else {}
+        self._status = text_in(self._info, "exit_status")
         self._instance = text_in(told, "instance_id") or text_in(self._info, "instance_id") or self._named()
 
     def trajectory(self) -> Iterator[Trajectory | Reject]:
@@ -147,7 +148,7 @@ class _Run:
         told = [message for message, _ in before]
         system = next((one.text for one in told if one.role in ("system", "developer")), None)
         first = next((one for one in told if one.role == "user"), None)
-        course = Course()
+        course = Course(held=isinstance(raw, list))
         pattern = _pattern([one.text or "" for one in told])
         refused: list[Reject] = []
         while turn is not None:
@@ -184,20 +185,22 @@ class _Run:
         """Adds a turn; the reject of one whose call cannot be carried on."""
         actions = _actions(turn.message, pattern)
         acts: list[Act] = []
-        used: set[int] = set()
+        used: dict[int, tuple[str, list[str]]] = {}
         for index, (action, acted) in enumerate(actions):
             if action is None:
                 detail = "the arguments of a call"
                 where = (self._uri, self._member, turn.offset)
                 return [Reject("record", "nested_too_deeply", detail, *where, MiniSweAgent.name)]
             place = answer_of(turn, index, used)
-            reply = turn.after[place][0] if place is not None else None
-            if place is not None:
-                used.add(place)
-            acts.append(self._act(turn, action, acted, reply, last, course))
+            if place is None:
+                acts.append(self._act(turn, action, acted, None, ("", []), last))
+            else:
+                reply = turn.after[place][0]
+                apart = used[place] = _apart(reply.text or "")
+                acts.append(self._act(turn, action, acted, reply, apart, last))
         course.turn(acts)
         for place in sorted(used):
-            for note in _apart(turn.after[place][0].text or "")[1]:
+            for note in used[place][1]:
                 course.say("harness", note)
         if len(used) < len(turn.after):
             for place, (message, _) in enumerate(turn.after):
@@ -205,13 +208,16 @@ class _Run:
                     course.say("user" if _origin(message, True) == "user" else "harness", message.text)
         return []
 
-    def _act(self, turn: Turn, action: Action, acted: bool, reply: Message | None, last: bool, course: Course) -> Act:
+    def _act(
+        self, turn: Turn, action: Action, acted: bool, reply: Message | None, apart: tuple[str, list[str]], last: bool
+    ) -> Act:
+        """The action with what `reply` showed; `apart` is that without the harness's words, and these."""
         seen, code, took = None, None, None
         if reply is not None:
-            told, notes = _apart(reply.text or "")
+            told, notes = apart
             returned = _RETURN.match(told)
             submits = acted and _submits(action.arguments or "")
-            handed_in = submits or (acted and text_in(self._info, "exit_status") == "Submitted")
+            handed_in = submits or (acted and self._status == "Submitted")
             submission = handed_in and last and (reply.role == "exit" or returned is None)
             if reply.role == "exit" and not submission:
                 seen = observed(told, "harness") if told else None
@@ -233,13 +239,13 @@ class _Run:
 
     def _failed(self, reply: Message) -> bool:
         """Whether a last message is the text of the exception that ended the run."""
-        status = text_in(self._info, "exit_status")
-        return status not in (None, "Submitted") and _RETURN.match(reply.text or "") is None and reply.role == "user"
+        return (
+            self._status not in (None, "Submitted") and _RETURN.match(reply.text or "") is None and reply.role == "user"
+        )
 
     def _end(self, course: Course) -> None:
-        status = text_in(self._info, "exit_status")
-        if status is not None:
-            course.end(status == "Submitted", status != "Submitted")
+        if self._status is not None:
+            course.end(self._status == "Submitted", self._status != "Submitted")
 
     def _named(self) -> str | None:
         name = stem(self._member or self._uri)

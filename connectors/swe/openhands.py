@@ -157,7 +157,7 @@ class _Run:
         """The trajectory of the run; None if it holds no action."""
         told = list(self._told())
         answers = self._answers(told)
-        course, given = Course(), _Given(text_in(self.row, "instruction"))
+        course, given = Course(held=True), _Given(text_in(self.row, "instruction"))
         _Telling(course, given, answers, self.members).tell(told)
         if not course.steps:
             return None

@@ -165,7 +165,7 @@ def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Map
         message = text_in(args, "final_thought") or thought or text_in(value, "message")
         thought = None
     inner = text_in(own, "reasoning_content")
-    reasoning = "\n\n".join(part for part in (inner, thought) if part) or None
+    reasoning = f"{inner}\n\n{thought}" if inner and thought else inner or thought
     function = own.get("call")
     if isinstance(function, dict):
         given = function.get("arguments")
@@ -212,11 +212,19 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
     if seen is not None and isinstance(shot, str):
         images = content_of([{"image_url": shot}]).attachments
         seen = replace(seen, attachments=(*seen.attachments, *images))
-    codes = (held.get("exit_code") for held in (metadata, extras, value))
-    code = exit_code(next((one for one in codes if one is not None), None))
-    notes = tuple(one for key in ("prefix", "suffix") if (one := text_in(metadata, key)) is not None)
+    code = None
+    for held in (metadata, extras, value):
+        if code is None:
+            code = held.get("exit_code")
+    notes = _around(metadata)
     cause = _ident(value.get("cause"))
-    return [Shown(seen, offset, cause, code, at, notes, name == "error")]
+    return [Shown(seen, offset, cause, exit_code(code), at, notes, name == "error")]
+
+
+def _around(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The harness's words before and after an output."""
+    before, after = metadata.get("prefix"), metadata.get("suffix")
+    return tuple([one for one in (before, after) if isinstance(one, str) and one]) if before or after else ()
 
 
 def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
@@ -285,7 +293,7 @@ def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> S
     origin = "harness" if text_in(value, "tool_name") == "think" else "environment"
     seen = observed(content, origin, error if isinstance(error, bool) else None, text_in(metadata, "working_dir"))
     code = exit_code(metadata.get("exit_code", inner.get("exit_code")))
-    notes = tuple(one for key in ("prefix", "suffix") if (one := text_in(metadata, key)) is not None)
+    notes = _around(metadata)
     return Shown(seen, offset, cause, code, at, notes)
 
 
@@ -308,8 +316,9 @@ def moment(value: Any) -> tuple[int | None, bool]:
 
 
 def _ident(value: Any) -> str | None:
-    valid = isinstance(value, int | str) and not isinstance(value, bool)
-    return str(value) if valid and value != "" else None
+    if type(value) is str:
+        return value or None
+    return str(value) if type(value) is int else None
 
 
 def _speaker(text: str) -> str:

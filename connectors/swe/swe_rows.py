@@ -117,7 +117,7 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
     messages = [one for one in read if one is not None]
     demonstrations, others = _shown(raw, messages)
     before, done = turns((one, offset) for one in others)
-    course = Course()
+    course = Course(held=True)
     reading = _reading(messages)
     for turn in done:
         if not _add(course, turn, reading):

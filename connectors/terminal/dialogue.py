@@ -201,7 +201,7 @@ def _unpacked(values: Any) -> Item:
 class Course(NamedTuple):
     """The steps, what the agent was asked first, and the number of steps up to each turn's end, by id(turn)."""
 
-    steps: Steps
+    steps: list[Step] | Steps
     instruction: str | None
     ends: dict[int, int]
 
@@ -218,10 +218,10 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
     of them is held than two turns and what stands between; `ends` only means something where the items are a list.
 
     Args:
-        items: what was done and said.
+        items: what was done and said. Of a list the steps, which share its texts, are held in memory too.
         instructed: whether the instruction is known already and is none of the items.
     """
-    made = _Making()
+    made = _Making([] if isinstance(items, list) else Steps())
     instruction: str | None = None
     now: Turn | None = None
     after: list[Said | Observation] = []
@@ -246,7 +246,7 @@ def _instruction(said: list[Said | Observation]) -> tuple[str | None, list[Said 
     return None, said
 
 
-def mark_dangling(steps: Steps, silent: frozenset[str] = frozenset()) -> None:
+def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset()) -> None:
     """Marks the last step as truncated if a call of its turn was never answered: the log ends within that turn.
 
     Args:
@@ -265,8 +265,8 @@ def mark_dangling(steps: Steps, silent: frozenset[str] = frozenset()) -> None:
 class _Making:
     """The steps made so far, what was last shown, and what was said since the last step."""
 
-    def __init__(self) -> None:
-        self.steps = Steps()
+    def __init__(self, steps: list[Step] | Steps) -> None:
+        self.steps = steps
         self.shown: Observation | None = None
         self.waiting: list[tuple[str, str]] = []
         self.ends: dict[int, int] = {}
@@ -296,9 +296,11 @@ class _Making:
         self.hear(after)
 
     def _interleaved(self) -> str | None:
+        if not self.waiting:
+            return None
         said = [{"role": role, "content": text} for role, text in self.waiting]
         self.waiting = []
-        return json_text(said) if said else None
+        return json_text(said)
 
     def _calls(self, turn: Turn) -> None:
         said, shown = self._interleaved(), self.shown
@@ -324,7 +326,8 @@ class _Making:
                     call.seconds,
                 )
             )
-            self.waiting += [("harness", note) for note in call.notes]
+            if call.notes:
+                self.waiting += [("harness", note) for note in call.notes]
             self.shown = self.shown if call.late else call.shown or self.shown
         self._turns += 1
 

@@ -105,7 +105,8 @@ def trajectories(
             found = _MEMBER.match(step.member)
             thought_before = thoughts.get(int(found[1])) if found else None
             reasoning = "\n\n".join(part for part in (thought_before, step.action.reasoning) if part) or None
-            whole.append(replace(step, action=replace(step.action, reasoning=reasoning), member="", offset=place))
+            action = step.action if reasoning == step.action.reasoning else replace(step.action, reasoning=reasoning)
+            whole.append(replace(step, action=action, member="", offset=place))
         made = trajectory_of(episodes, None, whole, number, runs[number - 1])
         system = "\n\n".join(part for part in (turns.system, made.context.agent_system) if part) or None
         model, task = row.get("model"), row.get("task")

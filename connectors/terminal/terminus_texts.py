@@ -19,7 +19,7 @@ from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, 
 _MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
 _TASK: Final = "Task Description:\n"
 _STATE: Final = "Current terminal state:\n"
-_CONFIRM: Final = re.compile(r"\n\nAre you sure you want to mark the task as complete\?.*\Z", re.DOTALL)
+_CONFIRM: Final = "\n\nAre you sure you want to mark the task as complete?"
 _REFUSED: Final = "Previous response had parsing errors:"
 _HANDOVER: Final = ("Here are the answers the other agent provided", "Here is a summary", "You are picking up work")
 _HARNESS: Final = (*_HANDOVER, "ERROR!! NONE of the actions", "Technical difficulties", "Previous response had")
@@ -86,24 +86,24 @@ def prompt_of(text: str, bare: bool) -> Prompt:
 
 def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
     """(what the terminal showed, what the harness said) of a prompt."""
-    asked = _CONFIRM.search(text)
-    body = text[: asked.start()] if asked else text
-    question = text[asked.start() :].strip() if asked else ""
-    markers = list(_MARKER.finditer(body))
-    if not markers:
+    asked = text.find(_CONFIRM)
+    body, question = (text, "") if asked < 0 else (text[:asked], text[asked:].strip())
+    # What another agent wrote may quote a heading; what the terminal shows may too, after the real one.
+    marker = _MARKER.search(body)
+    if marker is not None and body.startswith(_HANDOVER):
+        *_, marker = _MARKER.finditer(body)
+    if marker is None:
         if bare or body.startswith(_STATE):
             heading = _STATE.strip() if body.startswith(_STATE) else ""
             return _seen(body.removeprefix(_STATE), "stream"), "\n\n".join(filter(None, (heading, question)))
         return None, text.strip()
-    # What another agent wrote may quote a heading; what the terminal shows may too, after the real one.
-    marker = markers[-1] if body.startswith(_HANDOVER) else markers[0]
     before = body[: marker.end()].strip()
     form = "stream" if marker[1].startswith("New") else "screen"
     return _seen(body[marker.end() :], form), "\n\n".join(part for part in (before, question) if part)
 
 
 def _seen(content: str, form: str) -> Observation:
-    truncation = "harness" if _LIMITED.search(content) else "none"
+    truncation = "harness" if "[... output limited to " in content and _LIMITED.search(content) else "none"
     return Observation(content.strip("\n").rstrip(" \n"), form=form, truncation=truncation)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import Message
-from connectors.mcp.wire_values import element_offsets, microseconds, sse_data
+from connectors.mcp.wire_values import element_offsets, microseconds, places_of, sse_data
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen, split
 
 
@@ -212,6 +212,21 @@ def test_elements_begin_where_their_json_begins(values):
     text = json.dumps({"m": {"items": [{}]}, "s": '"items": [', "items": values}).encode()
     places = element_offsets(text, b'"items"', 1)
     assert [json.JSONDecoder().raw_decode(text[place:].decode())[0] for place in places] == values
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(st.text(max_size=4), st.lists(st.just({"items": [{}]}), max_size=2), max_size=3), max_size=5
+    ),
+    st.sampled_from([None, 1, 2, "\t"]),
+)
+def test_elements_are_found_by_their_indents_where_those_of_any_document_are(values, indent):
+    import json
+
+    for key, depth, document in ((b"", 0, values), (b'"items"', 1, {"m": {"items": [{}]}, "items": values})):
+        text = json.dumps(document, indent=indent).encode()
+        assert places_of(text, values, key, depth) == element_offsets(text, key, depth)
 
 
 def test_times_are_read_by_their_size_and_only_with_a_zone():

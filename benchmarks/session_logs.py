@@ -1,0 +1,388 @@
+"""Logs of real sizes for formats of which no public log of some size is at hand; the sessions are of `sessions`.
+
+Each is written as the tool writes it, indented where that tool indents. They serve for measuring speed: a format's
+rarer members and turns are left out, those that a reader has to go through are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from benchmarks.sessions import Session, sessions, tools
+from connectors.connector import MemoryBlob
+
+BYTES: Final = 1_500_000
+"""About how much is made of a format."""
+
+Members = bytes | dict[str, bytes]
+
+
+def _at(second: int) -> str:
+    return f"2026-01-05T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000Z"
+
+
+def _lines(values: Iterable[Any]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def _document(value: Any, indent: int | None = 2) -> bytes:
+    return json.dumps(value, indent=indent).encode()
+
+
+def adp(one: Session) -> Members:
+    content: list[dict[str, Any]] = [{"class_": "text_observation", "source": "user", "content": one.task}]
+    for act in one.acts:
+        command = act.arguments["command"]
+        called = {"class_": "code_action", "language": "bash", "content": command, "description": act.said}
+        content.append({**called, "tool_call_id": act.call_id})
+        shown = {"class_": "text_observation", "source": "system", "content": act.shown}
+        content.append({**shown, "tool_call_id": act.call_id})
+    content.append({"class_": "message_action", "content": "Done.", "description": None})
+    return _lines([{"id": f"adp-{one.number}", "content": content, "details": {"dataset": "made"}}])
+
+
+def codex_exec(one: Session) -> Members:
+    events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": f"t{one.number}"}, {"type": "turn.started"}]
+    for act in one.acts:
+        thought = {"id": f"item_{2 * act.number}", "type": "reasoning", "text": act.said}
+        ran = {"id": f"item_{2 * act.number + 1}", "type": "command_execution", "command": act.arguments["command"]}
+        begun = {**ran, "aggregated_output": "", "exit_code": None, "status": "in_progress"}
+        done = {**ran, "aggregated_output": act.shown, "exit_code": 0, "status": "completed"}
+        events.append({"type": "item.completed", "item": thought})
+        events.append({"type": "item.started", "item": begun})
+        events.append({"type": "item.completed", "item": done})
+    events.append({"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}})
+    return _lines(events)
+
+
+def gemini_cli(one: Session) -> Members:
+    messages: list[dict[str, Any]] = [{"id": "m", "timestamp": _at(0), "type": "user", "content": one.task}]
+    for place, act in enumerate(one.acts):
+        response = {"functionResponse": {"id": act.call_id, "name": act.tool, "response": {"output": act.shown}}}
+        called = {"id": act.call_id, "name": act.tool, "args": act.arguments, "result": [response]}
+        told = {"status": "success", "timestamp": _at(place), "displayName": act.tool, "resultDisplay": act.shown[:200]}
+        thought = {"subject": "Plan", "description": act.said, "timestamp": _at(place)}
+        messages.append(
+            {
+                "id": f"m-{act.number}",
+                "timestamp": _at(place),
+                "type": "gemini",
+                "content": "",
+                "thoughts": [thought],
+                "model": "gemini-2.5-pro",
+                "tokens": {"input": 1000, "output": 10, "total": 1010},
+                "toolCalls": [{**called, **told}],
+            }
+        )
+    known = {"sessionId": f"s-{one.number}", "projectHash": "5f" * 32, "startTime": _at(0), "lastUpdated": _at(99)}
+    return _document({**known, "messages": messages})
+
+
+def managed_agent(one: Session) -> Members:
+    events: list[dict[str, Any]] = []
+
+    def event(role: str, kind: str, content: str, raw: dict[str, Any]) -> None:
+        at, number = _at(len(events)), f"sevt_{one.number}_{len(events)}"
+        told = {"id": number, "processed_at": at, "type": f"{role}.{kind}", **raw}
+        events.append({"role": role, "kind": kind, "time": at, "raw": told, "content": content})
+
+    def text(content: str) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": content}]}
+
+    event("user", "message", one.task, text(one.task))
+    for act in one.acts:
+        event("agent", "message", act.said, text(act.said))
+        event("agent", "tool_use", json.dumps(act.arguments), {"name": "bash", "input": act.arguments})
+        called = events[-1]["raw"]["id"]
+        events[-1]["tool"] = "bash"
+        event("agent", "tool_result", act.shown, {"is_error": False, "tool_use_id": called, **text(act.shown)})
+    return _lines(events)
+
+
+def _atif(one: Session) -> dict[str, Any]:
+    steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "timestamp": _at(0), "message": one.task}]
+    for place, act in enumerate(one.acts):
+        called = {"tool_call_id": act.call_id, "function_name": "bash", "arguments": act.arguments}
+        steps.append(
+            {
+                "step_id": place + 2,
+                "timestamp": _at(place + 1),
+                "source": "agent",
+                "model_name": "m-1",
+                "message": act.said,
+                "tool_calls": [called],
+                "observation": {"results": [{"source_call_id": act.call_id, "content": act.shown}]},
+                "metrics": {"prompt_tokens": 1000, "completion_tokens": 100, "cost_usd": 0.01},
+            }
+        )
+    agent = {"name": "acme-agent", "version": "2.1", "model_name": "m-1"}
+    return {"schema_version": "ATIF-v1.5", "session_id": f"s-{one.number}", "agent": agent, "steps": steps}
+
+
+def atif(one: Session) -> Members:
+    return _document(_atif(one))
+
+
+def harbor(one: Session) -> Members:
+    trial = f"mill__{one.number}"
+    config = {"task": {"path": "tasks/mill"}, "trial_name": trial, "trials_dir": "jobs/one", "agent": {"name": "acme"}}
+    result = {
+        "id": f"{one.number:08}-0000-4000-8000-000000000001",
+        "task_name": "mill",
+        "trial_name": trial,
+        "trial_uri": f"file:///jobs/one/{trial}",
+        "source": "terminal-bench",
+        "config": config,
+        "agent_info": {"name": "acme-agent", "version": "2.1", "model_info": {"name": "m-1", "provider": "acme"}},
+        "verifier_result": {"rewards": {"reward": 1.0}},
+        "exception_info": None,
+    }
+    files = {"result.json": result, "config.json": config, "agent/trajectory.json": _atif(one)}
+    return {name: _document(value) for name, value in files.items()}
+
+
+def _rpc(number: int, method: str, params: dict[str, Any], result: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    return asked, {"jsonrpc": "2.0", "id": number, "result": result}
+
+
+def _wire(one: Session) -> list[tuple[dict[str, Any], ...]]:
+    """Requests with their answers: the opening, the list of tools, and a call for each act."""
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    server = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    pairs = [_rpc(0, "initialize", client, server), _rpc(1, "tools/list", {}, {"tools": tools()})]
+    for place, act in enumerate(one.acts):
+        answer = {"content": [{"type": "text", "text": act.shown}], "isError": False}
+        pairs.append(_rpc(place + 2, "tools/call", {"name": act.tool, "arguments": act.arguments}, answer))
+    return pairs
+
+
+def mcp_jsonrpc(one: Session) -> Members:
+    return _lines(message for pair in _wire(one) for message in pair)
+
+
+def mcp_recorder(one: Session) -> Members:
+    told = {"response_is_sse": True, "response_status": 200, "latency_ms": 16, "http_method": None, "http_path": None}
+    pairs = [{"type": "jsonrpc_request", "request": ask, "response": back, **told} for ask, back in _wire(one)]
+    known = {"recorded_at": _at(0), "server_url": "http://localhost:3000", "protocol_version": "2025-06-18"}
+    return _document({"version": "1.0", "metadata": known, "interactions": pairs})
+
+
+def agent_vcr(one: Session) -> Members:
+    (hello, welcome), *pairs = _wire(one)
+    told = {"direction": "client_to_server", "notifications": [], "latency_ms": 8.7}
+    calls = [
+        {"sequence": place, "timestamp": _at(place), "request": ask, "response": back, **told}
+        for place, (ask, back) in enumerate(pairs)
+    ]
+    opened = {"initialize_request": hello, "initialize_response": welcome, "capabilities": {"tools": {}}}
+    known = {"version": "1.0.0", "recorded_at": _at(0), "transport": "stdio"}
+    return _document({"format_version": "1.0.0", "metadata": known, "session": {**opened, "interactions": calls}})
+
+
+def mcp_interceptor(one: Session) -> Members:
+    calls = []
+    for place, act in enumerate(one.acts):
+        block = {"_type": "TextContent", "type": "text", "text": act.shown, "annotations": None}
+        result = {"_type": "CallToolResult", "meta": None, "content": [block], "structuredContent": None}
+        asked = {"method": "call_tool", "args": [act.tool], "kwargs": {"arguments": act.arguments}}
+        calls.append(
+            {
+                "request": {**asked, "timestamp": _at(place)},
+                "response": {"success": True, "result": {**result, "isError": False}, "error": None, "timestamp": "x"},
+                "duration_ms": 133.3,
+            }
+        )
+    known = {"session_id": f"s{one.number}", "server_info": {"url": "https://example.org/mcp", "name": "s"}}
+    return _lines([{**known, "calls": calls, "started_at": _at(0), "ended_at": _at(99), "metadata": {}}])
+
+
+def mcp_inspector(one: Session) -> Members:
+    told = {"direction": "request", "origin": "client"}
+    return _document(
+        [
+            {"id": f"h{place}", "timestamp": _at(place), **told, "message": ask, "response": back, "duration": 40}
+            for place, (ask, back) in enumerate(_wire(one))
+        ]
+    )
+
+
+def otel_genai(one: Session) -> Members:
+    """Spans of a conversation: each request to the model repeats what was said before, as the conventions want it."""
+    said: list[dict[str, Any]] = [{"role": "user", "parts": [{"type": "text", "content": one.task}]}]
+    spans = []
+
+    def span(number: int, name: str, **told: str) -> None:
+        begun = 1_700_000_000_000_000_000 + number * 10**9
+        attributes = [{"key": f"gen_ai.{key}", "value": {"stringValue": value}} for key, value in told.items()]
+        ids = {"traceId": f"{one.number:032x}", "spanId": f"{number:016x}", "name": name, "kind": 1}
+        times = {"startTimeUnixNano": str(begun), "endTimeUnixNano": str(begun + 9 * 10**8)}
+        spans.append({**ids, **times, "attributes": attributes, "status": {}})
+
+    for place, act in enumerate(one.acts[:10]):
+        called = {"type": "tool_call", "id": act.call_id, "name": act.tool, "arguments": act.arguments}
+        words = {"role": "assistant", "parts": [{"type": "text", "content": act.said}, called]}
+        spoken = {"operation.name": "chat", "request.model": "m", "input.messages": json.dumps(said)}
+        span(2 * place, "chat m", **spoken, **{"output.messages": json.dumps([words])})
+        ran = {"operation.name": "execute_tool", "tool.name": act.tool, "tool.call.id": act.call_id}
+        gave = {"tool.call.arguments": json.dumps(act.arguments), "tool.call.result": act.shown}
+        span(2 * place + 1, f"execute_tool {act.tool}", **ran, **gave)
+        back = {"type": "tool_call_response", "id": act.call_id, "response": act.shown}
+        said += [words, {"role": "tool", "parts": [back]}]
+    scope = {"scope": {"name": "x"}}
+    return _lines({"resourceSpans": [{"resource": {}, "scopeSpans": [{**scope, "spans": [one]}]}]} for one in spans)
+
+
+def react_notebook(one: Session) -> Members:
+    told = [f"{one.number} Claim: {one.task.split(chr(10))[0]}\n"]
+    for place, act in enumerate(one.acts):
+        shown = act.shown.replace("\n", " ")
+        told.append(f"Thought {place + 1}: {act.said}\n")
+        told.append(f"Action {place + 1}: Search[{act.arguments['id']} {act.tool}]\n")
+        told.append(f"Observation {place + 1}: {shown}\n")
+        told.append("\n")
+    told.append(f"{{'steps': {len(one.acts)}, 'answer': 'SUPPORTS', 'gt_answer': 'SUPPORTS', 'question_idx': 1}} \n")
+    source = ["def webthink(idx=None, prompt=webthink_prompt, to_print=True):\n", "    question = env.reset(idx=idx)\n"]
+    cells = [
+        {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [], "source": source},
+        {
+            "cell_type": "code",
+            "execution_count": 2,
+            "metadata": {},
+            "outputs": [{"name": "stdout", "output_type": "stream", "text": told}],
+            "source": ["webthink(1)"],
+        },
+    ]
+    return _document({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2}, 1)
+
+
+def awm(one: Session) -> Members:
+    turns: list[dict[str, Any]] = []
+    for place, act in enumerate(one.acts):
+        asked = {"tool_name": f"mcp_tool_{act.tool}", "arguments": json.dumps(act.arguments)}
+        call = {"id": f"call_{1773656100000 + place}_0", "name": "call_tool", "arguments": asked}
+        written = json.dumps({"name": "call_tool", "arguments": asked})
+        turns.append(
+            {
+                "iteration": place + 1,
+                "role": "assistant",
+                "content": f"<think>\n{act.said}\n</think>\n<tool_call>\n{written}\n</tool_call>",
+                "tool_calls": [call],
+                "tool_response": {"tool_call_id": call["id"], "content": act.shown},
+            }
+        )
+    known = {"scenario": f"mill_{one.number}", "task_id": 4, "task": one.task, "model": "m", "max_iterations": 40}
+    said = [{"role": "system", "content": one.system}, {"role": "user", "content": one.task}]
+    return _document({**known, "total_iterations": len(turns), "trajectory": turns, "messages": said})
+
+
+def _chat(one: Session) -> list[dict[str, Any]]:
+    said: list[dict[str, Any]] = [{"role": "system", "content": one.system}, {"role": "user", "content": one.task}]
+    for act in one.acts:
+        called = {"name": act.tool, "arguments": json.dumps(act.arguments)}
+        call = {"id": act.call_id, "type": "function", "function": called}
+        said.append({"role": "assistant", "content": act.said, "tool_calls": [call]})
+        said.append({"role": "tool", "tool_call_id": act.call_id, "name": act.tool, "content": act.shown})
+    return said
+
+
+def chat_tools(one: Session) -> Members:
+    functions = [{"name": tool["name"], "parameters": tool["inputSchema"]} for tool in tools()]
+    listed = [{"type": "function", "function": function} for function in functions]
+    return _lines([{"id": f"r{one.number}", "tools": listed, "messages": _chat(one)}])
+
+
+def swe_rows(one: Session) -> Members:
+    """A row as SWE-smith publishes them, whose messages are JSON text, or as Nebius does, in turn."""
+    if one.number % 2:
+        row = {"instance_id": f"acme__lamp.0a1b2c3d.func_pm__{one.number}", "resolved": True, "model": "m"}
+        return _lines([{"messages": json.dumps(_chat(one)), **row, "patch": "diff"}])
+    empty = {"cutoff_date": None, "mask": False}
+    said = [{**empty, "role": "system", "system_prompt": one.system, "text": None}]
+    said.append({**empty, "role": "user", "system_prompt": None, "text": f"ISSUE:\n{one.task}\n"})
+    state = "\n(Open file: n/a)\n(Current directory: /acme__lamp)\nbash-$"
+    for act in one.acts:
+        written = f"{act.said}\n```\n{act.arguments['command']}\n```"
+        said.append({**empty, "role": "ai", "system_prompt": None, "text": written})
+        said.append({**empty, "role": "user", "system_prompt": None, "text": act.shown + "\n" + state})
+    row = {"instance_id": f"acme__lamp-{one.number}", "model_name": "m", "target": False, "trajectory": said}
+    return _lines([{**row, "exit_status": "submitted", "generated_patch": "diff", "eval_logs": "log"}])
+
+
+def openhands(one: Session) -> Members:
+    message = {"content": one.task, "image_urls": None, "wait_for_response": False}
+    events: list[dict[str, Any]] = [
+        {"id": 0, "timestamp": _at(0)[:-1], "source": "user", "message": one.task, "action": "message", "args": message}
+    ]
+    for place, act in enumerate(one.acts):
+        command = act.arguments["command"]
+        function = {"name": "execute_bash", "arguments": json.dumps(act.arguments)}
+        call = {"id": act.call_id, "type": "function", "function": function}
+        reply = {"message": {"role": "assistant", "content": act.said, "tool_calls": [call]}}
+        told = {"id": f"reply-{place}", "model": "m", "choices": [reply]}
+        asked = {"function_name": "execute_bash", "tool_call_id": act.call_id, "model_response": told}
+        arguments = {"command": command, "is_input": "false", "thought": act.said, "blocking": False, "hidden": False}
+        at = {"timestamp": _at(place)[:-1], "source": "agent"}
+        running = {"id": 2 * place + 1, **at, "message": f"Running command: {command}", "action": "run"}
+        events.append({**running, "tool_call_metadata": asked, "args": arguments})
+        known = {"exit_code": 0, "pid": -1, "username": "miller", "working_dir": "/workspace", "prefix": ""}
+        extras = {"command": command, "metadata": {**known, "suffix": "\n[The command completed with exit code 0.]"}}
+        done = {"id": 2 * place + 2, **at, "message": f"Command `{command}` executed with exit code 0."}
+        ran = {"cause": 2 * place + 1, "observation": "run", "content": act.shown, "extras": extras, "success": True}
+        events.append({**done, "tool_call_metadata": asked, **ran})
+    return _document(events)
+
+
+def terminus_rows(one: Session) -> Members:
+    head = 'You are an AI assistant tasked with solving command-line tasks. Answer with JSON: "analysis", "plan", '
+    asked = f'{head}"commands".\n\nTask Description:\n{one.task}\n\nCurrent terminal state:\nroot@h:/app# '
+    said = [{"role": "user", "content": asked}]
+    for act in one.acts:
+        keys = [{"keystrokes": act.arguments["command"] + "\n", "duration": 0.1}]
+        answer = {"analysis": act.said, "plan": "I go on.", "commands": keys, "task_complete": False}
+        said.append({"role": "assistant", "content": json.dumps(answer)})
+        said.append({"role": "user", "content": f"New Terminal Output:\n{act.shown}"})
+    known = {"agent": "terminus-2", "model": "m", "task": f"mill-{one.number}", "episode": "episode-1"}
+    return _lines([{"conversations": said, **known}])
+
+
+MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], bool]]] = {
+    "adp": ("rows.jsonl", "swe", adp, True),
+    "codex_exec": ("exec.jsonl", "terminal", codex_exec, False),
+    "gemini_cli": ("session.json", "terminal", gemini_cli, False),
+    "managed_agent": ("session.jsonl", "terminal", managed_agent, False),
+    "harbor": ("mill", "terminal", harbor, False),
+    "atif": ("trajectory.json", "terminal", atif, False),
+    "mcp_jsonrpc": ("wire.jsonl", "mcp", mcp_jsonrpc, False),
+    "mcp_recorder": ("cassette.json", "mcp", mcp_recorder, False),
+    "agent_vcr": ("session.vcr", "mcp", agent_vcr, False),
+    "mcp_interceptor": ("mcp_sessions.jsonl", "mcp", mcp_interceptor, True),
+    "mcp_inspector": ("history.json", "mcp", mcp_inspector, False),
+    "otel_genai": ("spans.jsonl", "mcp", otel_genai, True),
+    "react_notebook": ("claims.ipynb", "search", react_notebook, False),
+    "awm": ("trajectory.json", "mcp", awm, False),
+    "chat_tools": ("rows.jsonl", "mcp", chat_tools, True),
+    "openhands": ("trajectory.json", "swe", openhands, False),
+    "swe_rows": ("rows.jsonl", "swe", swe_rows, True),
+    "terminus_rows": ("rows.jsonl", "terminal", terminus_rows, True),
+}
+"""Connector → (name of a log, domain of its sessions, what writes one, whether one log holds many)."""
+
+
+def made(name: str) -> list[MemoryBlob]:
+    """Logs of a connector of about `BYTES` bytes together, in memory; none for one that is not in `MADE`."""
+    if name not in MADE:
+        return []
+    file, domain, write, many = MADE[name]
+    written: list[Any] = []
+    size = 0
+    for one in sessions(domain):
+        written.append(write(one))
+        size += sum(map(len, written[-1].values() if isinstance(written[-1], dict) else [written[-1]]))
+        if size >= BYTES:
+            break
+    if many:
+        return [MemoryBlob(file, b"".join(written))]
+    return [MemoryBlob(f"{place}/{file}", log) for place, log in enumerate(written)]
