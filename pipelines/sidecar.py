@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.benchmarks import read_index
-from pipelines.exchange import Span, carried, fetched
+from pipelines.exchange import Key, Span, carried, fetched
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
@@ -71,8 +71,8 @@ class Judging:
     """Where hashes on their way lie; None leaves them to the runner."""
 
     def carried(
-        self, name: str, number: int, blocks: Iterable[tuple[int, bytes]]
-    ) -> Iterator[tuple[int, bytes | Span]]:
+        self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]
+    ) -> Iterator[tuple[Key, bytes | Span]]:
         """See `exchange.carried`."""
         return carried(name, number, blocks, self.spill)
 
