@@ -23,7 +23,7 @@ from quality.measure import Measuring, tells
 from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.rule import Decision, decided
 from quality.signal import Signal
-from quality.sketch import HASHED, SKETCH_SCHEMA, Sketches, Sketching
+from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketches, Sketching
 from quality.spans import SPANS_SCHEMA, Labelling
 from quality.tokens import TokenCounter
 from quality.variety import VARIETY_SCHEMA, Varying
@@ -140,7 +140,14 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     sketching = rules.near_duplicates is not None
     replicates = rules.replicates is not None
     parted = rules.near_duplicates is not None and rules.near_duplicates.part_names
-    chosen = [judging.signals, rules.tokenizer, rules.prefer, [sketching, parted], replicates, judging.benchmarks]
+    chosen = [
+        judging.signals,
+        rules.tokenizer,
+        rules.prefer,
+        [sketching and VERSION, parted],
+        replicates,
+        judging.benchmarks,
+    ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
     settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
