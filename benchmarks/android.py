@@ -105,6 +105,8 @@ def _escaped(said: str) -> str:
 
 
 def _package(text: Text) -> str:
+    """An app of its own, whose screens are all in one script."""
+    text.change_script()
     return f"com.{text.name()}.{text.pick(_APPS)}"
 
 

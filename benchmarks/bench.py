@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -77,13 +78,18 @@ def through(stage: str) -> Callable[[str, str, str], None]:
     return run
 
 
-def loaded() -> float:
-    """Loads all that any task needs, and gives the CPU seconds that the process has cost by then."""
+def load() -> None:
+    """Loads all that any task needs."""
     import pipelines.run  # noqa: F401
     from connectors.registry import connectors
 
     connectors()
-    return time.process_time()
+
+
+def spent() -> float:
+    """CPU seconds that this process and the children that it has ended have cost so far."""
+    both = [resource.getrusage(whom) for whom in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in both)
 
 
 TASKS: dict[str, Callable[[str, str, str], None]] = {
@@ -95,21 +101,24 @@ TASKS: dict[str, Callable[[str, str, str], None]] = {
 
 
 def measured(task: str, fmt: str, raw: str, out: str) -> tuple[float, float]:
-    """(CPU seconds of the work, peak memory in MB) of a task in a process of its own; loading code is no work."""
+    """(CPU seconds of the work, peak memory in MB) of a task in a process of its own.
+
+    Neither is loading code work, nor what the interpreter does after it, when it takes all modules apart.
+    """
     shutil.rmtree(out, ignore_errors=True)
     command = [sys.executable, "-m", "benchmarks.bench", "--task", task, "--format", fmt, "--raw", raw, "--out", out]
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
         assert process.stdout is not None
-        start = float(process.stdout.readline() or 0)
-        process.stdout.read()
+        times = process.stdout.read().split()
         errors.seek(0)
         said = errors.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     if status:
         raise SystemExit(f"{' '.join(command)} failed:\n{said.decode()}")
-    return usage.ru_utime + usage.ru_stime - start, usage.ru_maxrss / 1024
+    start, end = map(float, times)
+    return end - start, usage.ru_maxrss / 1024
 
 
 def yardstick(megabytes: int = 60) -> float:
@@ -177,7 +186,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['whole_peak_mb']:.0f}",
         )
     console = Console(width=120)
-    console.print("raw MB per CPU-second (loading of code taken off), and peak memory of the process")
+    console.print("raw MB per CPU-second (loading and unloading of code taken off), and peak memory of the process")
     console.print(table)
     console.print(f"yardstick: orjson.loads {yardstick():.0f} MB per CPU-second on this machine just now")
 
@@ -193,8 +202,10 @@ def main() -> None:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.task:
-        print(loaded(), flush=True)
+        load()
+        start = spent()
         TASKS[given.task](given.format, given.raw, given.out)
+        print(start, spent())
         return
     with tempfile.TemporaryDirectory(prefix="trajmill-bench-") as place:
         rows = [bench(fmt, given.megabytes, given.rounds, Path(place)) for fmt in given.formats]

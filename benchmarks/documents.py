@@ -118,6 +118,7 @@ def planted(count: int, seed: int) -> Planted:
 def _original(seed: int, number: int) -> str:
     text = Text(seed, f"document/{number}")
     size = int(text.random.lognormvariate(np.log(_MEAN) - _SPREAD**2 / 2, _SPREAD))
+    text.change_script()
     return text.pick(KINDS)(text, max(size, _LEAST))
 
 

@@ -22,6 +22,7 @@ _COLOURS: Final = tuple(
 )
 """Sixteen of them: `_coloured` picks by four bits."""
 _RESET: Final = "\x1b[0m"
+_ACCOUNTS: Final = ("dev", "root", "agent", "ubuntu")
 _TOOLS: Final = (
     "ls -la",
     "grep -rn",
@@ -68,9 +69,13 @@ class Cast:
 
 
 def asciicast(text: Text, size: int) -> bytes:
-    """A recording with input events: commands at a prompt, their coloured output, now and then a full screen."""
+    """A recording with input events: commands at a prompt, their coloured output, now and then a full screen.
+
+    The prompts of real recordings at hand name common accounts only; half of these name a person, who is scrubbed away.
+    """
     cast = Cast(text)
-    user, folder = text.name(), text.name()
+    user = text.pick(_ACCOUNTS) if text.below(2) else text.name()
+    folder = text.name()
     shown = ""
     while cast.size < size:
         if text.random.random() < 0.2:

@@ -1,6 +1,9 @@
 """Text that varies and costs little to make: words with Zipf-like frequencies, and lines that programs might print.
 
 It means nothing and is made for measuring speed only. The same key gives the same text, on every machine.
+
+A block of text is written in one of `SCRIPTS`, as often as real logs are: a string is held with as many bytes a
+character as its widest one needs, so the widths decide much of what reading costs.
 """
 
 from __future__ import annotations
@@ -24,7 +27,21 @@ WORD_LENGTH: Final = 7
 _ONSETS: Final = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "ch", "sh", "tr", "pl")
 _SYLLABLES: Final = tuple(a + b for a, b in product(_ONSETS, ("a", "e", "i", "o", "u", "ai", "ou")))
 _ENDINGS: Final = ("", "n", "r", "s", "t", "l", "m", "ng", "st")
-_RARE: Final = ("Über", "naïve", "café", "日本", "語彙", "Żółw", "Ελλάς", "ñandú", "→", "✓", "…", "😀", "🚀")
+SCRIPTS: Final[dict[str, tuple[float, tuple[str, ...]]]] = {
+    "ascii": (0.875, ()),
+    "latin": (0.013, ("Über", "naïve", "café", "ñandú")),
+    "wide": (0.107, ("日本", "語彙", "Żółw", "Ελλάς", "→", "✓", "…")),
+    "emoji": (0.005, ("→", "✓", "…", "日本", "😀", "🚀")),
+}
+"""Script → its share of text, and words that it has beyond the common ones.
+
+The shares are those of characters in strings of 200 and more, by the widest character of the string, of 19 MB of real
+logs of 15 formats (terminal, SWE, search, MCP, web).
+"""
+
+_RANK: Final = 10
+"""Of a script's own words among all, so that a block of some hundred characters holds one."""
+
 _FILE_ENDINGS: Final = ("py", "txt", "md", "json", "c", "h", "rs", "toml", "csv", "sh", "yaml", "log")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DATES: Final = tuple(f"{_MONTHS[n % 12]} {1 + n % 28:2} {n * 7 % 24:02}:{n * 11 % 60:02}" for n in range(12 * 28 * 24))
@@ -37,28 +54,65 @@ _LOADS: Final = tuple(f"{n % 97:5}.{n % 10} {n * 7 % 31:4}.{n % 7}" for n in ran
 _RESULTS: Final = tuple(f"{'FAILED' if n % 9 == 0 else 'PASSED'} [{n:3}%]" for n in range(101))
 
 
-@lru_cache(maxsize=4)
-def slots(seed: int) -> Any:
-    """The vocabulary laid out over `SLOTS` places (numpy array of str): each word on one or more, the first on most."""
+@lru_cache(maxsize=8)
+def slots(seed: int, script: str) -> Any:
+    """A script's words laid out over `SLOTS` places (numpy array of str): each on one or more, the first on most."""
     rng = random.Random(f"vocabulary/{seed}")
-    words = dict.fromkeys(_RARE)
+    words: dict[str, None] = {}
     while len(words) < VOCABULARY:
         stem = "".join(rng.choices(_SYLLABLES, k=rng.choice((1, 1, 2, 2, 2, 3))))
         words[stem + rng.choice(_ENDINGS)] = None
     names = list(words)
-    names[60:60] = names[: len(_RARE)]
-    del names[: len(_RARE)]
+    names[_RANK:_RANK] = SCRIPTS[script][1]
     weight = np.cumsum(1.0 / (np.arange(len(names)) + 3.0))
     ends = np.rint(weight / weight[-1] * (SLOTS - len(names))).astype(np.int64)
     counts = 1 + np.diff(ends, prepend=0)
     return np.repeat(np.array(names, dtype=object), counts)
 
 
-@lru_cache(maxsize=4)
-def runs(seed: int) -> Any:
+@lru_cache(maxsize=8)
+def runs(seed: int, script: str) -> Any:
     """As many runs of three words as there are slots: text is made of them faster than of single words."""
-    drawn = slots(seed)[np.random.Generator(np.random.PCG64(seed)).integers(0, SLOTS, 3 * SLOTS)].tolist()
+    drawn = slots(seed, script)[np.random.Generator(np.random.PCG64(seed)).integers(0, SLOTS, 3 * SLOTS)].tolist()
     return np.array([" ".join(three) for three in zip(*[iter(drawn)] * 3, strict=True)], dtype=object)
+
+
+class Source:
+    """Words and phrases of one script.
+
+    Args:
+        seed: chooses the vocabulary.
+        script: one of `SCRIPTS`.
+        draws: of the log.
+    """
+
+    def __init__(self, seed: int, script: str, draws: np.random.Generator) -> None:
+        self._slots, self._runs, self._draws = slots(seed, script), runs(seed, script), draws
+        self._drawn: list[str] = []
+        self._stream, self._at = "", 0
+
+    def words(self, count: int) -> list[str]:
+        """That many words, at most `DRAWN_AT_ONCE`."""
+        if len(self._drawn) < count:
+            self._drawn = self._draw(self._slots)
+        taken = self._drawn[-count:]
+        del self._drawn[-count:]
+        return taken
+
+    def phrase(self, count: int) -> str:
+        """About so many words in a row: it is cut from a longer text, which is quicker than to join it."""
+        end = self._at + WORD_LENGTH * count - WORD_LENGTH // 2
+        if end + 100 > len(self._stream):
+            end -= self._at
+            self._stream, self._at = " ".join(self._draw(self._runs)), 0
+        end = self._stream.find(" ", end)
+        phrase = self._stream[self._at : end]
+        self._at = end + 1
+        return phrase
+
+    def _draw(self, table: Any) -> list[str]:
+        drawn: list[str] = table[self._draws.integers(0, SLOTS, DRAWN_AT_ONCE)].tolist()
+        return drawn
 
 
 class Text:
@@ -71,39 +125,33 @@ class Text:
 
     def __init__(self, seed: int, key: str) -> None:
         self.random = random.Random(f"{seed}/{key}")
-        self._slots, self._runs = slots(seed), runs(seed)
-        self._numpy = np.random.Generator(np.random.PCG64(self.random.getrandbits(64)))
-        self._drawn: list[str] = []
-        self._stream, self._at = "", 0
+        self._seed = seed
+        self._draws = np.random.Generator(np.random.PCG64(self.random.getrandbits(64)))
+        self._sources: dict[str, Source] = {}
+        self._plain = self._source = self._written_in("ascii")
 
     def words(self, count: int) -> list[str]:
         """That many words, at most `DRAWN_AT_ONCE`."""
-        if len(self._drawn) < count:
-            self._drawn = self._draw(self._slots)
-        taken = self._drawn[-count:]
-        del self._drawn[-count:]
-        return taken
+        return self._source.words(count)
 
     def name(self) -> str:
         """A word that can stand in an identifier."""
-        while not (word := self.words(1)[0]).isascii():
-            pass
-        return word
+        return self._plain.words(1)[0]
 
     def phrase(self, least: int, most: int) -> str:
-        """Words in a row, about so many: it is cut from a longer text, which is quicker than to join it."""
-        end = self._at + WORD_LENGTH * (least + int(self.random.random() * (most - least + 1))) - WORD_LENGTH // 2
-        if end + 100 > len(self._stream):
-            end -= self._at
-            self._stream, self._at = " ".join(self._draw(self._runs)), 0
-        end = self._stream.find(" ", end)
-        phrase = self._stream[self._at : end]
-        self._at = end + 1
-        return phrase
+        """Words in a row, about so many."""
+        return self._source.phrase(least + int(self.random.random() * (most - least + 1)))
 
-    def _draw(self, table: Any) -> list[str]:
-        drawn: list[str] = table[self._numpy.integers(0, SLOTS, DRAWN_AT_ONCE)].tolist()
-        return drawn
+    def change_script(self) -> None:
+        """What follows is written in a script drawn by its share."""
+        shares = [share for share, _ in SCRIPTS.values()]
+        self._source = self._written_in(self.random.choices(list(SCRIPTS), shares)[0])
+
+    def _written_in(self, script: str) -> Source:
+        source = self._sources.get(script)
+        if source is None:
+            source = self._sources[script] = Source(self._seed, script, self._draws)
+        return source
 
     def below(self, bound: int) -> int:
         """A whole number from 0 to bound - 1."""
@@ -123,12 +171,15 @@ class Text:
         return f"{self.phrase(1, 3).replace(' ', '/')}.{self.pick(_FILE_ENDINGS)}"
 
     def block(self, size: int) -> str:
-        """At least that many characters of one kind of output, whole lines."""
+        """At least that many characters of one kind of output in one script, whole lines."""
+        before = self._source
+        self.change_script()
         line = self.pick(KINDS)
         lines: list[str] = []
         while size > 0:
             lines.append(line(self))
             size -= len(lines[-1]) + 1
+        self._source = before
         return "\n".join(lines)
 
 

@@ -250,6 +250,22 @@ class _Guarded(io.RawIOBase):
         super().close()
 
 
+def _opened(path: str, uri: str, member: str, limit: int) -> _Guarded:
+    """What `open_raw` gives, not buffered."""
+    archive, _, name = path.rpartition(MARK)
+    if archive:
+        inner = opened_archive(archive, limit).open(name)
+    else:
+        try:
+            filesystem, place = fsspec.core.url_to_fs(path)
+            inner = filesystem.open(place, "rb")
+        except OSError as error:
+            raise ShardError(f"{path} cannot be opened: {error}") from error
+    decompressed = _decompressed(inner)
+    raw = inner if decompressed is not inner else None
+    return _Guarded(decompressed, uri, member, limit, raw)
+
+
 def open_raw(path: str, uri: str, member: str, limit: int) -> io.BufferedReader:
     """A raw file as a stream, decompressed; `<archive>!/<name>` is a member of an archive.
 
@@ -263,18 +279,7 @@ def open_raw(path: str, uri: str, member: str, limit: int) -> io.BufferedReader:
         ShardError: the file cannot be opened.
         ParseError: the archive cannot be read; faults of the stream itself come while it is read.
     """
-    archive, _, name = path.rpartition(MARK)
-    if archive:
-        inner = opened_archive(archive, limit).open(name)
-    else:
-        try:
-            filesystem, place = fsspec.core.url_to_fs(path)
-            inner = filesystem.open(place, "rb")
-        except OSError as error:
-            raise ShardError(f"{path} cannot be opened: {error}") from error
-    decompressed = _decompressed(inner)
-    raw = inner if decompressed is not inner else None
-    return io.BufferedReader(_Guarded(decompressed, uri, member, limit, raw), _CHUNK)
+    return io.BufferedReader(_opened(path, uri, member, limit), _CHUNK)
 
 
 def _uncompressed(path: str) -> BinaryIO | None:
@@ -372,15 +377,14 @@ class StoredBlob:
 
     def _small(self, member: str) -> bytes | None:
         """The member if it is small enough to hold; None if not, or if it is damaged, so that its fault comes last."""
-        chunks, size = [], 0
-        with self._stream(member) as stream:
+        with _opened(self._paths[member], self.uri, member, self._limit) as stream:
             try:
-                while size <= IN_MEMORY and (data := stream.read(_CHUNK)):
-                    chunks.append(data)
-                    size += len(data)
+                data = stream.read(IN_MEMORY + 1)
+                if len(data) <= IN_MEMORY and not stream.read(1):  # a fault may wait behind what was read
+                    return data
             except ParseError:
-                return None
-        return b"".join(chunks) if size <= IN_MEMORY else None
+                pass
+        return None
 
     def read(self, member: str = "") -> bytes:
         """The whole decompressed member.
@@ -398,9 +402,9 @@ class StoredBlob:
     def digest(self, member: str = "") -> str:
         """sha256 of the decompressed member; of what can be decompressed, if the file is damaged."""
         if member not in self._digests:
-            digest = hashlib.sha256()
+            digest = hashlib.sha256(self._held.get(member, b""))
             try:
-                with self.open(member) as stream:
+                with self.open(member) if member not in self._held else io.BytesIO() as stream:
                     while data := stream.read(1 << 20):
                         digest.update(data)
             except ParseError:
