@@ -55,6 +55,7 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.signals
 	$(BIN)/python -m benchmarks.near
 	$(BIN)/python -m benchmarks.dedup
+	$(BIN)/python -m benchmarks.judge_memory
 
 lock: | .venv/bin/python ## resolve the dependencies anew and lock them by version and hash
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

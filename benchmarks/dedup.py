@@ -15,12 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.documents import Planted, Score, planted, score
+from benchmarks.processes import Task, load_ours, measured, work
 
+MODULE: Final = "benchmarks.dedup"
 DOCUMENTS: Final = "documents.parquet"
 RECIPE: Final = Path(__file__).with_name("dedup.yaml")
 BANDS, ROWS, WORDS = 14, 8, 5
@@ -76,14 +74,6 @@ def ours_kept(place: Path) -> list[int]:
         native = pq.read_table(place / "ours" / "transitions" / name, columns=["native_id"])["native_id"]
         found += map(int, native.filter(pq.read_table(verdicts, columns=["kept"])["kept"]).to_pylist())
     return found
-
-
-def load_ours() -> None:
-    """Loads all that our stages need."""
-    import pipelines.run  # noqa: F401
-    from connectors.registry import connectors
-
-    connectors()
 
 
 def load_theirs() -> None:
@@ -148,8 +138,6 @@ def theirs_kept(place: Path, *, split: bool) -> list[int]:
     return [int(key) for file in files for key in pq.read_table(file, columns=["id"])["id"].to_pylist()]
 
 
-Task = tuple[Callable[[], None], Callable[[Path], Iterator[str]]]
-
 TASKS: Final[dict[str, Task]] = {
     "normalize": (load_ours, normalized),
     "judge": (load_ours, judged),
@@ -158,44 +146,14 @@ TASKS: Final[dict[str, Task]] = {
 }
 
 
-def work(task: str, place: Path) -> None:
-    """Does a task in this process, and prints the CPU seconds that it has taken after loading and after each stage."""
-    load, stages = TASKS[task]
-    load()
-    print(json.dumps({"loaded": time.process_time()}), flush=True)
-    for stage in stages(place):
-        print(json.dumps({stage: time.process_time()}), flush=True)
-    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    print(json.dumps({"peak": int(peak.split()[1]) / 1024}), flush=True)
-
-
-def measured(task: str, place: Path) -> tuple[float, float, dict[str, float]]:
-    """(CPU seconds without loading, peak memory in MB, CPU seconds by stage) of a task in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.dedup", "--task", task, "--place", str(place)]
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
-        assert process.stdout is not None
-        said = [json.loads(line) for line in process.stdout if line.startswith(b"{")]
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = status
-        errors.seek(0)
-        if status:
-            raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode()}")
-    marks = {name: value for line in said for name, value in line.items()}
-    peak = marks.pop("peak")  # the account of resources holds also what the parent held when it started the process
-    times = list(marks.values())
-    stages = {name: after - before for name, before, after in zip(list(marks)[1:], times, times[1:], strict=False)}
-    return usage.ru_utime + usage.ru_stime - marks["loaded"], peak, stages
-
-
 def compared(truth: Planted, place: Path, peers: list[str]) -> list[dict[str, Any]]:
     """The figures of each side, ours first."""
     write(truth, place)
-    prepared, _, _ = measured("normalize", place)
-    ours, memory, _ = measured("judge", place)
+    prepared, _, _ = measured(MODULE, "normalize", place)
+    ours, memory, _ = measured(MODULE, "judge", place)
     rows = [_row("trajmill", ours, memory, {"normalize (not counted)": prepared}, score(truth, ours_kept(place)))]
     for peer in peers:
-        seconds, memory, stages = measured(peer, place)
+        seconds, memory, stages = measured(MODULE, peer, place)
         kept = theirs_kept(place, split=peer != "datatrove")
         rows.append(_row(peer, seconds, memory, stages, score(truth, kept)) | {"ratio": seconds / ours})
     return rows
@@ -257,7 +215,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.task:
-        work(given.task, Path(given.place))
+        work(TASKS, given.task, Path(given.place))
         return
     truth = planted(given.documents, given.seed)
     with tempfile.TemporaryDirectory(prefix="trajmill-dedup-") as place:

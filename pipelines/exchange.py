@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apache_beam as beam
 
@@ -19,6 +21,7 @@ from pipelines.storage import Folder
 BLOCK_BYTES: Final = 16 << 20
 """A block is at most about this large; runners cap the size of one element."""
 
+Key = TypeVar("Key", int, str)
 Produce = Callable[[Any], Iterator[tuple[int, bytes]]]
 
 
@@ -31,7 +34,7 @@ class Span:
     length: int
 
 
-def spill(number: int, blocks: Iterable[tuple[int, bytes]], folder: Folder) -> Iterator[tuple[int, Span]]:
+def spill(number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder) -> Iterator[tuple[Key, Span]]:
     """Writes blocks one after the other into one file and yields where each lies, by its key.
 
     Args:
@@ -49,8 +52,8 @@ def spill(number: int, blocks: Iterable[tuple[int, bytes]], folder: Folder) -> I
 
 
 def carried(
-    name: str, number: int, blocks: Iterable[tuple[int, bytes]], folder: Folder | None
-) -> Iterator[tuple[int, bytes | Span]]:
+    name: str, number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder | None
+) -> Iterator[tuple[Key, bytes | Span]]:
     """The blocks by their key as they are, or as spans of a spill file: what a GroupByKey then holds.
 
     Args:
@@ -87,10 +90,11 @@ class SpilledBlocks:
         self._spans = sorted(spans, key=lambda span: (span.name, span.offset))
 
     def __iter__(self) -> Iterator[bytes]:
-        for span in self._spans:
-            with self._folder.open(span.name) as stream:
-                stream.seek(span.offset)
-                yield stream.read(span.length)
+        for name, spans in groupby(self._spans, attrgetter("name")):
+            with self._folder.open(name) as stream:
+                for span in spans:
+                    stream.seek(span.offset)
+                    yield stream.read(span.length)
 
 
 class Exchange(beam.PTransform):

@@ -407,10 +407,10 @@ def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes, found: Li
     return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups, found, volatile)
 
 
-def _bearing_rows(joined: tuple[int, Any], judging: Judging, found: Limits) -> Iterator[tuple[str, bytes]]:
-    """`bearing_rows` of what a unit's number was joined with."""
-    _, of = joined
-    return bearing_rows(of["unit"][0], judging, of, found)
+def _bearing_rows(joined: tuple[int, Any], judging: Judging, found: Limits) -> Iterator[tuple[str, Any]]:
+    """`bearing_rows` of what a unit's number was joined with, on their way."""
+    number, of = joined
+    return judging.carried("shares", number, bearing_rows(of["unit"][0], judging, of, found))
 
 
 def _of(joined: Mapping[str, Iterable[bytes]], names: Sequence[str]) -> dict[str, Iterable[bytes]]:

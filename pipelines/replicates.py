@@ -29,7 +29,7 @@ from pipelines.sidecar import (
     read_sidecar,
     replicates_name,
 )
-from pipelines.spans import Member, volatile_words
+from pipelines.spans import packed_member, unpacked_members, volatile_words
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
 from schemas import DOMAINS
@@ -92,25 +92,25 @@ def _split(packed: Packed, judging: Judging) -> Iterator[Any]:
     yield from by_unit(chosen)
 
 
-def worded(unit: Unit, judging: Judging, packed: Packed) -> Iterator[tuple[str, Member]]:
-    """(key, member of its group) of the unit's rows that are compared."""
+def worded(unit: Unit, judging: Judging, packed: Packed) -> Iterator[tuple[int, bytes]]:
+    """(key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a time."""
     rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in packed)])
     if not len(rows):
         return
-    columns = read_batches(judging.transitions, unit.name, ["next_observation"])
-    texts = pa.Table.from_batches(columns)["next_observation"].take(pa.array(rows["row"]))
-    shown = pc.struct_field(texts.combine_chunks(), "content").to_pylist()
-    for row, text in zip(rows, shown, strict=True):
-        order = f"{int(row['rank']):016x}{int(row['tie']):016x}"
-        where = _domain(unit.number, judging), unit.number, int(row["row"])
-        yield f"{int(row['key']):016x}", (order, *where, Words.of(text).pack())
+    rows = rows[np.argsort(rows["row"], kind="stable")]
+    first = 0
+    for batch in read_batches(judging.transitions, unit.name, ["next_observation.content"]):
+        low, high = np.searchsorted(rows["row"], (first, first + batch.num_rows))
+        texts = pc.struct_field(batch["next_observation"].take(pa.array(rows["row"][low:high] - first)), "content")
+        for row, text in zip(rows[low:high], texts, strict=True):
+            yield int(row["key"].view("<i8")), packed_member(row, Words.of(text.as_py()))
+        first += batch.num_rows
 
 
-def agreed(members: Iterable[Member]) -> Tallies:
-    """By domain the agreement of one group, best member first."""
-    ordered = sorted(members)
-    share = agreement([Words.unpack(packed) for *_, packed in ordered])
-    return ordered[0][1], {"compared": 1, "agreement": round(share, 6)}
+def agreed(packed: Packed, judging: Judging) -> Tallies:
+    """By domain the agreement of one group, the best member first."""
+    members, texts = unpacked_members(packed)
+    return _domain(int(members["unit"][0]), judging), {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 
 def report(tallies: Iterable[Tallies]) -> bytes:
@@ -170,10 +170,11 @@ class UnitsToReport(beam.PTransform):
         gathered = (
             {"unit": keyed, "rows": split.rows}
             | "JoinCompared" >> beam.CoGroupByKey()
-            | "Words" >> beam.FlatMapTuple(lambda _, j: worded(j["unit"][0], judging, j["rows"]))
+            | "Words"
+            >> beam.FlatMapTuple(lambda n, j: judging.carried("words", n, worded(j["unit"][0], judging, j["rows"])))
             | "GatherWords" >> beam.GroupByKey()
         )
-        compared = gathered | "Agree" >> beam.MapTuple(lambda _, members: agreed(members))
+        compared = gathered | "Agree" >> beam.MapTuple(lambda _, packed: agreed(judging.fetched(packed), judging))
         written = (
             (split.tallies, compared)
             | "AllTallies" >> beam.Flatten()
@@ -183,4 +184,4 @@ class UnitsToReport(beam.PTransform):
         )
         if not judging.recipe.judge.spans:
             return written
-        return gathered | "Volatile" >> beam.FlatMapTuple(lambda _, members: volatile_words(members))
+        return gathered | "Volatile" >> beam.FlatMapTuple(lambda _, packed: volatile_words(judging.fetched(packed)))

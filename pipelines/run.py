@@ -208,7 +208,7 @@ class Run:
         if last == "normalize":
             return summary
         units = self._units(normalized)
-        judged = self._timed("judge", lambda: self._judge(units))
+        judged = self._timed("judge", lambda: self.judge(units))
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(inputs, transitions), tokens=tokens[0], target_tokens=tokens[1])
@@ -257,7 +257,8 @@ class Run:
     def _units(self, normalized: Manifest) -> list[Unit]:
         return [Unit(number, file.name, file.sha256) for number, file in enumerate(normalized.files)]
 
-    def _judge(self, units: Sequence[Unit]) -> Manifest:
+    def judge(self, units: Sequence[Unit]) -> Manifest:
+        """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts."""
         rejects, measures = self._rejects / judging_stage.STAGE, self.out / "measures"
         models = tuple(sorted(self._models.items()))
         digest = judging_digest(self.recipe, units, self._benchmarks, models)

@@ -82,7 +82,7 @@ class RecordsToLost(beam.PTransform):
         judging = self._judging
 
         def split(domain: str, packed: Iterable[bytes]) -> Iterator[Any]:
-            for reason, unit, rows in lost_by_share(domain, packed, judging):
+            for reason, unit, rows in lost_by_share(domain, judging.fetched(packed), judging):
                 yield beam.pvalue.TaggedOutput(reason, (unit, rows))
 
         reasons = (*OF_WHOLES, *OF_ROWS)

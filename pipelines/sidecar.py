@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.benchmarks import read_index
-from pipelines.exchange import Span, carried, fetched
+from pipelines.exchange import Key, Span, carried, fetched
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
@@ -23,7 +23,7 @@ from quality.measure import Measuring, tells
 from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.rule import Decision, decided
 from quality.signal import Signal
-from quality.sketch import HASHED, SKETCH_SCHEMA, Sketches, Sketching
+from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketches, Sketching
 from quality.spans import SPANS_SCHEMA, Labelling
 from quality.tokens import TokenCounter
 from quality.variety import VARIETY_SCHEMA, Varying
@@ -71,8 +71,8 @@ class Judging:
     """Where hashes on their way lie; None leaves them to the runner."""
 
     def carried(
-        self, name: str, number: int, blocks: Iterable[tuple[int, bytes]]
-    ) -> Iterator[tuple[int, bytes | Span]]:
+        self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]
+    ) -> Iterator[tuple[Key, bytes | Span]]:
         """See `exchange.carried`."""
         return carried(name, number, blocks, self.spill)
 
@@ -140,7 +140,14 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     sketching = rules.near_duplicates is not None
     replicates = rules.replicates is not None
     parted = rules.near_duplicates is not None and rules.near_duplicates.part_names
-    chosen = [judging.signals, rules.tokenizer, rules.prefer, [sketching, parted], replicates, judging.benchmarks]
+    chosen = [
+        judging.signals,
+        rules.tokenizer,
+        rules.prefer,
+        [sketching and VERSION, parted],
+        replicates,
+        judging.benchmarks,
+    ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
     settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()

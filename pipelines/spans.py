@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +18,34 @@ from quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
 from schemas import SCHEMA_VERSION
 from schemas.manifest import Manifest
 
-Member: TypeAlias = tuple[str, str, int, int, bytes]
-"""One of the rows that are compared: rank and tie, domain, unit, row, and its packed words."""
+MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
+"""One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
 
 
-def volatile_words(members: Iterable[Member]) -> Iterator[tuple[int, bytes]]:
+def packed_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
+    """A row that is compared, with its words, as bytes; `row` has the fields of `MEMBER` among others."""
+    member = np.zeros(1, MEMBER)
+    for name in MEMBER.fields or ():
+        member[name] = row[name]
+    return member.tobytes() + words.pack()
+
+
+def unpacked_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[Words]]:
+    """The members of a group and the words of each, the best first, from what `packed_member` made."""
+    blocks = list(packed)
+    members = np.concatenate([np.frombuffer(data, MEMBER, 1) for data in blocks])
+    order = np.argsort(members)
+    return members[order], [Words.unpack(blocks[place][MEMBER.itemsize :]) for place in order.tolist()]
+
+
+def volatile_words(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """(unit, packed row with a bit a word) of each member of a group of replicates: which words some others lack."""
-    ordered = sorted(members)
-    words = [Words.unpack(packed) for *_, packed in ordered]
-    for number, (_, _, unit, row, _) in enumerate(ordered):
+    members, words = unpacked_members(packed)
+    for number, member in enumerate(members):
         flags = np.zeros(len(words[number].hashes), np.bool_)
         for other in (*words[:number], *words[number + 1 :]):
             flags |= words[number].volatile(other)
-        yield unit, np.array([row, len(flags)], "<u4").tobytes() + np.packbits(flags).tobytes()
+        yield int(member["unit"]), np.array([member["row"], len(flags)], "<u4").tobytes() + np.packbits(flags).tobytes()
 
 
 def _unpacked(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:

@@ -35,8 +35,8 @@ import pyarrow.compute as pc
 
 from quality.fingerprint import mixed
 from quality.lines import Flags, Numbers
+from quality.sets import expanded
 from quality.shingle import Offsets, blocks, mixed64, runs, word_hashes, word_places
-from quality.sketch import expanded
 
 RUN: Final = 13
 """Words of a run; GPT-3's."""

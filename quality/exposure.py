@@ -18,8 +18,8 @@ from quality.contamination import Hits, Index, canary_hits, checkout_name, name_
 from quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Numbers
 from quality.parts import goes_on
+from quality.sets import expanded
 from quality.shingle import Offsets
-from quality.sketch import expanded
 
 SHOWN, ALONE, ANSWERED, NAMED, CANARY = range(5)
 """Kinds of a match: a run, a run that stands alone, an item whose answer follows its question, an item whose id or

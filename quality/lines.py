@@ -15,9 +15,12 @@ from quality.shingle import Offsets, buffers
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.uint64]
 
-_BASE: Final = 0x9E3779B97F4A7C15 | 1
-_INVERSE: Final = pow(_BASE, -1, 1 << 64)
-_BLOCK: Final = 1 << 16
+_EIGHT: Final = 8
+_ODD: Final = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93)]
+_KEEP_FIRST: Final = np.array([(1 << (8 * size)) - 1 for size in range(9)], np.uint64)
+_BLOCK: Final = 1 << 18
+"""Bytes of text worked on at once, so that the arrays stay in cache and memory stays flat."""
+
 _LINE_FEED: Final = 10
 _BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
 
@@ -62,36 +65,31 @@ class Lines:
 
     def hashes(self, *, trimmed: bool = False) -> Numbers:
         """A 64-bit hash of the bytes of each line up to `ends`."""
-        size = len(self.data)
-        powers, inverses = _powers(_BASE), _powers(_INVERSE)
-        ends = self.ends(trimmed=trimmed)
-        places = np.concatenate([self.starts[:-1], ends])
-        sums = np.zeros(len(places), np.uint64)
-        order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        total = np.uint64(0)
-        for begin in range(0, size + 1, _BLOCK):
-            block = self.data[begin : begin + _BLOCK].astype(np.uint64) + np.uint64(1)
-            running = np.concatenate([[np.uint64(0)], np.cumsum(block * powers[: len(block)], dtype=np.uint64)])
-            scale = np.uint64(pow(_BASE, begin, 1 << 64))
-            low, high = np.searchsorted(ordered, (begin, begin + _BLOCK))
-            sums[order[low:high]] = total + running[ordered[low:high] - begin] * scale
-            total = (running[-1:] * scale + total)[0]
-        count = len(self.starts) - 1
-        back = self.starts[:-1]
-        unscaled = (sums[count:] - sums[:count]) * inverses[back % _BLOCK]
-        for block_number in np.unique(back // _BLOCK).tolist():
-            here = back // _BLOCK == block_number
-            unscaled[here] *= np.uint64(pow(_INVERSE, block_number * _BLOCK, 1 << 64))
-        return mixed(unscaled + (ends - self.starts[:-1]).astype(np.uint64) * np.uint64(_BASE))
+        begin, size = self.starts[:-1], self.ends(trimmed=trimmed) - self.starts[:-1]
+        found = np.empty(len(begin), np.uint64)
+        first = 0
+        while first < len(begin):
+            last = max(int(np.searchsorted(self.starts, self.starts[first] + _BLOCK, "right")) - 1, first + 1)
+            block = self.data[self.starts[first] : self.starts[last]]
+            found[first:last] = _hashed(block, begin[first:last] - begin[first], size[first:last])
+            first = last
+        return found
 
 
-def _powers(base: int) -> Numbers:
-    """base**0 … base**(_BLOCK - 1), modulo 2**64."""
-    found = _POWERS.get(base)
-    if found is None:
-        found = _POWERS[base] = np.cumprod(np.array([1, *[base] * (_BLOCK - 1)], np.uint64), dtype=np.uint64)
-    return found
-
-
-_POWERS: Final[dict[int, Numbers]] = {}
+def _hashed(data: npt.NDArray[np.uint8], begin: Offsets, size: Offsets) -> Numbers:
+    """A hash of each line of a block: of its size, and of its bytes by eight, each mixed with its place in the line."""
+    padded = np.zeros(len(data) + _EIGHT, np.uint8)
+    padded[: len(data)] = data
+    eights = np.ndarray((len(data) + 1,), "<u8", padded.data, strides=(1,))
+    count = (size + _EIGHT - 1) // _EIGHT
+    ends = np.cumsum(count)
+    index = np.arange(ends[-1]) - np.repeat(ends - count, count)
+    values = eights[np.repeat(begin, count) + _EIGHT * index]
+    some = np.flatnonzero(count)
+    values[ends[some] - 1] &= _KEEP_FIRST[size[some] - _EIGHT * (count[some] - 1)]
+    values ^= (index + 1).view(np.uint64) * _ODD[0]
+    values *= _ODD[1]
+    values ^= values >> np.uint64(29)
+    values *= _ODD[2]
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return mixed(sums[ends] - sums[ends - count] + size.view(np.uint64) * _ODD[0])

@@ -19,6 +19,9 @@ _GAP: Final = r"""[,;:.!?]?["”’)]? ["“(‘]?"""
 _UNSPACED: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}，。、！？]{8,}"
 _RUN: Final = re2.compile(rf"""{_WORD}(?:{_GAP}(?:{_WORD}|\pN+)){{3,}}{_GAP}{_WORD}[.!?…]?|{_UNSPACED}""")
 
+FEWEST: Final = 5
+"""Words of a run."""
+
 SOURCES: Final = (("task", "instruction"), ("observation", "content"), ("next_observation", "content"))
 """The instruction and the first observation are looked at on a trajectory's first row, the rest on every row."""
 
@@ -28,8 +31,29 @@ LOOKED_AT: Final = 1 << 16
 
 def runs(text: str) -> list[str]:
     """The runs of prose in a text, in order; rows of a table, in which numbers are more than 3 in 10, are none."""
-    found = [one.group() for one in _RUN.finditer(text[:LOOKED_AT])]
-    return [run for run in found if sum(word[0].isdigit() for word in run.split()) <= 0.3 * run.count(" ") + 0.3]
+    searched = text[:LOOKED_AT]
+    found = [_cut(searched, *one.span()) for one in _RUN.finditer(searched)]
+    return [run for run in found if _reads(run)]
+
+
+def _cut(text: str, begin: int, end: int) -> str:
+    """A run without a first or last word that is only a part of what stands there, as of `9f3ad` or `gpt-4`."""
+    run = text[begin:end]
+    if " " in run and begin and _goes_on(text[begin - 1]):
+        run = run.partition(" ")[2]
+    if " " in run and end < len(text) and _goes_on(text[end]):
+        run = run.rpartition(" ")[0]
+    return run
+
+
+def _goes_on(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _reads(run: str) -> bool:
+    """Whether a run has words enough, and not too many numbers."""
+    blanks = run.count(" ")
+    return (not blanks or blanks >= FEWEST - 1) and sum(word[0].isdigit() for word in run.split()) <= 0.3 * blanks + 0.3
 
 
 def prose(measured: Measured, most: int) -> list[str]:

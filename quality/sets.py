@@ -39,6 +39,29 @@ def holds(ordered: npt.NDArray[Any], keys: npt.NDArray[Any]) -> npt.NDArray[np.b
     return found
 
 
+def expanded(values: npt.NDArray[Any], offsets: Places, chosen: Places) -> tuple[Places, npt.NDArray[Any]]:
+    """(place in `chosen`, value) of every value of the chosen lists, one after the other.
+
+    Args:
+        values: of all lists.
+        offsets: where each list begins, and the last ends.
+        chosen: numbers of lists, in any order, with repetition.
+    """
+    sizes = offsets[chosen + 1] - offsets[chosen]
+    place = np.repeat(np.arange(len(chosen)), sizes)
+    return place, values[ranges(offsets[chosen], sizes)]
+
+
+def joined(place: Places, hashes: npt.NDArray[np.uint32]) -> Keys:
+    """Pairs of a place and a 32-bit hash as one number each, which sort as the pairs do."""
+    return (place.astype(np.uint64) << np.uint64(32)) | hashes
+
+
+def split(pairs: Keys) -> tuple[Places, npt.NDArray[np.uint32]]:
+    """What `joined` put together."""
+    return (pairs >> np.uint64(32)).astype(np.int64), pairs.astype(np.uint32)
+
+
 def marks_before(marks: npt.NDArray[np.bool_], places: Places) -> Places:
     """How many marks stand before each place: counted by eight, which is quicker than `np.add.reduceat`."""
     eights = np.zeros(len(marks) // 8 + 1, np.uint64)

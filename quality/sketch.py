@@ -9,29 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from quality import fingerprint
-from quality.fingerprint import mixed, struct_text, text_hashes, trajectory_starts
-from quality.lines import Flags, Lines, Numbers
+from quality.answer import CHANGE, Column, answered, whole
+from quality.fingerprint import struct_text, text_hashes, trajectory_starts
+from quality.lines import Flags, Numbers
 from quality.parts import Joining, goes_on, index_of
-from quality.sets import distinct, holds, ranges
-from quality.shingle import Hashes, Offsets, shingles
+from quality.sets import distinct, expanded, holds, joined, ranges, split
+from quality.shingle import Hashes, Offsets
 
 SIZE: Final = 4096
-SCREENS: Final = ("screen", "state")
-"""Forms of observation that show all again, whatever changed."""
+VERSION: Final = 2
+"""Raised when equal rows get other sketches than before."""
 
 _AT_ONCE: Final = 1 << 17
 """Shingles worked on at once, so that the arrays stay in cache and memory stays flat."""
-
-TREE: Final = "uitree/1"
-"""How the dialect of an observation ends that is a tree of lines or, as a server's response with a page, holds one."""
 
 ALL: Final = np.uint32(0xFFFFFFFF)
 
@@ -79,7 +76,7 @@ def _part(batch: pa.RecordBatch, parted: bool) -> _Part:
     actions = struct_text(batch, "action", "text")
     steps = fingerprint.combined([text_hashes(actions), text_hashes(answers)])[:, 0]
     starts = trajectory_starts(batch)
-    parts = [_whole(actions, parted), *_answered(batch, parted)]
+    parts = [whole(actions, parted), *answered(batch, parted)]
     lengths = np.diff(np.append(starts, batch.num_rows))
     limits = np.repeat(_limits(parts, starts, lengths), lengths)
     return _Part(goes_on(batch), starts, steps, limits, *_merged(parts, limits))
@@ -112,7 +109,9 @@ class Sketching:
 
     The shingles of a row are those of its action and of what it led to. Of a screen or a state, which mostly shows
     again what was there, these are the lines that were not there before, each line whole: the words of a line say too
-    little, since layouts share ids and places. So it is with a page that a server sent.
+    little, since layouts share ids and places. So it is with a page that a server sent. JSON that mostly
+    holds what stood before, as of an interface that sends its whole list after each act, counts as one shingle of all
+    that is new in it.
 
     Args:
         parted: whether `_` parts words; see `shingle.shingles`.
@@ -136,74 +135,7 @@ def sketched(batch: pa.RecordBatch) -> pa.RecordBatch:
     return _part(batch, parted=False).finished()
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """Shingles of pieces of text, and which pieces each row has.
-
-    Attributes:
-        hashes, offsets: of the pieces, as `shingles` gives them.
-        row, piece: every use of a piece by a row; rows ascending.
-    """
-
-    hashes: Hashes
-    offsets: Offsets
-    row: Offsets
-    piece: Offsets
-
-
-def _whole(column: pa.Array, parted: bool) -> _Column:
-    """Each row's text as one piece."""
-    texts, place = _texts(column)
-    return _Column(*shingles(texts, parted=parted), np.arange(len(place)), place)
-
-
-def _texts(column: pa.Array) -> tuple[pa.StringArray, Offsets]:
-    """The distinct texts as they are encoded, and which one each row has; null is a text without a word."""
-    if not pa.types.is_dictionary(column.type):
-        return column, np.arange(len(column))
-    texts = pa.concat_arrays([column.dictionary, pa.array([""], column.dictionary.type)])
-    places = column.indices.fill_null(len(column.dictionary)).to_numpy(zero_copy_only=False)
-    return texts, places.astype(np.int64)
-
-
-def _answered(batch: pa.RecordBatch, parted: bool) -> list[_Column]:
-    """What each row led to: the shingles of what is no screen, and the new lines of what is one."""
-    form, dialect = (struct_text(batch, "next_observation", name).cast(pa.string()) for name in ("form", "dialect"))
-    shown = pc.or_kleene(pc.is_in(form, pa.array(SCREENS)), pc.ends_with(dialect, TREE))
-    screen = pc.fill_null(shown, False).to_numpy(zero_copy_only=False)
-    texts, place = _texts(struct_text(batch, "next_observation", "content"))
-    other = np.flatnonzero(~screen)
-    used = distinct(place[other])
-    chosen = texts.take(pa.array(used))
-    columns = [_Column(*shingles(chosen, parted=parted), other, np.searchsorted(used, place[other]))]
-    if screen.any():
-        columns.append(_new_lines(batch, np.flatnonzero(screen)))
-    return columns
-
-
-def _new_lines(batch: pa.RecordBatch, rows: Offsets) -> _Column:
-    """The lines that the given rows' screens show and those before did not; a line is one shingle."""
-    after, before = (_lines(batch, side, rows) for side in ("next_observation", "observation"))
-    hashes, row = after
-    new = ~holds(distinct(_of_row(*before)), _of_row(hashes, row))
-    lines, number = np.unique(hashes[new], return_inverse=True)
-    return _Column((lines >> np.uint64(32)).astype(np.uint32), np.arange(len(lines) + 1), row[new], number)
-
-
-def _lines(batch: pa.RecordBatch, side: str, rows: Offsets) -> tuple[Numbers, Offsets]:
-    """(hash of a line, its row) of every line of the rows' observations on that side."""
-    texts, place = _texts(struct_text(batch, side, "content"))
-    used = distinct(place[rows])
-    cut = Lines.of(texts.take(pa.array(used)))
-    use, line = expanded(np.arange(len(cut.starts) - 1), cut.first, np.searchsorted(used, place[rows]))
-    return cut.hashes()[line], rows[use]
-
-
-def _of_row(hashes: Numbers, row: Offsets) -> Numbers:
-    return mixed(hashes + row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-
-
-def _limits(parts: list[_Column], starts: Offsets, lengths: Offsets) -> Hashes:
+def _limits(parts: list[Column], starts: Offsets, lengths: Offsets) -> Hashes:
     """For each trajectory the largest hash to keep."""
     found = np.full(len(starts), ALL)
     ends = starts + lengths
@@ -222,7 +154,7 @@ def _limits(parts: list[_Column], starts: Offsets, lengths: Offsets) -> Hashes:
     return found
 
 
-def _merged(parts: list[_Column], limits: Hashes) -> tuple[Hashes, Offsets]:
+def _merged(parts: list[Column], limits: Hashes) -> tuple[Hashes, Offsets]:
     """The shingles of each row up to its limit, those of all parts together."""
     held = []
     offsets = np.zeros(len(limits) + 1, np.int64)
@@ -243,19 +175,6 @@ def _merged(parts: list[_Column], limits: Hashes) -> tuple[Hashes, Offsets]:
         merged[ranges(begin, counts)] = hashes
         begin += counts
     return merged, offsets
-
-
-def expanded(values: npt.NDArray[Any], offsets: Offsets, chosen: Offsets) -> tuple[Offsets, npt.NDArray[Any]]:
-    """(place in `chosen`, value) of every value of the chosen lists, one after the other.
-
-    Args:
-        values: of all lists.
-        offsets: where each list begins, and the last ends.
-        chosen: numbers of lists, in any order, with repetition.
-    """
-    sizes = offsets[chosen + 1] - offsets[chosen]
-    place = np.repeat(np.arange(len(chosen)), sizes)
-    return place, values[ranges(offsets[chosen], sizes)]
 
 
 def portions(sizes: Offsets) -> Iterator[slice]:
@@ -317,7 +236,7 @@ class Sketches:
         place, held = self._distinct(trajectories, ~background)
         shared, common = self.common(trajectories, background)
         if len(common):
-            kept = ~holds(_joined(shared, common), _joined(place, held))
+            kept = ~holds(joined(shared, common), joined(place, held))
             place, held = place[kept], held[kept]
         return place, held
 
@@ -327,7 +246,7 @@ class Sketches:
         kept = ~background[rows]
         use, hashes = expanded(self.hashes, self.offsets, rows[kept])
         place, rows = place[kept][use], rows[kept][use]
-        own = ~holds(_joined(*self.common(trajectories, background)), _joined(place, hashes))
+        own = ~holds(joined(*self.common(trajectories, background)), joined(place, hashes))
         return place[own], rows[own], hashes[own]
 
     def common(self, trajectories: Offsets, background: Flags) -> tuple[Offsets, Hashes]:
@@ -338,7 +257,7 @@ class Sketches:
         place, rows = self.rows(trajectories)
         kept = chosen[rows]
         row, hashes = expanded(self.hashes, self.offsets, rows[kept])
-        return _split(distinct(_joined(place[kept][row], hashes)))
+        return split(distinct(joined(place[kept][row], hashes)))
 
     def rows(self, trajectories: Offsets) -> tuple[Offsets, Offsets]:
         """(place in `trajectories`, row) of all rows of these."""
@@ -363,22 +282,15 @@ def _unpacked(column: pa.BinaryArray) -> tuple[Hashes, Offsets]:
     return np.frombuffer(data, "<u4", int(ends[-1]))[ends[0] :], ends - ends[0]
 
 
-def _joined(place: Offsets, hashes: Hashes) -> Numbers:
-    return (place.astype(np.uint64) << np.uint64(32)) | hashes
-
-
-def _split(joined: Numbers) -> tuple[Offsets, Hashes]:
-    return (joined >> np.uint64(32)).astype(np.int64), joined.astype(np.uint32)
-
-
 def absent_shares(
     sketches: Sketches, trajectories: Offsets, background: Flags, others: Sketches, against: Offsets
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """For each pair the share of the trajectory's own part that the other does not hold anywhere, and that part's size.
 
     It is the larger of two: the share of all its shingles, and the mean over its steps of each step's share; by the
-    second, a step that leads to little text counts as much as one that leads to much. Where either trajectory was
-    sampled, both are looked at up to the smaller limit, and the size is estimated. No own shingle: a share of 1.
+    second, a step that leads to little text counts as much as one that leads to much. A step whose answer is a change
+    that the other does not hold is absent whole. Where either trajectory was sampled, both are looked at up to the
+    smaller limit, and the size is estimated. No own shingle: a share of 1.
 
     Args:
         sketches: of the trajectories that might go.
@@ -399,7 +311,7 @@ def _absent(
     sketches: Sketches, trajectories: Offsets, background: Flags, others: Sketches, against: Offsets
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     theirs, other = np.unique(against, return_inverse=True)
-    held = _joined(*others.whole(theirs))
+    held = joined(*others.whole(theirs))
     limit = np.minimum(sketches.limit[sketches.starts[trajectories]], others.limit[others.starts[against]])
     mine, inverse = np.unique(trajectories, return_inverse=True)
     place, row, own = sketches.own_rows(mine, background)
@@ -407,14 +319,18 @@ def _absent(
     pair, at = expanded(np.arange(len(own)), offsets, inverse)
     kept = own[at] <= limit[pair]
     pair, row, hashes = pair[kept], row[at[kept]], own[at[kept]]
-    absent = ~holds(held, _joined(other[pair], hashes))
-    steps, of_step = np.unique(_joined(pair, row.astype(np.uint32)), return_inverse=True)
-    share = np.bincount(of_step, absent, len(steps)) / np.maximum(np.bincount(of_step, minlength=len(steps)), 1)
-    by_step = _mean(_split(steps)[0], share, len(trajectories))
-    once, first = np.unique(_joined(pair, hashes), return_index=True)
-    overall = _mean(_split(once)[0], absent[first].astype(np.float64), len(trajectories))
+    absent = ~holds(held, joined(other[pair], hashes))
+    side = row.astype(np.uint32) << np.uint32(1) | hashes & CHANGE
+    sides, of_side = np.unique(joined(pair, side), return_inverse=True)
+    share = np.bincount(of_side, absent, len(sides)) / np.maximum(np.bincount(of_side, minlength=len(sides)), 1)
+    steps, first = np.unique(sides >> np.uint64(1), return_index=True)
+    if len(steps):
+        share = np.maximum.reduceat(share, first)
+    by_step = _mean(split(steps << np.uint64(1))[0], share, len(trajectories))
+    once, first = np.unique(joined(pair, hashes), return_index=True)
+    overall = _mean(split(once)[0], absent[first].astype(np.float64), len(trajectories))
     sampled = (limit.astype(np.float64) + 1) / 2**32
-    size = np.bincount(_split(once)[0], minlength=len(trajectories)) / sampled
+    size = np.bincount(split(once)[0], minlength=len(trajectories)) / sampled
     return np.maximum(overall, by_step), size
 
 

@@ -13,7 +13,19 @@ from quality.signal import Measured, Numbers, Signal
 from schemas import ConfigError
 
 CHARACTERS: Final = 2000
-"""Of a trajectory's prose that are looked at; more changes no verdict."""
+"""Of a trajectory's prose, from its beginning, among which lines are chosen; more changes no verdict."""
+
+READ: Final = 500
+"""Of these that the model reads, in lines from one end to the other: what it costs goes by them."""
+
+
+def readable(text: str) -> str:
+    """Of prose what a model of languages is given: some of its lines, and those in capitals in small letters.
+
+    Such models have learnt few capitals, and take a line of them for any language.
+    """
+    lines = text.split("\n")[:: -(-len(text) // READ) or 1]
+    return "\n".join(line.lower() if line.isupper() else line for line in lines)[:READ]
 
 
 class Language(Signal):
@@ -40,5 +52,5 @@ class Language(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         texts = prose(measured, CHARACTERS)
-        found = self._model.probabilities(texts, self._languages)
+        found = self._model.probabilities([readable(text) for text in texts], self._languages)
         return measured.spread(np.where([bool(text) for text in texts], found, 1.0))

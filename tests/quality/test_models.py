@@ -13,6 +13,7 @@ from quality.fasttext_model import Model
 from quality.prose import prose, runs
 from quality.registry import configured
 from quality.signal import Measured
+from quality.signals.language import READ, readable
 from quality.tokens import TokenCounter
 from quality.wording import lines_of, with_pairs, words
 from schemas import ConfigError, Task
@@ -92,6 +93,30 @@ def test_prose_is_runs_of_words_out_of_whatever_stands_around_them():
     assert runs("copied 3 of 12 files to disk") == ["copied 3 of 12 files to disk"]
     assert runs("[4] label こんにちは世界、今日はいい天気です") == ["こんにちは世界、今日はいい天気です"]
     assert runs("Das schöne Mädchen läßt grüßen") == ["Das schöne Mädchen läßt grüßen"]
+
+
+def test_a_word_that_is_a_part_of_what_stands_there_is_none_of_a_run():
+    assert runs("0f3ad fix the reading of empty files") == ["fix the reading of empty files"]
+    assert runs("I set the model to gpt-4o and") == ["I set the model to"]
+    assert runs("x9 a b c d_e f") == []
+    assert runs("row2另一个进程正在使用该文件") == ["另一个进程正在使用该文件"]
+
+
+def test_capitals_are_read_as_small_letters():
+    assert readable("THE FILE IS THERE\nNo SUCH Thing") == "the file is there\nNo SUCH Thing"
+
+
+def test_the_model_reads_lines_from_one_end_of_the_prose_to_the_other():
+    lines = [f"line {number:03}" for number in range(200)]
+    read = readable("\n".join(lines)).split("\n")
+    assert read == lines[::4][: len(read)]
+    assert int(read[-1].split()[1]) > 190
+    assert len(readable("x" * 3000)) == READ
+
+
+def test_the_likeliest_label_is_told_with_its_probability(languages: str):
+    label, share = Model(languages).likeliest(GERMAN)
+    assert (label, share > 0.9) == ("bad", True)
 
 
 def test_a_run_counts_once_and_prose_ends_at_its_bound():

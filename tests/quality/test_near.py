@@ -125,6 +125,39 @@ def test_screens_that_share_a_layout_are_told_apart_by_their_new_lines(form: str
     assert absent_shares(equal, np.array([1]), np.zeros(len(equal.step), bool), equal, np.array([0]))[0][0] == 0
 
 
+TASKS = [f'{{"id": {number}, "text": "a thing to do on day {number}", "done": false}}' for number in range(9)]
+
+
+def sent(*items: str) -> str:
+    return "HTTP 200 OK\ncontent-type: application/json\n\n[" + ", ".join(items) + "]"
+
+
+def absent_of(sketches: Sketches, one: int, other: int) -> float:
+    none = np.zeros(len(sketches.step), bool)
+    return float(absent_shares(sketches, np.array([one]), none, sketches, np.array([other]))[0][0])
+
+
+def test_one_item_changed_in_a_list_that_is_sent_whole_is_a_step_of_its_own():
+    done = [TASKS[0], TASKS[1].replace("false", "true"), *TASKS[2:]]
+    logs = [sent(*TASKS), sent(*done)], [sent(*TASKS), sent(*TASKS[:-1])], [sent(*TASKS), sent(*TASKS, TASKS[1])]
+    sketches = sketches_of(*logs, *logs)
+    for one in range(3):
+        for other in range(3):
+            assert absent_of(sketches, one, other) == (0 if one == other else 0.5)
+        assert absent_of(sketches, one, one + 3) == 0
+
+
+def test_a_list_that_is_sent_again_as_it_was_says_nothing_and_another_document_says_all():
+    random_ = random.Random(4)
+    first, second, third = (sent(f'"{said(random_, 40)}"') for _ in range(3))
+    sketches = sketches_of([first, first], [first, second], [first, third], [first, second.replace("word1", "word2")])
+    count = np.diff(sketches.offsets)[1::2] - np.diff(sketches.offsets)[0::2]
+    assert count[0] < 0
+    assert count[1] == count[2] == 0
+    assert absent_of(sketches, 2, 1) > 0.4
+    assert absent_of(sketches, 3, 1) < 0.5
+
+
 def test_a_step_is_background_from_three_rollouts_and_a_fifth_on_and_equal_rollouts_count_once():
     steps = np.zeros(13, STEP)
     steps["content"] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 3, 3]

@@ -1,0 +1,154 @@
+"""`python -m benchmarks.judge_memory`: memory and speed of the judge stage by the size of the corpus.
+
+    python -m benchmarks.judge_memory --gigabytes 1 2.2 5 10
+
+Rollouts of five domains (`benchmarks.rollouts`) are written as transitions by the payload's own writer, in units of
+a quarter of a gigabyte of text each, as `normalize` writes them. The units of each size, those of the smaller ones
+among them, are then judged from nothing in a process of its own, with every signal that needs no settings but
+predictability, near duplicates, replicates, caps and shares. GB are 10^9 bytes of actions and next observations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.processes import Task, load_ours, measured, work
+from benchmarks.rollouts import DOMAINS, task
+from pipelines.parquet import ROW_GROUP_BYTES, ParquetSink
+from pipelines.recipe import Recipe, parse_recipe
+from pipelines.run import Run
+from pipelines.sidecar import Unit
+from pipelines.storage import Folder
+from quality.registry import signals
+from schemas import Assembler, Origin
+from schemas.invariants import check
+from schemas.transition import encoded_schema
+
+MODULE: Final = "benchmarks.judge_memory"
+UNITS: Final = "units.json"
+UNIT_BYTES: Final = 250_000_000
+"""Text of a unit."""
+
+APART: Final = "predictability"
+"""Signals whose names hold this are left out, as they are in the figure that speed is held to."""
+
+
+def recipe() -> Recipe:
+    """The recipe: rules on all signals, of which few drop something, and all that judging can do besides."""
+    rules: dict[str, Any] = {name: {"signal": name, "min": -1.0} for name in signals() if APART not in name}
+    rules["turns"] = {"signal": "turns", "min": 2}
+    rules["turn_mask"] = {"signal": "turn_mask", "min": 1, "use": "context"}
+    rules["error_observation"] = {"signal": "error_observation", "max": 0, "cap": 0.3}
+    shares = {"task": 0.1, "environment": 0.5, "place": 0.9, "command_head": 0.9}
+    judge = {"rules": rules, "replicates": {"max": 4}, "max_share": shares}
+    return parse_recipe(json.dumps({"name": "judge-memory", "source": "made", "judge": judge}), "judge-memory")
+
+
+def write_unit(folder: Folder, number: int, first: int, seed: int) -> tuple[Unit, int, int, int]:
+    """Writes the tasks of one domain from `first` on until the unit is full.
+
+    Returns:
+        The unit, bytes of its text, its trajectories, and the next task.
+    """
+    domain = list(DOMAINS)[number % len(DOMAINS)]
+    name = f"{domain}/part-{number:05d}-{seed:08x}.parquet"
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    sink, assembler = ParquetSink(folder, name, encoded_schema()), Assembler()
+    size = count = 0
+    place = first
+    while size < UNIT_BYTES:
+        origin = Origin(f"{domain}/{place}.log", "made", "made", "1", lambda _: digest)
+        for one in task(domain, place, seed):
+            assembler.add(one, origin, {})
+            size += sum(
+                len(step.action.text.encode()) + len((step.next_observation.content or "").encode())
+                for step in one.steps
+                if step.next_observation
+            )
+            count += 1
+        place += 1
+        if assembler.nbytes >= ROW_GROUP_BYTES:
+            sink.write(check(assembler.take()))
+    sink.write(check(assembler.take()))
+    entry = sink.close()
+    return Unit(number, name, entry.sha256), size, count, place
+
+
+def judged(place: Path) -> Iterator[str]:
+    """Judges the units that `UNITS` names."""
+    units = [Unit(*one) for one in json.loads((place / UNITS).read_text())]
+    Run(recipe(), [], str(place)).judge(units)
+    yield "judge"
+
+
+TASKS: Final[dict[str, Task]] = {"judge": (load_ours, judged)}
+
+
+def cleared(place: Path) -> None:
+    """Removes what judging has written, so that all of it is done again."""
+    for name in ("measures", "verdicts", "rejects", "_units", "spill"):
+        shutil.rmtree(place / name, ignore_errors=True)
+
+
+def rows(place: Path, sizes: list[float], seed: int) -> Iterator[tuple[str, ...]]:
+    """A row of the table for each size, the smallest first."""
+    folder = Folder(str(place / "transitions"))
+    made: list[Unit] = []
+    total = trajectories = 0
+    next_task = dict.fromkeys(DOMAINS, 0)
+    for size in sorted(sizes):
+        while total < size * 1e9:
+            domain = list(DOMAINS)[len(made) % len(DOMAINS)]
+            unit, text, count, next_task[domain] = write_unit(folder, len(made), next_task[domain], seed)
+            made.append(unit)
+            total, trajectories = total + text, trajectories + count
+        cleared(place)
+        (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
+        seconds, peak, _ = measured(MODULE, "judge", place)
+        told = json.loads((place / "verdicts" / "manifest.json").read_text())["counts"]
+        kept = told["trajectories.kept"] / told["trajectories"]
+        yield (
+            f"{total / 1e9:.2f}",
+            f"{len(made)}",
+            f"{trajectories:,}",
+            f"{told['transitions']:,}",
+            f"{kept:.1%}",
+            f"{peak:,.0f}",
+            f"{seconds:,.0f}",
+            f"{total / 1e6 / seconds:.1f}",
+        )
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.5, 1.0])
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where the transitions are made; removed when done")
+    for name in ("task", "place"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        work(TASKS, given.task, Path(given.place))
+        return
+    names = ("GB of text", "units", "trajectories", "transitions", "kept", "peak MB", "CPU s", "MB per CPU-s")
+    table = Table(*names)
+    with tempfile.TemporaryDirectory(prefix="trajmill-judge-", dir=given.folder) as place:
+        for row in rows(Path(place), given.gigabytes, given.seed):
+            table.add_row(*row)
+            print(f"| {' | '.join(row)} |", flush=True)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""`python -m benchmarks.languages --model FILE`: how well languages are told, and what is said of code and screens.
+
+Sentences of 15 languages as programs and people write them, each alone, by its first five words and in capitals, and
+three together, stand as they are and within what surrounds prose in logs: JSON, a tree of a screen, a shell. Code and
+screens without prose stand beside them. With `--raw`, the trajectories of real logs by domain. No model comes with
+trajmill; `lid.176.ftz` or `lid.176.bin` of fastText is one that fits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.signals import RECIPE, batches_of, size_of
+from pipelines.recipe import parse_recipe
+from pipelines.run import Run
+from quality.fasttext_model import Model
+from quality.prose import prose
+from quality.signal import Measured
+from quality.signals.language import CHARACTERS, readable
+from quality.tokens import TokenCounter
+from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
+
+SENTENCES: Final = Path(__file__).with_name("languages.json")
+"""Language → three sentences."""
+
+BARE: Final[dict[str, str]] = {
+    "python": "def total(rows):\n    found = {}\n    for row in rows:\n        found[row.key] = row.size\n",
+    "c": "static int max(int a, int b) { return a > b ? a : b; }\nfor (i = 0; i < n; i++) s += a[i];",
+    "shell": "$ ls -la /srv/data | grep -v '^d' | awk '{print $5, $9}' | sort -rn | head\n4096 notes.txt\n812 run.sh",
+    "listing": "total 12\ndrwxr-xr-x 2 dev dev 4096 Mar  3 10:00 src\n-rw-r--r-- 1 dev dev  812 Mar  3 10:01 run.sh",
+    "processes": "  PID USER  %CPU %MEM COMMAND\n 4312 dev   12.0  0.4 python3 -m http\n  981 root   0.3  0.1 sshd",
+    "diff": "diff --git a/src/io.py b/src/io.py\n@@ -3,7 +3,7 @@\n-    return open(path)\n+    return path.open()",
+    "json": '{"id": 7, "state": "done", "tags": ["a", "b"], "size": 812, "next": null, "path": "/srv/data/7.json"}',
+    "table": "| name | size | state |\n|---|---:|---|\n| alpha | 12 | done |\n| beta | 9 | open |",
+    "tree": '#1 document "Cart" value="http://shop.example/cart"\n  #2 button "Add"\n  #3 link "Help" value="/help"',
+    "top": "Tasks: 201 total,   1 running, 200 sleeping\n%Cpu(s):  3.1 us,  0.7 sy, 96.0 id\nMiB Mem :  15902.4 total",
+}
+"""Texts without a sentence."""
+
+
+def shapes(sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(what it is, text) of each way in which the sentences are shown."""
+    for one in sentences:
+        yield "a sentence", one
+        yield "in capitals", one.upper()
+        yield "within JSON", json.dumps({"id": 7, "message": one, "code": 422}, ensure_ascii=False)
+        yield "on a screen", f'#1 document value="http://a.example/"\n  #2 alert "{one}"\n  #3 button "OK" id=ok'
+        yield "in a shell", f"$ make -j4 all\ncc -O2 -c main.c\nmain.c:12: {one}\nmake: *** [all] 2\n"
+        words = one.split()
+        if len(words) > 5:
+            yield "five words", " ".join(words[:5])
+    yield "three sentences", "\n".join(sentences)
+
+
+def batch_of(texts: Sequence[str]) -> Any:
+    """A trajectory of one step for each text."""
+    assembler, origin = Assembler(), Origin("made", "benchmark", "made", "1", lambda _: "0" * 64)
+    for number, text in enumerate(texts):
+        step = Step(Action("run", "run", "{}"), None, Observation(text), 0, 0)
+        assembler.add(Trajectory(str(number), "terminal", [step]), origin, {})
+    return assembler.take()
+
+
+def told(model: Model, text: str) -> tuple[str, float]:
+    """The language that the model thinks likeliest, and its probability."""
+    label, share = model.likeliest(readable(text))
+    return label, share
+
+
+def made_tables(model: Model, console: Console) -> None:
+    """Prints what the model says of the sentences and of texts without one."""
+    known = json.loads(SENTENCES.read_text())
+    right: dict[str, Counter[bool]] = {}
+    own: dict[str, list[float]] = {}
+    english: dict[str, list[float]] = {}
+    missed: dict[str, list[str]] = {}
+    for language, sentences in known.items():
+        cases = list(shapes(sentences))
+        found = prose(Measured.of(batch_of([text for _, text in cases]), TokenCounter()), CHARACTERS)
+        shares = model.probabilities([readable(text) for text in found], [language])
+        wrong = model.probabilities([readable(text) for text in found], ["en"])
+        for (shape, _), text, share, other in zip(cases, found, shares.tolist(), wrong.tolist(), strict=True):
+            label = told(model, text)[0] if text else "no prose"
+            right.setdefault(shape, Counter())[label == language] += 1
+            own.setdefault(shape, []).append(share if text else 0.0)
+            if language != "en":
+                english.setdefault(shape, []).append(other if text else 0.0)
+            if label != language:
+                missed.setdefault(shape, []).append(f"{language} as {label}")
+    table = Table("shown as", "texts", "right", "own < 0.65", "own < 0.3", "others: en >= 0.3", "taken for")
+    for shape, counts in right.items():
+        of = sum(counts.values())
+        cells = [sum(share < bound for share in own[shape]) for bound in (0.65, 0.3)]
+        others = sum(share >= 0.3 for share in english[shape])
+        taken = ", ".join(f"{what} {number}" for what, number in Counter(missed.get(shape, [])).most_common(4))
+        table.add_row(shape, str(of), f"{counts[True] / of:.1%}", *map(str, cells), str(others), taken)
+    console.print(table)
+    found = prose(Measured.of(batch_of(list(BARE.values())), TokenCounter()), CHARACTERS)
+    said = [f"{name}: {'no prose' if not text else told(model, text)}" for name, text in zip(BARE, found, strict=True)]
+    console.print("texts without a sentence: " + ", ".join(said))
+
+
+def raw_table(model: Model, raw: str, console: Console) -> None:
+    """Prints the languages of the trajectories of real logs, by domain."""
+    with tempfile.TemporaryDirectory(prefix="trajmill-languages-") as place:
+        Run(parse_recipe(RECIPE, "languages"), [raw], place).run("normalize")
+        by_domain = batches_of(place)
+    table = Table("domain", "trajectories", "without prose", "languages", "en below 0.65", "en below 0.3", "MB/CPU-s")
+    for domain, batches in by_domain.items():
+        begin = time.process_time()
+        texts = [readable(text) for batch in batches for text in prose(Measured.of(batch, TokenCounter()), CHARACTERS)]
+        found = [model.likeliest(text) if text else ("", 1.0) for text in texts]
+        spent = time.process_time() - begin
+        counts = Counter(label for label, _ in found if label)
+        low = [sum(label == "en" and share < bound for label, share in found) for bound in (0.65, 0.3)]
+        rate = f"{size_of(batches) / spent:.1f}"
+        names = ", ".join(f"{name} {number}" for name, number in counts.most_common())
+        table.add_row(domain, str(len(found)), str(sum(not text for text in texts)), names, *map(str, low), rate)
+    console.print(table)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True, help="a fastText model of languages")
+    parser.add_argument("--raw", help="real logs")
+    given = parser.parse_args()
+    model, console = Model(given.model), Console(width=120)
+    made_tables(model, console)
+    if given.raw:
+        raw_table(model, given.raw, console)
+
+
+if __name__ == "__main__":
+    main()

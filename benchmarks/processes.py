@@ -1,0 +1,62 @@
+"""Tasks that are measured in a process of their own, one after the other: CPU seconds, peak memory, time by stage.
+
+A module that measures so has tasks by name and hands its command line to `work` when it is called with `--task`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+Task = tuple[Callable[[], None], Callable[[Path], Iterator[str]]]
+"""What loads all code that is needed, and what works in a folder and tells the name of each stage when it is done."""
+
+
+def load_ours() -> None:
+    """Loads all that our stages need."""
+    import pipelines.run  # noqa: F401
+    from connectors.registry import connectors
+
+    connectors()
+
+
+def work(tasks: Mapping[str, Task], task: str, place: Path) -> None:
+    """Does a task in this process, and prints the CPU seconds that it has taken after loading and after each stage."""
+    load, stages = tasks[task]
+    load()
+    print(json.dumps({"loaded": time.process_time()}), flush=True)
+    for stage in stages(place):
+        print(json.dumps({stage: time.process_time()}), flush=True)
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    print(json.dumps({"peak": int(peak.split()[1]) / 1024}), flush=True)
+
+
+def measured(module: str, task: str, place: Path) -> tuple[float, float, dict[str, float]]:
+    """(CPU seconds without loading, peak memory in MB, CPU seconds by stage) of a task of a module in its own process.
+
+    Args:
+        module: whose `main` calls `work` for `--task` and `--place`.
+        task: the task's name.
+        place: folder that it works in.
+    """
+    command = [sys.executable, "-m", module, "--task", task, "--place", str(place)]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        assert process.stdout is not None
+        said = [json.loads(line) for line in process.stdout if line.startswith(b"{")]
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        errors.seek(0)
+        if status:
+            raise SystemExit(f"{' '.join(command)} failed:\n{errors.read().decode()}")
+    marks = {name: value for line in said for name, value in line.items()}
+    peak = marks.pop("peak")  # the account of resources holds also what the parent held when it started the process
+    times = list(marks.values())
+    stages = {name: after - before for name, before, after in zip(list(marks)[1:], times, times[1:], strict=False)}
+    return usage.ru_utime + usage.ru_stime - marks["loaded"], peak, stages
