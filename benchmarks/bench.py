@@ -27,7 +27,9 @@ AIMS = {"asciicast": 30.0, "uiautomator": 15.0, "claude_code": 60.0}
 """Raw MB per CPU-second through the whole normalize stage."""
 
 DOMAINS = {
-    **dict.fromkeys(("asciicast", "script", "ttyrec", "claude_code", "codex", "codex_exec"), "terminal"),
+    **dict.fromkeys(
+        ("asciicast", "asciicast_output", "script", "ttyrec", "claude_code", "codex", "codex_exec"), "terminal"
+    ),
     **dict.fromkeys(("mcp_jsonrpc", "mcp_http", "mcp_recorder", "chat_messages", "chat_tools", "otel_genai"), "mcp"),
     **dict.fromkeys(("tau2", "tau_bench", "chat_document"), "mcp"),
     **dict.fromkeys(("swe_rows", "sweagent", "mini_swe_agent"), "swe"),
@@ -194,7 +196,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--formats", nargs="*", default=[*AIMS, "appagent"])
+    parser.add_argument("--formats", nargs="*", default=[*AIMS, "asciicast_output", "appagent"])
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)

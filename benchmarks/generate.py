@@ -22,6 +22,7 @@ Generator = Callable[[Text, int], Iterator[tuple[str, bytes]]]
 
 FORMATS: Final[dict[str, Generator]] = {
     "asciicast": terminal.recordings,
+    "asciicast_output": terminal.output_recordings,
     "claude_code": terminal.sessions,
     "uiautomator": android.uiautomator,
     "appagent": android.appagent,

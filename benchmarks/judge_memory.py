@@ -25,7 +25,8 @@ from rich.table import Table
 from benchmarks.processes import Task, load_ours, measured, work
 from benchmarks.rollouts import DOMAINS, task
 from pipelines.parquet import ROW_GROUP_BYTES, ParquetSink
-from pipelines.recipe import Recipe, parse_recipe
+from pipelines.recipe import Recipe
+from pipelines.recipe_file import parse_recipe
 from pipelines.run import Run
 from pipelines.sidecar import Unit
 from pipelines.storage import Folder

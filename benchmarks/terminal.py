@@ -37,10 +37,11 @@ _TOOLS: Final = (
 
 
 class Cast:
-    """An asciicast v2 recording in the making."""
+    """An asciicast v2 recording in the making; `typed` says whether it holds input events."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, typed: bool) -> None:
         self._text = text
+        self.typed = typed
         self._lines: list[bytes] = []
         self._time = 0.0
         self.size = 0
@@ -50,6 +51,8 @@ class Cast:
 
     def event(self, kind: str, data: str, after: float) -> None:
         self._time += after
+        if kind == "i" and not self.typed:
+            return
         self._add(f'[{self._time:.6f}, "{kind}", {quoted(data)}]')
 
     def shown(self, data: str) -> None:
@@ -68,12 +71,14 @@ class Cast:
         self.size += len(self._lines[-1])
 
 
-def asciicast(text: Text, size: int) -> bytes:
-    """A recording with input events: commands at a prompt, their coloured output, now and then a full screen.
+def asciicast(text: Text, size: int, typed: bool) -> bytes:
+    """A recording: commands at a prompt, their coloured output, now and then a full screen.
 
-    The prompts of real recordings at hand name common accounts only; half of these name a person, who is scrubbed away.
+    With input events, as harnesses record them, nearly all commands are sent as a whole; without, as recorders write by
+    default, half of the commands are echoed key by key, as a person types them. The prompts of real recordings at hand
+    name common accounts only; half of these name a person, who is scrubbed away.
     """
-    cast = Cast(text)
+    cast = Cast(text, typed)
     user = text.pick(_ACCOUNTS) if text.below(2) else text.name()
     folder = text.name()
     shown = ""
@@ -82,7 +87,7 @@ def asciicast(text: Text, size: int) -> bytes:
             folder = f"{text.name()}/{text.name()}"
         cast.shown(f"{shown}\x1b[?2004h\x1b[01;32m{user}@box\x1b[00m:\x1b[01;34m~/{folder}\x1b[00m$ ")
         command = f"{text.pick(_TOOLS)} {text.path()}"
-        by_key = text.random.random() < 0.03
+        by_key = text.random.random() < (0.03 if cast.typed else 0.5)
         for chunk in command if by_key else (command,):
             cast.event("i", chunk, 0.05 + text.random.random() * 0.4)
             if by_key:
@@ -278,9 +283,15 @@ _CALLS: Final[tuple[Callable[[Log], _Called], ...]] = (_bash, _bash, _bash, _rea
 
 
 def recordings(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
-    """One asciicast file of 0.2 to 1.4 MB, less if `size` is smaller."""
+    """One asciicast file with input events, of 0.2 to 1.4 MB, less if `size` is smaller."""
     wanted = 200_000 + text.below(1_200_000)
-    yield f"{text.name()}-{text.hex(6)}.cast", asciicast(text, min(wanted, size))
+    yield f"{text.name()}-{text.hex(6)}.cast", asciicast(text, min(wanted, size), typed=True)
+
+
+def output_recordings(text: Text, size: int) -> Iterator[tuple[str, bytes]]:
+    """One asciicast file of output alone, of 0.2 to 1.4 MB, less if `size` is smaller."""
+    wanted = 200_000 + text.below(1_200_000)
+    yield f"{text.name()}-{text.hex(6)}.cast", asciicast(text, min(wanted, size), typed=False)
 
 
 def sessions(text: Text, size: int) -> Iterator[tuple[str, bytes]]:

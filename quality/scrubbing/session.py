@@ -156,6 +156,8 @@ class Session:
     def patches(self, text: bytes, finds: Finds, occurrences: Sequence[Span]) -> list[Patch]:
         """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
         claimed: Sequence[Span] = finds.spans
+        if not (occurrences or finds.loose or finds.encoded) and all(span.stays for span in claimed):
+            return []
         if finds.loose:  # What is settled stays whole, whatever it seems to hold.
             certified = _claims(text, finds.loose, claimed, lambda _, raw: is_certified(core_of(raw)))
             claimed = _with(claimed, [replace(span, stays=True) for span in certified])
