@@ -4,11 +4,11 @@
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS         # and on these, with replacements per MB by kind
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS --show host    # each distinct text that a kind replaced
 
-Logs are normalized without scrubbing first; then the scrub of each record batch is timed, as normalize calls it. MB are
-10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds are CPU seconds. What a
-kind replaces is found by scrubbing for that kind alone, so that what two kinds would claim counts for both. That every
-planted secret is found is a test (`tests/quality/test_scrub_recall.py`); whether what is replaced is one, only a reader
-of `--show` can tell.
+Logs are parsed and assembled first, by domain, as normalize does; then the scrub of each record batch is timed, as it
+is called there. MB are 10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds
+are CPU seconds. What a kind replaces is found by scrubbing for that kind alone, so that what two kinds would claim
+counts for both. That every planted secret is found is a test (`tests/quality/test_scrub_recall.py`); whether what is
+replaced is one, only a reader of `--show` can tell.
 """
 
 from __future__ import annotations
@@ -28,16 +28,38 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.signals import batches_of, generated, seconds
+from benchmarks.signals import generated, seconds
+from pipelines.parquet import ROW_GROUP_BYTES
+from pipelines.plan import make_plan
+from pipelines.reading import read_input
 from pipelines.recipe_file import parse_recipe
-from pipelines.run import Run
 from quality.scrub import KINDS, Kind, scrub
 from quality.scrubbing.columns import Columns
+from schemas import Assembler, Trajectory
 
 AIM: Final = 150.0
-RECIPE: Final = "name: scrubbing\nsource: benchmark\nnormalize: {max_reject_ratio: 1.0, scrub: []}\n"
+RECIPE: Final = "name: scrubbing\nsource: benchmark\n"
 _AROUND: Final = 24
 """Bytes that are shown before and after what was replaced."""
+
+
+def assembled(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
+    """The transitions of the logs as normalize has them before it scrubs, by domain."""
+    recipe = parse_recipe(RECIPE, "scrubbing")
+    waiting: dict[str, Assembler] = {}
+    found: dict[str, list[pa.RecordBatch]] = {}
+    for one in make_plan(recipe, raw).inputs:
+        parents: dict[str, str] = {}
+        for read, origin in read_input(one, recipe):
+            if isinstance(read, Trajectory):
+                assembler = waiting.setdefault(read.domain, Assembler())
+                for _ in assembler.add_parts(read, origin, parents):
+                    if assembler.nbytes >= ROW_GROUP_BYTES:
+                        found.setdefault(read.domain, []).append(assembler.take())
+    for domain, assembler in waiting.items():
+        if assembler.num_rows:
+            found.setdefault(domain, []).append(assembler.take())
+    return dict(sorted(found.items()))
 
 
 def size_of(batches: Sequence[pa.RecordBatch]) -> float:
@@ -95,9 +117,7 @@ def main() -> None:
     console = Console(width=120)
     with tempfile.TemporaryDirectory(prefix="trajmill-scrubbing-") as place:
         raw = given.raw or [generated(Path(place) / "raw", given.megabytes)]
-        out = str(Path(place) / "out")
-        Run(parse_recipe(RECIPE, "scrubbing"), raw, out).run("normalize")
-        by_domain = batches_of(out)
+        by_domain = assembled(raw)
     every = list(chain.from_iterable(by_domain.values()))
     if given.show:
         shown = dict(replaced(every, given.show))
