@@ -14,7 +14,9 @@ The plain decoder is that of the container, member by member: `json` for JSON an
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. What holds a second
 container has a second row: `json+html` where the plain decoder also parses the pages that the connector parses, with
 the connector's own library (Lexbor; lxml for the XML of Mind2Web), `zip+json` where it also decodes the JSON lines of
-the members. Their MB are still those of the log.
+the members, `json+json` where it also decodes the texts in the log that the connector decodes as JSON or as Python
+literals (arguments of calls, answers that are JSON, messages that stand as text in a row), each of them once. Their MB
+are still those of the log.
 
 Parsing does more than decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte:
 small fixtures, whose steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or
@@ -24,6 +26,7 @@ written here; see `bench`.
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import gc
 import io
@@ -138,8 +141,8 @@ def container(name: str, data: bytes) -> str:
     return "text"
 
 
-Decoding = tuple[bytes, Callable[[bytes], Any]]
-"""Bytes, and what decodes them."""
+Decoding = tuple[bytes | str, Callable[[Any], Any]]
+"""Bytes or a text, and what decodes them."""
 
 
 @contextmanager
@@ -164,6 +167,43 @@ def pages_read() -> Iterator[list[Decoding]]:
     finally:
         for module, name in parsers.items():
             setattr(module, name, own[module])
+
+
+@contextmanager
+def texts_read(members: Sequence[bytes]) -> Iterator[list[Decoding]]:
+    """A list that grows by each text that a connector decodes as an array or object, but for members and their lines.
+
+    Equal texts are named once. The texts of a container are read as bytes; where a connector reads one as text, as it
+    does with a line that only the standard library takes, it is none of those within.
+    """
+    lines = {line.strip() for data in members for line in (data, *data.split(b"\n"))}
+    texts: list[Decoding] = []
+    known: set[str] = set()
+    readers: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        (orjson, "loads", json.loads),
+        (json, "loads", json.loads),
+        (ast, "literal_eval", ast.literal_eval),
+    ]
+    own = [getattr(module, name) for module, name, _ in readers]
+
+    def noted(reader: Callable[..., Any], plain: Callable[[Any], Any]) -> Callable[..., Any]:
+        def read_noted(text: Any, **options: Any) -> Any:
+            value = reader(text, **options)
+            if isinstance(text, str) and isinstance(value, list | dict) and text not in known:
+                known.add(text)
+                if text.encode("utf-8", "surrogatepass").strip() not in lines:
+                    texts.append((text, plain))
+            return value
+
+        return read_noted
+
+    for (module, name, plain), reader in zip(readers, own, strict=True):
+        setattr(module, name, noted(reader, plain))
+    try:
+        yield texts
+    finally:
+        for (module, name, _), reader in zip(readers, own, strict=True):
+            setattr(module, name, reader)
 
 
 def lines_in(archive: bytes) -> list[Decoding]:
@@ -240,7 +280,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     jsons = [data for data, kind in members if kind == "json"]
     forget = forgetter()
     forget()
-    with pages_read() as pages:
+    with pages_read() as pages, texts_read([data for data, _ in members]) as texts:
         steps = parse(one, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
@@ -257,7 +297,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
             json_values(data, orjson.loads)
 
     def inner() -> None:
-        for data, decode in [*within, *pages]:
+        for data, decode in [*within, *texts, *pages]:
             decode(data)
 
     repeat = max(1, 2_000_000 // max(1, total))
@@ -268,7 +308,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = kind + "+json" * bool(within) + "+html" * bool(pages)
+    second = kind + "+json" * bool(within or texts) + "+html" * bool(pages)
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 
