@@ -16,6 +16,7 @@ call are refused. The domain is what the row's tools and pages tell, unless the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
@@ -114,8 +115,14 @@ def _opened(value: Any) -> Any:
 
 def _class(value: Any) -> str:
     """The kind of an element as one lower-case word, `apiaction`; empty if it is none."""
-    told = value.get("class_") if isinstance(value, Mapping) else None
-    word = told.replace("_", "").lower() if isinstance(told, str) else ""
+    told = value.get("class_") if isinstance(value, dict) else None
+    return _kind(told) if isinstance(told, str) else ""
+
+
+@lru_cache(64)
+def _kind(told: str) -> str:
+    """The kind that a class is, empty if it is none."""
+    word = told.replace("_", "").lower()
     return word if word in _ACTIONS or word.endswith("observation") else ""
 
 
@@ -128,7 +135,7 @@ class _Reading:
         self.names: list[str] = []
         self.pages = False
         self.calls = 0
-        self._linked = any(isinstance(one, Mapping) and one.get("tool_call_id") is not None for one in content)
+        self._linked = any(isinstance(one, dict) and one.get("tool_call_id") is not None for one in content)
         self._by_id: dict[str, list[Call]] = {}
         self._answered: set[int] = set()
         self._open: list[Call] = []
@@ -145,12 +152,12 @@ class _Reading:
         self._settle()
 
     def _turn(self) -> Turn:
-        if not self._acting or not isinstance(self.items[-1], Turn):
+        turn = self.items[-1] if self._acting else None
+        if not isinstance(turn, Turn):
             self._settle()
-            self.items.append(Turn(0))
+            turn = Turn(0)
+            self.items.append(turn)
             self._acting = True
-        turn = self.items[-1]
-        assert isinstance(turn, Turn)
         return turn
 
     def _act(self, kind: str, one: Mapping[str, Any]) -> None:
@@ -166,7 +173,9 @@ class _Reading:
             made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
         else:
             made = _code(one)
-        added = Call(made.name, made.arguments, made.call_id, 0, ending=(number(one.get("reward")), None, None))
+        added = Call(made.name, made.arguments, made.call_id, 0)
+        if (reward := number(one.get("reward"))) is not None:
+            added.ending = (reward, None, None)
         turn.add(added)
         self.calls += 1
         self.names.append(made.name)
@@ -265,7 +274,7 @@ def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation 
     if content is None:
         return None
     shown = content if isinstance(content, str) else json_of(content)
-    return Observation(shown, "application/json" if is_json(shown) else "text/plain", origin=origin)
+    return Observation(shown, "application/json" if is_json(shown) else "text/plain", "response", None, origin)
 
 
 def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:

@@ -85,8 +85,10 @@ class Turn:
 
     def add(self, call: Call) -> None:
         """Takes in a call, with what was said and thought before it."""
-        call.message, call.reasoning = joined(self.texts), joined(self.thoughts)
-        self.texts, self.thoughts = [], []
+        if self.texts:
+            call.message, self.texts = joined(self.texts), []
+        if self.thoughts:
+            call.reasoning, self.thoughts = joined(self.thoughts), []
         self.calls.append(call)
 
     def close(self) -> None:
@@ -226,7 +228,7 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
     now: Turn | None = None
     after: list[Said | Observation] = []
     for item in chain(items, (None,)):
-        if isinstance(item, Said | Observation):
+        if not (item is None or isinstance(item, Turn)):
             after.append(item)
             continue
         if now is not None:

@@ -117,6 +117,8 @@ def test_every_writer_of_json_writes_what_the_standard_library_does(value):
     expected = json.dumps(value, ensure_ascii=False)
     assert json_text(value) == expected
     assert object_text([value]) == f"[{expected}]"
+    assert object_text({"a": value, 1: value}) == f'{{"a": {expected}, "1": {expected}}}'
+    assert object_text({"a": value, "é\n": value}) == f'{{"a": {expected}, "é\\n": {expected}}}'
     assert shallow_json(value, 100) == expected
 
 
