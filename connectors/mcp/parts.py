@@ -32,6 +32,7 @@ _LONG: Final = re.compile(r"[0-9]{19}")
 
 _NO_FLOAT: Final = frozenset({str, int, bool, type(None)})
 
+
 class MessageError(ValueError):
     """A message is not what its shape says; `reason` is a snake_case word, the text is for a person."""
 
