@@ -31,15 +31,17 @@ class SessionReader:
     Args:
         connector: name of the connector, for rejects.
         uri: of the log.
+        held: whether the log stands in memory as a whole, so that nothing need be forgotten of what was read of it.
 
     Attributes:
         defaults: what a log tells of a channel's environment and agent beside the messages.
         found: trajectories yielded so far.
     """
 
-    def __init__(self, connector: str, uri: str) -> None:
+    def __init__(self, connector: str, uri: str, *, held: bool = False) -> None:
         self._connector = connector
         self._uri = uri
+        self._held = held
         self._open: dict[str, Session] = {}
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str | None] = {}
@@ -93,7 +95,7 @@ class SessionReader:
             waiting = [one for one in self._open.values() if one.waits(body)]
             session = waiting[0] if len(waiting) == 1 else session
         if session is None:
-            session = self._open[channel] = Session(message.offset)
+            session = self._open[channel] = Session(message.offset, self._held)
             session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         label = self._labels.get(message.label) if message.label is not None else None
         if not asks:
