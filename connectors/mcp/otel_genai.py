@@ -304,4 +304,4 @@ def _result(span: Span, call: Item) -> Item | None:
     told = span.values.get("gen_ai.tool.call.result")
     if told is None and span.failed:
         told = span.message or span.text("error.type")
-    return None if told is None else result_of(told, Item(RESULT, None, call.name, call.call_id, is_error=span.failed))
+    return None if told is None else result_of(told, call.name, call.call_id, span.failed)

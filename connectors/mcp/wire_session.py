@@ -380,8 +380,26 @@ class Session:
                 text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
                 action = Action(call.name, text, call.arguments, call.call_id)
                 said = json_text(call.said) if call.said else None
-                place = (turn, call.offset, "", index, len(together), said, None, None, None, None)
-                steps.append(Step(action, seen, call.answer, *place, call.at, call.seconds))
+                at, took, offset, count = call.at, call.seconds, call.offset, len(together)
+                steps.append(
+                    Step(
+                        action,
+                        seen,
+                        call.answer,
+                        turn,
+                        offset,
+                        "",
+                        index,
+                        count,
+                        said,
+                        None,
+                        None,
+                        None,
+                        None,
+                        at,
+                        took,
+                    )
+                )
         return steps
 
 
@@ -396,10 +414,11 @@ def _key(value: Any) -> Key:
     Raises:
         SessionError: it is no id.
     """
-    key = None if isinstance(value, bool) else _known_key(value)
-    if key is None:
-        raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
-    return key
+    if isinstance(value, str):
+        return True, value
+    if isinstance(value, NUMBERS) and not isinstance(value, bool):
+        return False, value
+    raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
 
 
 def _known_key(value: Any) -> Key | None:
