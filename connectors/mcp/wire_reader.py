@@ -55,17 +55,20 @@ class SessionReader:
             message: a message or a batch.
             channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
         """
-        batch = message.body if isinstance(message.body, list) else [message.body]
+        if not isinstance(message.body, list):
+            return self._one(message, message.body, channel)
+        if not message.body:
+            return [self._reject(message.offset, "bad_message", "an empty batch")]
+        return [found for body in message.body for found in self._one(message, body, channel)]
+
+    def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
         found: list[Trajectory | Reject] = []
-        if not batch:
-            found.append(self._reject(message.offset, "bad_message", "an empty batch"))
-        for body in batch:
-            if _begins(body) and self._is_new(body, channel):
-                found += self._close(channel)
-            try:
-                self._take(message, body, channel)
-            except SessionError as error:
-                found.append(self._reject(message.offset, error.reason, error.detail))
+        if _begins(body) and self._is_new(body, channel):
+            found += self._close(channel)
+        try:
+            self._take(message, body, channel)
+        except SessionError as error:
+            found.append(self._reject(message.offset, error.reason, error.detail))
         return found
 
     def finish(self) -> Iterator[Trajectory | Reject]:

@@ -233,6 +233,8 @@ class _Reading:
     def _settle(self) -> None:
         """Gives the waiting observations to the open calls."""
         calls, shown = self._open, self._shown
+        if not calls and not shown:
+            return
         self._open, self._shown = [], []
         if len(shown) < len(calls):
             calls = calls[-len(shown) :] if shown else []

@@ -284,7 +284,8 @@ class _Making:
 
     def act(self, turn: Turn, after: list[Said | Observation], later: Turn | None) -> None:
         """Adds the steps of a turn, and what was said `after` it and before the `later` one."""
-        turn.close()
+        if turn.texts or turn.thoughts:
+            turn.close()
         if not turn.calls and not after and later is not None:
             _pass_on(turn, later)
             return
@@ -295,7 +296,8 @@ class _Making:
             reply = None if place is None else after.pop(place)
             self._message(turn, reply if isinstance(reply, Said) else None)
         self.ends[id(turn)] = len(self.steps)
-        self.hear(after)
+        if after:
+            self.hear(after)
 
     def _interleaved(self) -> str | None:
         if not self.waiting:
@@ -305,7 +307,8 @@ class _Making:
         return json_text(said)
 
     def _calls(self, turn: Turn) -> None:
-        said, shown = self._interleaved(), self.shown
+        said, shown = self._interleaved() if self.waiting else None, self.shown
+        count = len(turn.calls)
         for index, call in enumerate(turn.calls):
             text = call_text_of(call.name, call.arguments) if call.text is None else call.text
             reward, terminated, truncated = call.ending
@@ -318,7 +321,7 @@ class _Making:
                     call.offset,
                     call.member,
                     index,
-                    len(turn.calls),
+                    count,
                     said if index == 0 else None,
                     reward,
                     terminated,

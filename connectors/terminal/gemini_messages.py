@@ -136,7 +136,9 @@ class Replay:
         known = self.messages.get(key)
         if known is None:
             known = self.messages[key] = Message(record, offset)
-        known.update(record, offset)
+            known.add_calls(record)
+        else:
+            known.update(record, offset)
 
     def _set(self, offset: int, values: dict[str, Any], first: bool) -> None:
         for key, value in values.items():
@@ -211,7 +213,7 @@ class Rendering:
         at = microseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else None
         turn = Turn(message.offset, at=at)
         turn.texts += [text for text in self._parts(record.get("content"), message.offset)[0] if text.strip()]
-        turn.thoughts += _thoughts(record.get("thoughts"))
+        turn.thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
         turns: list[Item] = [turn]
         before = None
         for given in message.calls.values():
