@@ -95,7 +95,9 @@ def _server(info: Any) -> Environment:
 def _of_line(offset: int, line: dict[str, Any]) -> Iterator[Message]:
     count = line.get("count")
     if line["type"] == "request":
-        yield from _asked(offset, count, line)
+        asked = _asked(offset, count, line)
+        if asked is not None:
+            yield asked
     elif str(line.get("method")) in _METHODS:
         yield _told(offset, count, line, None)
 
@@ -104,24 +106,25 @@ def _of_session(offset: int, calls: list[Any]) -> Iterator[Message]:
     for number, call in enumerate(calls):
         request = call.get("request") if isinstance(call, dict) else None
         response = call.get("response") if isinstance(call, dict) else None
-        if isinstance(request, dict) and str(request.get("method")) in _METHODS:
-            yield from _asked(offset, number, request)
+        asked = _asked(offset, number, request) if isinstance(request, dict) else None
+        if asked is not None:
+            yield asked
             if isinstance(response, dict):
                 yield _told(offset, number, response, call.get("duration_ms"))
 
 
-def _asked(offset: int, number: Any, request: dict[str, Any]) -> Iterator[Message]:
-    """The request as a message of the protocol; none if the method asks nothing."""
+def _asked(offset: int, number: Any, request: dict[str, Any]) -> Message | None:
+    """The request as a message of the protocol; None if the method asks nothing."""
     method = request.get("method")
     if not isinstance(method, str) or method not in _METHODS:
-        return
+        return None
     args, kwargs = request.get("args"), request.get("kwargs")
     names = _PARAMETERS.get(method, ())
     params = dict(zip(names, args if isinstance(args, list) else (), strict=False))
     if isinstance(kwargs, dict):
         params |= {name: kwargs[name] for name in names if name in kwargs}
     body = {"jsonrpc": "2.0", "id": number, "method": _METHODS[method], "params": _plain(params)}
-    yield Message(offset, body, CLIENT)
+    return Message(offset, body, CLIENT)
 
 
 def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any) -> Message:

@@ -97,6 +97,9 @@ class Message:
 Mark = int | dict[str, Any]
 """What tells a message from another: a hash of it, or the message itself where the log stands in memory anyway."""
 
+_KEPT: Final = 8 << 20
+"""Bytes of a long log whose messages are kept too, since hashing one takes a tenth of what reading it does."""
+
 
 @dataclass(slots=True)
 class _Request:
@@ -182,7 +185,7 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = body if self.held else _mark(body)
+        mark = body if self.held or message.offset < _KEPT else _mark(body)
         if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and _same(before.mark, mark):
             # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
             # gives every call one id means another call.
@@ -253,7 +256,7 @@ class Session:
         if side is None:
             raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
         one = self.asked[side][key]
-        mark = body if self.held else _mark(body)
+        mark = body if self.held or message.offset < _KEPT else _mark(body)
         if not isinstance(one, _Request) or one.reply is not None:
             if not _same(mark, one.reply if isinstance(one, _Request) else one):
                 self._repeated(one, key)
@@ -428,7 +431,7 @@ def _known_key(value: Any) -> Key | None:
     return (False, value) if isinstance(value, NUMBERS) else None
 
 
-def _mark(body: Any) -> int:
+def _mark(body: dict[str, Any]) -> int:
     """What tells a message from another, so that the message itself need not be kept."""
     try:
         return hash(orjson.dumps(body))
@@ -439,9 +442,13 @@ def _mark(body: Any) -> int:
 def _same(first: Mark | None, second: Mark | None) -> bool:
     """Whether two marks are of equal messages."""
     try:
-        return first == second
+        return first == second if type(first) is type(second) else _hash(first) == _hash(second)
     except RecursionError:
-        return _mark(first) == _mark(second)
+        return _hash(first) == _hash(second)
+
+
+def _hash(mark: Mark | None) -> int | None:
+    return _mark(mark) if isinstance(mark, dict) else mark
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:
