@@ -19,10 +19,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-import orjson
-
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
+from connectors.mcp.wire_marks import Mark, mark_of, same
 from connectors.mcp.wire_values import NUMBERS, shallow_json
 from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
 from schemas.record import record
@@ -92,13 +91,6 @@ class Message:
     at: int | None = None
     seconds: float | None = None
     truncation: str = "none"
-
-
-Mark = int | dict[str, Any]
-"""What tells a message from another: a hash of it, or the message itself where the log stands in memory anyway."""
-
-_KEPT: Final = 8 << 20
-"""Bytes of a long log whose messages are kept too, since hashing one takes a tenth of what reading it does."""
 
 
 @dataclass(slots=True)
@@ -185,8 +177,8 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = body if self.held or message.offset < _KEPT else _mark(body)
-        if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and _same(before.mark, mark):
+        mark = mark_of(body, message.offset, self.held)
+        if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and same(before.mark, mark):
             # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
             # gives every call one id means another call.
             return
@@ -256,9 +248,9 @@ class Session:
         if side is None:
             raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
         one = self.asked[side][key]
-        mark = body if self.held or message.offset < _KEPT else _mark(body)
+        mark = mark_of(body, message.offset, self.held)
         if not isinstance(one, _Request) or one.reply is not None:
-            if not _same(mark, one.reply if isinstance(one, _Request) else one):
+            if not same(mark, one.reply if isinstance(one, _Request) else one):
                 self._repeated(one, key)
             return
         one.reply = mark
@@ -429,26 +421,6 @@ def _known_key(value: Any) -> Key | None:
     if isinstance(value, str):
         return True, value
     return (False, value) if isinstance(value, NUMBERS) else None
-
-
-def _mark(body: dict[str, Any]) -> int:
-    """What tells a message from another, so that the message itself need not be kept."""
-    try:
-        return hash(orjson.dumps(body))
-    except orjson.JSONEncodeError:
-        return hash(shallow_json(body))
-
-
-def _same(first: Mark | None, second: Mark | None) -> bool:
-    """Whether two marks are of equal messages."""
-    try:
-        return first == second if type(first) is type(second) else _hash(first) == _hash(second)
-    except RecursionError:
-        return _hash(first) == _hash(second)
-
-
-def _hash(mark: Mark | None) -> int | None:
-    return _mark(mark) if isinstance(mark, dict) else mark
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:

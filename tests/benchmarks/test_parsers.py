@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 
-from benchmarks.parsers import parse, texts_read
+from benchmarks.inner import texts_read
+from benchmarks.parsers import parse
 from connectors.connector import MemoryBlob
 from connectors.registry import connector
 
