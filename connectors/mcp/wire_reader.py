@@ -107,7 +107,7 @@ class SessionReader:
             session.response(message, body, message.sender or label)
             return
         told = sender_of(method)
-        if told is not None:
+        if told is not None and message.label is not None:
             self._learn(message.label, told)
         sender = told or message.sender or label or (session.pinging(body) if method == PING else CLIENT)
         if method == "notifications/cancelled":
@@ -117,9 +117,9 @@ class SessionReader:
         elif method in ACTIONS:
             raise SessionError("bad_id", f"a {method} without an id, which nothing can answer")
 
-    def _learn(self, label: str | None, sender: str) -> None:
+    def _learn(self, label: str, sender: str) -> None:
         """Notes which side a word of direction means; one that is said of both sides is none."""
-        if label is not None and label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
+        if label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
             self._labels[label] = None
 
     def _close(self, channel: str) -> Iterator[Trajectory | Reject]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from connectors.records import json_value, nesting
+from connectors.records import json_value, nesting, object_text
 from schemas.action import json_writer
 
 DEPTH: Final = 128
@@ -60,7 +60,7 @@ def microseconds(value: Any) -> int | None:
 def shallow_json(value: Any) -> str | None:
     """`value` as JSON text, None if it is nested more than `DEPTH` deep or holds what JSON has no word for."""
     try:
-        text = "".join(_pieces(value, 0))
+        text = object_text(value, _pieces)
     except (RecursionError, ValueError, TypeError):
         return None
     if len(text) <= 2 * DEPTH or text.count("{") + text.count("[") <= DEPTH:

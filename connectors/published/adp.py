@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
 from connectors.mcp.documents import opening
-from connectors.mcp.parts import MessageError, call, is_json, json_of
+from connectors.mcp.parts import MessageError, call, is_json, json_of, key_of
 from connectors.mcp.refusals import refused
 from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
-from connectors.records import json_value
+from connectors.records import json_value, object_text
 from connectors.terminal.atif import Atif
 from connectors.terminal.dialogue import Call, Item, Said, Turn, course
 from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
@@ -163,25 +163,23 @@ class _Reading:
     def _act(self, kind: str, one: Mapping[str, Any]) -> None:
         turn = self._turn()
         said, thought = text(one.get("description")), text(one.get("reasoning_content"))
-        turn.thoughts += [thought] if thought else []
+        if thought:
+            turn.thoughts.append(thought)
         if kind == "messageaction":
             content = text(one.get("content"))
             turn.texts += [each for each in (said, content) if each]
             return
-        turn.texts += [said] if said else []
-        if kind == "apiaction":
-            made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
-        else:
-            made = _code(one)
-        added = Call(made.name, made.arguments, made.call_id, 0)
+        if said:
+            turn.texts.append(said)
+        added = _called(one) if kind == "apiaction" else _code(one)
         if (reward := number(one.get("reward"))) is not None:
             added.ending = (reward, None, None)
         turn.add(added)
         self.calls += 1
-        self.names.append(made.name)
+        self.names.append(added.name)
         self._open.append(added)
-        if made.call_id is not None:
-            self._by_id.setdefault(made.call_id, []).append(added)
+        if added.call_id is not None:
+            self._by_id.setdefault(added.call_id, []).append(added)
 
     def _see(self, kind: str, one: Mapping[str, Any]) -> None:
         key, source = one.get("tool_call_id"), one.get("source")
@@ -253,13 +251,18 @@ class _Reading:
             self.items.append(Said(role, said))
 
 
-def _code(one: Mapping[str, Any]) -> Any:
+def _called(one: Mapping[str, Any]) -> Call:
+    made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
+    return Call(made.name, made.arguments, made.call_id, 0)
+
+
+def _code(one: Mapping[str, Any]) -> Call:
     content, language = one.get("content"), one.get("language")
     if not isinstance(content, str):
         raise MessageError("bad_element", "wanted text as the content of a code_action")
     shell = not isinstance(language, str) or not language or language.lower() in _SHELLS
     name = "bash" if shell else str(language).lower()
-    return call(name, {"command" if shell else "code": content}, one.get("tool_call_id"), 0)
+    return Call(name, object_text({"command" if shell else "code": content}), key_of(one.get("tool_call_id")), 0)
 
 
 def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation | None:
