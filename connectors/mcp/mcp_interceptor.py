@@ -139,15 +139,10 @@ def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any)
 
 def _plain(value: Any, levels: int = 64) -> Any:
     """`value` without the class names and unset fields that the serialized objects of the SDK have."""
-    if levels == 0:
+    if levels == 0 or type(value) not in _NESTED:
         return value
     if isinstance(value, list):
         return [_plain(one, levels - 1) for one in value]
-    if not isinstance(value, dict):
-        return value
-    made = "_type" in value
-    return {
-        key: _plain(one, levels - 1) if type(one) in _NESTED else one
-        for key, one in value.items()
-        if key != "_type" and not (made and one is None)
-    }
+    if "_type" in value:
+        value = {key: one for key, one in value.items() if one is not None and key != "_type"}
+    return {key: _plain(one, levels - 1) if type(one) in _NESTED else one for key, one in value.items()}

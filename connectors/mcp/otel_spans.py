@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, USER, Item, message_items
@@ -17,6 +16,7 @@ from connectors.mcp.otel_events import DETAILS, Event, messages_of, structured
 from connectors.mcp.otel_kin import standard
 from connectors.mcp.wire_content import blocks, tool_result
 from connectors.mcp.wire_values import microseconds, shallow_json
+from schemas.record import record
 
 _RESULT: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
 _BLOCKS: Final = ("text", "image", "audio", "resource", "resource_link")
@@ -25,7 +25,7 @@ _ERRORS: Final = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 """Words for a failed span."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A span with plain attributes; `key` is its trace and its id, times are microseconds since 1970 UTC.
 
@@ -79,8 +79,8 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
                 yield _span(offset, span)
     for resource in _listed(document, "resourceLogs", "resource_logs"):
         for scope in _listed(resource, "scopeLogs", "scope_logs"):
-            for record in _listed(scope, "logRecords", "log_records"):
-                yield _record(offset, record)
+            for told in _listed(scope, "logRecords", "log_records"):
+                yield _record(offset, told)
 
 
 def _listed(value: Any, *keys: str) -> Iterator[dict[str, Any]]:
