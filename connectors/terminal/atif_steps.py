@@ -177,7 +177,9 @@ class Reader:
             self.model = values.text(step, "model_name")
         stamp = values.text(step, "timestamp")
         turn = Turn(self._offset, self._member, microseconds(stamp))
-        message = self._content(step.get("message"))[0]
+        message = step.get("message")
+        if not isinstance(message, str):
+            message = self._content(message)[0]
         thought = values.text(step, "reasoning_content")
         results = values.items(values.table(step, "observation"), "results")
         if message and not message.isspace():
@@ -347,7 +349,9 @@ class Reader:
     def _refer(self, result: Any, turn: Turn | None) -> None:
         """Notes the sub-agents that a result refers to."""
         given = result.get("subagent_trajectory_ref") if isinstance(result, dict) else None
-        for reference in given if isinstance(given, list) else [given] if given else ():
+        if not given:
+            return
+        for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
 
