@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from benchmarks import screen_logs
-from benchmarks.parsers import fastest, forgetter, pages_read, parse, real_logs, taken
+from benchmarks.inner import pages_read
+from benchmarks.parsers import fastest, forgetter, parse, real_logs, taken
 from connectors.connector import MemoryBlob
 from connectors.registry import connector
 from connectors.web.markup import html_document

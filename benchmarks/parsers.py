@@ -14,7 +14,9 @@ The plain decoder is that of the container, member by member: `json` for JSON an
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. What holds a second
 container has a second row: `json+html` where the plain decoder also parses the pages that the connector parses, with
 the connector's own library (Lexbor; lxml for the XML of Mind2Web), `zip+json` where it also decodes the JSON lines of
-the members. Their MB are still those of the log.
+the members, `json+json` where it also decodes the texts in the log that the connector decodes as JSON or as Python
+literals (arguments of calls, answers that are JSON, messages that stand as text in a row), each of them once. Their MB
+are still those of the log.
 
 Parsing does more than decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte:
 small fixtures, whose steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or
@@ -32,7 +34,6 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,10 +44,10 @@ from lxml import etree
 from rich.console import Console
 
 from benchmarks import screen_logs
+from benchmarks.inner import Decoding, pages_read, texts_read
 from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
-from connectors.web import markup, snapshot
 from pipelines.collector import rare_collections
 from pipelines.plan import Input, make_plan
 from pipelines.recipe import Recipe
@@ -138,34 +139,6 @@ def container(name: str, data: bytes) -> str:
     return "text"
 
 
-Decoding = tuple[bytes, Callable[[bytes], Any]]
-"""Bytes, and what decodes them."""
-
-
-@contextmanager
-def pages_read() -> Iterator[list[Decoding]]:
-    """A list that grows by each page of HTML that a connector parses within, with what parses it."""
-    pages: list[Decoding] = []
-    parsers = {markup: "html_root", snapshot: "xml_root"}
-    own = {module: getattr(module, name) for module, name in parsers.items()}
-
-    def noted(parser: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        def parse_noted(data: bytes) -> Any:
-            root = parser(data)
-            pages.append((data, parser))
-            return root
-
-        return parse_noted
-
-    for module, name in parsers.items():
-        setattr(module, name, noted(own[module]))
-    try:
-        yield pages
-    finally:
-        for module, name in parsers.items():
-            setattr(module, name, own[module])
-
-
 def lines_in(archive: bytes) -> list[Decoding]:
     """The members of an archive that hold JSON."""
     found = [data for data in zip_members(archive) if data[:1] in (b"{", b"[")]
@@ -240,7 +213,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     jsons = [data for data, kind in members if kind == "json"]
     forget = forgetter()
     forget()
-    with pages_read() as pages:
+    with pages_read() as pages, texts_read([data for data, _ in members]) as texts:
         steps = parse(one, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
@@ -259,6 +232,8 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     def inner() -> None:
         for data, decode in [*within, *pages]:
             decode(data)
+        for text, decode_text in texts:
+            decode_text(text)
 
     repeat = max(1, 2_000_000 // max(1, total))
     took = [
@@ -268,7 +243,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = kind + "+json" * bool(within) + "+html" * bool(pages)
+    second = kind + "+json" * bool(within or texts) + "+html" * bool(pages)
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 

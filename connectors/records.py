@@ -6,7 +6,8 @@ It does not decide what a bad line means: the caller turns a `ParseError` into a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from json import encoder
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -85,23 +86,44 @@ def quoted(text: str) -> str:
         return json_text(text)
 
 
-_pieces: Final = json_writer(quoted)
+_quote: Final = encoder.encode_basestring
+_SHORT: Final = 64
+"""Characters of text below which the standard library's encoder is the faster one."""
+
+Pieces = Callable[[Any, int], Iterable[str]]
+_pieces: Final[Pieces] = json_writer(quoted)
 _NESTED: Final = frozenset({dict, list})
 
 
-def object_text(values: Mapping[str, Any] | Sequence[Any]) -> str:
+def object_text(values: Mapping[str, Any] | Sequence[Any], pieces: Pieces = _pieces) -> str:
     """An object or array as JSON text, as `schemas.json_text` writes it; faster where texts in it are long.
+
+    Args:
+        values: to write.
+        pieces: writes what is no text in an object of texts; a writer as of `schemas.action.json_writer`.
 
     Raises:
         RecursionError: a value is nested too deeply.
     """
-    return "".join(_pieces(values, 0))
+    if type(values) is not dict:
+        return "".join(pieces(values, 0))
+    # Most objects are the arguments of a call: a few texts, put together in half the time that the encoder takes.
+    written = []
+    for name, value in values.items():
+        if type(name) is not str:
+            return "".join(pieces(values, 0))
+        if type(value) is not str:
+            text = "".join(pieces(value, 0))
+        else:
+            text = _quote(value) if len(value) < _SHORT else quoted(value)
+        written.append(f"{_quote(name)}: {text}")
+    return f"{{{', '.join(written)}}}"
 
 
 def shallow_json(value: Any, levels: int) -> str | None:
     """A JSON value as text, as `schemas.json_text` writes it; None if it is nested more than so many levels deep."""
     try:
-        text = "".join(_pieces(value, 0))
+        text = object_text(value)
     except RecursionError:
         return None
     return text if text.count("{") + text.count("[") <= levels or nesting(value) <= levels else None

@@ -36,7 +36,7 @@ class AgentVcr(Connector):
         interactions = session.get("interactions") if isinstance(session, dict) else None
         if not isinstance(session, dict) or not isinstance(interactions, list):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a session with a list of interactions")
-        reader = SessionReader(self.name, blob.uri)
+        reader = SessionReader(self.name, blob.uri, held=True)
         metadata = value.get("metadata")
         reader.defaults[""] = _known(metadata if isinstance(metadata, dict) else {})
         begin = max(0, data.find(b'"initialize_request"'))

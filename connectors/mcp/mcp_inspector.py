@@ -72,7 +72,7 @@ class McpInspector(Connector):
         data = blob.read()
         entries = _entries(data, blob.uri)
         places = places_of(data, entries) or [0] * len(entries)
-        reader = SessionReader(self.name, blob.uri)
+        reader = SessionReader(self.name, blob.uri, held=True)
         history = _History(reader)
         for offset, entry in zip(places, entries, strict=True):
             if _is_history(entry):

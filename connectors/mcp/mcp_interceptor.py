@@ -95,7 +95,9 @@ def _server(info: Any) -> Environment:
 def _of_line(offset: int, line: dict[str, Any]) -> Iterator[Message]:
     count = line.get("count")
     if line["type"] == "request":
-        yield from _asked(offset, count, line)
+        asked = _asked(offset, count, line)
+        if asked is not None:
+            yield asked
     elif str(line.get("method")) in _METHODS:
         yield _told(offset, count, line, None)
 
@@ -104,24 +106,25 @@ def _of_session(offset: int, calls: list[Any]) -> Iterator[Message]:
     for number, call in enumerate(calls):
         request = call.get("request") if isinstance(call, dict) else None
         response = call.get("response") if isinstance(call, dict) else None
-        if isinstance(request, dict) and str(request.get("method")) in _METHODS:
-            yield from _asked(offset, number, request)
+        asked = _asked(offset, number, request) if isinstance(request, dict) else None
+        if asked is not None:
+            yield asked
             if isinstance(response, dict):
                 yield _told(offset, number, response, call.get("duration_ms"))
 
 
-def _asked(offset: int, number: Any, request: dict[str, Any]) -> Iterator[Message]:
-    """The request as a message of the protocol; none if the method asks nothing."""
+def _asked(offset: int, number: Any, request: dict[str, Any]) -> Message | None:
+    """The request as a message of the protocol; None if the method asks nothing."""
     method = request.get("method")
     if not isinstance(method, str) or method not in _METHODS:
-        return
+        return None
     args, kwargs = request.get("args"), request.get("kwargs")
     names = _PARAMETERS.get(method, ())
     params = dict(zip(names, args if isinstance(args, list) else (), strict=False))
     if isinstance(kwargs, dict):
         params |= {name: kwargs[name] for name in names if name in kwargs}
     body = {"jsonrpc": "2.0", "id": number, "method": _METHODS[method], "params": _plain(params)}
-    yield Message(offset, body, CLIENT)
+    return Message(offset, body, CLIENT)
 
 
 def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any) -> Message:
@@ -136,15 +139,10 @@ def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any)
 
 def _plain(value: Any, levels: int = 64) -> Any:
     """`value` without the class names and unset fields that the serialized objects of the SDK have."""
-    if levels == 0:
+    if levels == 0 or type(value) not in _NESTED:
         return value
     if isinstance(value, list):
         return [_plain(one, levels - 1) for one in value]
-    if not isinstance(value, dict):
-        return value
-    made = "_type" in value
-    return {
-        key: _plain(one, levels - 1) if type(one) in _NESTED else one
-        for key, one in value.items()
-        if key != "_type" and not (made and one is None)
-    }
+    if "_type" in value:
+        value = {key: one for key, one in value.items() if one is not None and key != "_type"}
+    return {key: _plain(one, levels - 1) if type(one) in _NESTED else one for key, one in value.items()}

@@ -50,7 +50,8 @@ def pair(offset: int, one: dict[str, Any], server_asks: bool = False) -> list[Me
         at = microseconds(one["timestamp"]) if "timestamp" in one else None
         found.append(Message(offset, request, asker, None, at))
     notified = one.get("notifications")
-    found += [Message(offset, note, other) for note in (notified if isinstance(notified, list) else ())]
+    if notified and isinstance(notified, list):
+        found += [Message(offset, note, other) for note in notified]
     if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
         response = {**response, "id": request.get("id")}
     if isinstance(response, _BODIES):

@@ -38,7 +38,7 @@ class McpRecorder(Connector):
         interactions = value.get("interactions")
         if not isinstance(interactions, ARRAY):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a list of interactions")
-        reader = SessionReader(self.name, blob.uri)
+        reader = SessionReader(self.name, blob.uri, held=isinstance(interactions, list))
         metadata = value.get("metadata")
         info = metadata.get("server_info") if isinstance(metadata, dict) else None
         if isinstance(info, dict):

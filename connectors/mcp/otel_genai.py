@@ -16,7 +16,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.documents import concatenated, document
@@ -139,13 +139,31 @@ class _Group:
         model = self.agent.model or span.text("gen_ai.response.model", "gen_ai.request.model")
         self.agent = Agent(name, version, model)
 
-    def talks(self) -> Iterator[Span]:
+    def talks(self) -> Iterator[_Talk]:
         """The spans that hold messages, with the records that tell of them; of agents only where no model call does."""
         records = dict(self.records)
         told = [_told(span, records.pop(span.key[1], [])) for span in self.chats]
         told += [_told(replace(one[0], record=False, events=()), one) for one in records.values()]
-        held = [span for span in told if history(span) or spoken(span)]
-        yield from held or (span for span in self.agents if history(span) or spoken(span))
+        held = False
+        for talk in map(_talk, told):
+            if talk.before or talk.said:
+                held = True
+                yield talk
+        for talk in () if held else map(_talk, self.agents):
+            if talk.before or talk.said:
+                yield talk
+
+
+class _Talk(NamedTuple):
+    """A span with what was said before its request, and what was answered."""
+
+    span: Span
+    before: list[Item]
+    said: list[Item]
+
+
+def _talk(span: Span) -> _Talk:
+    return _Talk(span, history(span), spoken(span))
 
 
 def _told(span: Span, records: list[Span]) -> Span:
@@ -185,8 +203,8 @@ def _groups(found: Sequence[Span]) -> dict[str, array[int]]:
 def _read(group: _Group, key: str, uri: str, connector: str) -> Iterator[Trajectory | Reject]:
     """The trajectories of a group of spans."""
     chains = Chains()
-    for span in group.talks():
-        chain = chains.add(span.offset, [Placed(item, span.offset) for item in history(span)], spoken(span))
+    for span, before, said in group.talks():
+        chain = chains.add(span.offset, [Placed(item, span.offset) for item in before], said)
         tools = structured(span.values.get("gen_ai.tool.definitions"))
         chain.tools = chain.tools or (tools if isinstance(tools, list) else [])
     left = list(group.tools)
@@ -304,4 +322,4 @@ def _result(span: Span, call: Item) -> Item | None:
     told = span.values.get("gen_ai.tool.call.result")
     if told is None and span.failed:
         told = span.message or span.text("error.type")
-    return None if told is None else result_of(told, Item(RESULT, None, call.name, call.call_id, is_error=span.failed))
+    return None if told is None else result_of(told, call.name, call.call_id, span.failed)

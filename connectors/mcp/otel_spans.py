@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, USER, Item, message_items
@@ -17,6 +16,7 @@ from connectors.mcp.otel_events import DETAILS, Event, messages_of, structured
 from connectors.mcp.otel_kin import standard
 from connectors.mcp.wire_content import blocks, tool_result
 from connectors.mcp.wire_values import microseconds, shallow_json
+from schemas.record import record
 
 _RESULT: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
 _BLOCKS: Final = ("text", "image", "audio", "resource", "resource_link")
@@ -25,7 +25,7 @@ _ERRORS: Final = (2, "2", "STATUS_CODE_ERROR", "ERROR")
 """Words for a failed span."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Span:
     """A span with plain attributes; `key` is its trace and its id, times are microseconds since 1970 UTC.
 
@@ -79,8 +79,8 @@ def spans(offset: int, document: Any) -> Iterator[Span]:
                 yield _span(offset, span)
     for resource in _listed(document, "resourceLogs", "resource_logs"):
         for scope in _listed(resource, "scopeLogs", "scope_logs"):
-            for record in _listed(scope, "logRecords", "log_records"):
-                yield _record(offset, record)
+            for told in _listed(scope, "logRecords", "log_records"):
+                yield _record(offset, told)
 
 
 def _listed(value: Any, *keys: str) -> Iterator[dict[str, Any]]:
@@ -186,7 +186,10 @@ def history(span: Span) -> list[Item]:
         return list(message_items(messages_of(span.values, span.events, "prompt")))
     system = structured(span.values.get("gen_ai.system_instructions"))
     parts = [{"type": "text", "content": system}] if isinstance(system, str) else system
-    return [*_message({"role": "system", "parts": parts}), *_messages(told)]
+    found: list[Item] = []
+    _message({"role": "system", "parts": parts}, found)
+    _messages(told, found)
+    return found
 
 
 def spoken(span: Span) -> list[Item]:
@@ -195,54 +198,60 @@ def spoken(span: Span) -> list[Item]:
     if told is None:
         answer = messages_of(span.values, span.events, "completion")[:1]
         return list(message_items([{**one, "role": "assistant"} for one in answer]))
-    return list(_messages(told[:1] if isinstance(told, list) else told, "assistant"))
+    found: list[Item] = []
+    _messages(told[:1] if isinstance(told, list) else told, found, "assistant")
+    return found
 
 
-def _messages(told: Any, role: str | None = None) -> Iterator[Item]:
+def _messages(told: Any, found: list[Item], role: str | None = None) -> None:
     for one in told if isinstance(told, list) else ():
         if isinstance(one, dict):
-            yield from _message(one if role is None else {**one, "role": role})
+            _message(one if role is None else {**one, "role": role}, found)
 
 
-def _message(one: dict[str, Any]) -> Iterator[Item]:
+def _message(one: dict[str, Any], found: list[Item]) -> None:
+    """Adds the items of a message in their order; each request repeats all messages before it, so there are many."""
     parts = one.get("parts")
     if parts is None and "content" in one:
-        yield from message_items([one])
+        found += message_items([one])
         return
     role = one.get("role")
     kind = TEXT if role in ("assistant", "model") else SYSTEM if role in ("system", "developer") else USER
     for part in parts if isinstance(parts, list) else ():
-        yield from _part(part, kind) if isinstance(part, dict) else ()
+        item = _part(part, kind) if isinstance(part, dict) else None
+        if item is not None:
+            found.append(item)
 
 
-def _part(part: dict[str, Any], kind: str) -> Iterator[Item]:
+def _part(part: dict[str, Any], kind: str) -> Item | None:
+    told = part.get("type")
+    if told in ("tool_call", "tool_use"):
+        name = part.get("name")
+        arguments = part.get("arguments", part.get("input"))
+        return Item(CALL, None, name, _word(part.get("id")), written(arguments)) if isinstance(name, str) else None
+    if told in ("tool_call_response", "tool_result"):
+        for key in ("response", "result", "content"):
+            if part.get(key) is not None:
+                return result_of(part[key], None, _word(part.get("id")))
+        return result_of("", None, _word(part.get("id")))
     said = part.get("content", part.get("text"))
-    if part.get("type") in ("tool_call", "tool_use"):
-        if isinstance(part.get("name"), str):
-            yield Item(
-                CALL, None, part["name"], _word(part.get("id")), written(part.get("arguments", part.get("input")))
-            )
-    elif part.get("type") in ("tool_call_response", "tool_result"):
-        answer = next((part[key] for key in ("response", "result", "content") if part.get(key) is not None), "")
-        yield result_of(answer, Item(RESULT, None, None, _word(part.get("id"))))
-    elif part.get("type") in ("reasoning", "thinking"):
-        yield from [Item(REASONING, said)] if isinstance(said, str) and said else []
-    elif isinstance(said, str) and said:
-        yield Item(kind, said)
+    if not isinstance(said, str) or not said:
+        return None
+    return Item(REASONING if told in ("reasoning", "thinking") else kind, said)
 
 
-def result_of(value: Any, item: Item) -> Item:
-    """The item with what a call gave: texts and files of a result of MCP or of its blocks, else the value as text."""
+def result_of(value: Any, name: str | None, call_id: str | None, failed: bool | None = None) -> Item:
+    """What a call gave: texts and files of a result of MCP or of its blocks, else the value as text."""
     told = structured(value)
     if isinstance(told, dict) and told.keys() <= _RESULT and _are_blocks(told.get("content")):
-        failed = True if told.get("isError") is True else item.is_error
         text, attached = tool_result(told)
-        return replace(item, text=text, attachments=tuple(attached), is_error=failed)
+        failed = True if told.get("isError") is True else failed
+        return Item(RESULT, text, name, call_id, None, failed, tuple(attached))
     if told and _are_blocks(told):
         texts, attached = blocks(told)
         text = "\n".join(texts) if texts or not attached else None
-        return replace(item, text=text, attachments=tuple(attached))
-    return replace(item, text=written(value) or "")
+        return Item(RESULT, text, name, call_id, None, failed, tuple(attached))
+    return Item(RESULT, written(value) or "", name, call_id, None, failed)
 
 
 def _are_blocks(value: Any) -> bool:

@@ -32,9 +32,6 @@ _LONG: Final = re.compile(r"[0-9]{19}")
 
 _NO_FLOAT: Final = frozenset({str, int, bool, type(None)})
 
-_SHORT: Final = 1024
-"""Characters of JSON below which the standard library's encoder of texts is the faster one."""
-
 
 class MessageError(ValueError):
     """A message is not what its shape says; `reason` is a snake_case word, the text is for a person."""
@@ -149,8 +146,7 @@ def call(name: object, arguments: object, call_id: object, offset: int, at: date
     if value is None:
         told, written = None, "{}"
     elif isinstance(value, dict):
-        short = isinstance(arguments, str) and len(arguments) < _SHORT
-        written = told = json_of(value, short=short)
+        written = told = json_of(value)
     else:
         written = json_of(value)
         told = f'{{"arguments": {written}}}'
@@ -195,14 +191,14 @@ def _refuse(word: str) -> object:
     raise ValueError(f"{word} is not JSON")
 
 
-def json_of(value: object, *, short: bool = False) -> str:
-    """`value` as JSON text; `short`, where it is known, says that no long text is in it.
+def json_of(value: object) -> str:
+    """`value` as JSON text.
 
     Raises:
         MessageError: it nests more deeply than `DEPTH`.
     """
     try:
-        text = object_text(value) if isinstance(value, dict) and not short else json_text(value)
+        text = object_text(value) if isinstance(value, dict) else json_text(value)
     except RecursionError:
         _require_shallow(value)
         raise

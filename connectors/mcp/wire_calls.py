@@ -50,5 +50,5 @@ def unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
 
 def size(call: Call) -> int:
     """Roughly the memory of a call, in bytes."""
-    said = sum(len(one["content"]) for one in call.said)
+    said = sum(len(one["content"]) for one in call.said) if call.said else 0
     return 1024 + len(call.arguments or "") + said + len((call.answer and call.answer.content) or "")

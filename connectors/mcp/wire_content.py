@@ -6,7 +6,7 @@ them. Images, audio and binary resources become attachments by digest. It does n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final
 
 from connectors.mcp.wire_values import blob_digest, is_json, shallow_json
@@ -17,13 +17,12 @@ _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "
 
 
 def observation(
-    text: str | None, is_error: bool | None, attachments: Iterable[Attachment] = (), truncation: str = "none"
+    text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
 ) -> Observation:
     """The observation of an answer; its media type is JSON where the text is a JSON array or object."""
     media_type = "application/json" if text is not None and is_json(text) else "text/plain"
-    return Observation(
-        text, media_type, "response", None, "environment", is_error, truncation, None, tuple(attachments)
-    )
+    attached = tuple(attachments) if attachments else ()
+    return Observation(text, media_type, "response", None, "environment", is_error, truncation, None, attached)
 
 
 def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Observation | None:

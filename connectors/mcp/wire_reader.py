@@ -31,15 +31,17 @@ class SessionReader:
     Args:
         connector: name of the connector, for rejects.
         uri: of the log.
+        held: whether the log stands in memory as a whole, so that nothing need be forgotten of what was read of it.
 
     Attributes:
         defaults: what a log tells of a channel's environment and agent beside the messages.
         found: trajectories yielded so far.
     """
 
-    def __init__(self, connector: str, uri: str) -> None:
+    def __init__(self, connector: str, uri: str, *, held: bool = False) -> None:
         self._connector = connector
         self._uri = uri
+        self._held = held
         self._open: dict[str, Session] = {}
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str | None] = {}
@@ -53,17 +55,20 @@ class SessionReader:
             message: a message or a batch.
             channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
         """
-        batch = message.body if isinstance(message.body, list) else [message.body]
+        if not isinstance(message.body, list):
+            return self._one(message, message.body, channel)
+        if not message.body:
+            return [self._reject(message.offset, "bad_message", "an empty batch")]
+        return [found for body in message.body for found in self._one(message, body, channel)]
+
+    def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
         found: list[Trajectory | Reject] = []
-        if not batch:
-            found.append(self._reject(message.offset, "bad_message", "an empty batch"))
-        for body in batch:
-            if _begins(body) and self._is_new(body, channel):
-                found += self._close(channel)
-            try:
-                self._take(message, body, channel)
-            except SessionError as error:
-                found.append(self._reject(message.offset, error.reason, error.detail))
+        if _begins(body) and self._is_new(body, channel):
+            found += self._close(channel)
+        try:
+            self._take(message, body, channel)
+        except SessionError as error:
+            found.append(self._reject(message.offset, error.reason, error.detail))
         return found
 
     def finish(self) -> Iterator[Trajectory | Reject]:
@@ -93,7 +98,7 @@ class SessionReader:
             waiting = [one for one in self._open.values() if one.waits(body)]
             session = waiting[0] if len(waiting) == 1 else session
         if session is None:
-            session = self._open[channel] = Session(message.offset)
+            session = self._open[channel] = Session(message.offset, self._held)
             session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         label = self._labels.get(message.label) if message.label is not None else None
         if not asks:
@@ -102,7 +107,7 @@ class SessionReader:
             session.response(message, body, message.sender or label)
             return
         told = sender_of(method)
-        if told is not None:
+        if told is not None and message.label is not None:
             self._learn(message.label, told)
         sender = told or message.sender or label or (session.pinging(body) if method == PING else CLIENT)
         if method == "notifications/cancelled":
@@ -112,9 +117,9 @@ class SessionReader:
         elif method in ACTIONS:
             raise SessionError("bad_id", f"a {method} without an id, which nothing can answer")
 
-    def _learn(self, label: str | None, sender: str) -> None:
+    def _learn(self, label: str, sender: str) -> None:
         """Notes which side a word of direction means; one that is said of both sides is none."""
-        if label is not None and label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
+        if label.lower() not in _KINDS and self._labels.setdefault(label, sender) != sender:
             self._labels[label] = None
 
     def _close(self, channel: str) -> Iterator[Trajectory | Reject]:

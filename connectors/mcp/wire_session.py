@@ -19,10 +19,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-import orjson
-
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
+from connectors.mcp.wire_marks import Mark, mark_of, same
 from connectors.mcp.wire_values import NUMBERS, shallow_json
 from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
 from schemas.record import record
@@ -102,13 +101,13 @@ class _Request:
     """
 
     method: str
-    mark: int
+    mark: Mark
     call: int | None = None
-    reply: int | None = None
+    reply: Mark | None = None
     rival: bool = False
 
 
-def _waits(one: _Request | int) -> bool:
+def _waits(one: _Request | Mark | None) -> bool:
     return isinstance(one, _Request) and one.reply is None
 
 
@@ -134,18 +133,19 @@ class Session:
     """What one session holds so far.
 
     `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
-    since no more need be remembered of so many. Only the last calls stand in memory. `shown` is
-    the last call that was answered, `before` the one that was when the turn began.
+    since no more need be remembered of so many. Only the last calls stand in memory, unless the log is `held` there as
+    a whole. `shown` is the last call that was answered, `before` the one that was when the turn began.
     """
 
     offset: int
+    held: bool = False
     initialize: dict[str, Any] | None = None
     environment: Environment = field(default_factory=Environment)
     agent: Agent = field(default_factory=Agent)
     instructions: str | None = None
     tools: dict[str, Any] = field(default_factory=dict)
-    calls: Shelf[Call] = field(default_factory=lambda: Shelf(packed, unpacked, size))
-    asked: dict[str, dict[Key, _Request | int]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
+    calls: Shelf[Call] | list[Call] = field(init=False)
+    asked: dict[str, dict[Key, _Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
     tasks: dict[str, int] = field(default_factory=dict)
     said: list[dict[str, str]] = field(default_factory=list)
     turn: int = -1
@@ -153,10 +153,13 @@ class Session:
     shown: int = -1
     before: int = -1
 
+    def __post_init__(self) -> None:
+        self.calls = [] if self.held else Shelf(packed, unpacked, size)
+
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether the client waits for an answer of that id."""
         key = _known_key(body.get("id"))
-        return key is not None and _waits(self.asked[CLIENT].get(key, 0))
+        return key is not None and _waits(self.asked[CLIENT].get(key))
 
     def opened(self, body: dict[str, Any]) -> bool:
         """Whether a response answers a request that only a client sends, and no request of the server."""
@@ -174,8 +177,8 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = _mark(body)
-        if isinstance(before, _Request) and before.mark == mark and (before.reply is None or sender == SERVER):
+        mark = mark_of(body, message.offset, self.held)
+        if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and same(before.mark, mark):
             # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
             # gives every call one id means another call.
             return
@@ -245,9 +248,9 @@ class Session:
         if side is None:
             raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
         one = self.asked[side][key]
-        mark = _mark(body)
-        if isinstance(one, int) or one.reply is not None:
-            if mark != (one if isinstance(one, int) else one.reply):
+        mark = mark_of(body, message.offset, self.held)
+        if not isinstance(one, _Request) or one.reply is not None:
+            if not same(mark, one.reply if isinstance(one, _Request) else one):
                 self._repeated(one, key)
             return
         one.reply = mark
@@ -267,7 +270,7 @@ class Session:
         elif one.method == "tools/list" and message.truncation == "none":
             self._list(result)
 
-    def _repeated(self, one: _Request | int, key: Key) -> None:
+    def _repeated(self, one: _Request | Mark, key: Key) -> None:
         """Refuses another answer to a request; where two calls of one id were open, neither answer is surely its.
 
         Raises:
@@ -360,7 +363,8 @@ class Session:
 
     def steps(self) -> list[Step] | Steps:
         """The steps of the session, one a call; a list where the calls are all in memory, whose texts they share."""
-        steps: list[Step] | Steps = [] if self.calls.held == len(self.calls) else Steps()
+        held = isinstance(self.calls, list) or self.calls.held == len(self.calls)
+        steps: list[Step] | Steps = [] if held else Steps()
         shown, seen = -1, None
         for turn, calls in groupby(self.calls, key=attrgetter("turn")):
             together = list(calls)
@@ -371,8 +375,26 @@ class Session:
                 text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
                 action = Action(call.name, text, call.arguments, call.call_id)
                 said = json_text(call.said) if call.said else None
-                place = (turn, call.offset, "", index, len(together), said)
-                steps.append(Step(action, seen, call.answer, *place, started_at=call.at, duration_s=call.seconds))
+                at, took, offset, count = call.at, call.seconds, call.offset, len(together)
+                steps.append(
+                    Step(
+                        action,
+                        seen,
+                        call.answer,
+                        turn,
+                        offset,
+                        "",
+                        index,
+                        count,
+                        said,
+                        None,
+                        None,
+                        None,
+                        None,
+                        at,
+                        took,
+                    )
+                )
         return steps
 
 
@@ -387,10 +409,11 @@ def _key(value: Any) -> Key:
     Raises:
         SessionError: it is no id.
     """
-    key = None if isinstance(value, bool) else _known_key(value)
-    if key is None:
-        raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
-    return key
+    if isinstance(value, str):
+        return True, value
+    if isinstance(value, NUMBERS) and not isinstance(value, bool):
+        return False, value
+    raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
 
 
 def _known_key(value: Any) -> Key | None:
@@ -398,14 +421,6 @@ def _known_key(value: Any) -> Key | None:
     if isinstance(value, str):
         return True, value
     return (False, value) if isinstance(value, NUMBERS) else None
-
-
-def _mark(body: dict[str, Any]) -> int:
-    """What tells a message from another, so that the message itself need not be kept."""
-    try:
-        return hash(orjson.dumps(body))
-    except orjson.JSONEncodeError:
-        return hash(shallow_json(body))
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:

@@ -16,16 +16,17 @@ call are refused. The domain is what the row's tools and pages tell, unless the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
 from connectors.mcp.documents import opening
-from connectors.mcp.parts import MessageError, call, is_json, json_of
+from connectors.mcp.parts import MessageError, call, is_json, json_of, key_of
 from connectors.mcp.refusals import refused
 from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
-from connectors.records import json_value
+from connectors.records import json_value, object_text
 from connectors.terminal.atif import Atif
 from connectors.terminal.dialogue import Call, Item, Said, Turn, course
 from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
@@ -114,8 +115,14 @@ def _opened(value: Any) -> Any:
 
 def _class(value: Any) -> str:
     """The kind of an element as one lower-case word, `apiaction`; empty if it is none."""
-    told = value.get("class_") if isinstance(value, Mapping) else None
-    word = told.replace("_", "").lower() if isinstance(told, str) else ""
+    told = value.get("class_") if isinstance(value, dict) else None
+    return _kind(told) if isinstance(told, str) else ""
+
+
+@lru_cache(64)
+def _kind(told: str) -> str:
+    """The kind that a class is, empty if it is none."""
+    word = told.replace("_", "").lower()
     return word if word in _ACTIONS or word.endswith("observation") else ""
 
 
@@ -128,7 +135,7 @@ class _Reading:
         self.names: list[str] = []
         self.pages = False
         self.calls = 0
-        self._linked = any(isinstance(one, Mapping) and one.get("tool_call_id") is not None for one in content)
+        self._linked = any(isinstance(one, dict) and one.get("tool_call_id") is not None for one in content)
         self._by_id: dict[str, list[Call]] = {}
         self._answered: set[int] = set()
         self._open: list[Call] = []
@@ -145,34 +152,34 @@ class _Reading:
         self._settle()
 
     def _turn(self) -> Turn:
-        if not self._acting or not isinstance(self.items[-1], Turn):
+        turn = self.items[-1] if self._acting else None
+        if not isinstance(turn, Turn):
             self._settle()
-            self.items.append(Turn(0))
+            turn = Turn(0)
+            self.items.append(turn)
             self._acting = True
-        turn = self.items[-1]
-        assert isinstance(turn, Turn)
         return turn
 
     def _act(self, kind: str, one: Mapping[str, Any]) -> None:
         turn = self._turn()
         said, thought = text(one.get("description")), text(one.get("reasoning_content"))
-        turn.thoughts += [thought] if thought else []
+        if thought:
+            turn.thoughts.append(thought)
         if kind == "messageaction":
             content = text(one.get("content"))
             turn.texts += [each for each in (said, content) if each]
             return
-        turn.texts += [said] if said else []
-        if kind == "apiaction":
-            made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
-        else:
-            made = _code(one)
-        added = Call(made.name, made.arguments, made.call_id, 0, ending=(number(one.get("reward")), None, None))
+        if said:
+            turn.texts.append(said)
+        added = _called(one) if kind == "apiaction" else _code(one)
+        if (reward := number(one.get("reward"))) is not None:
+            added.ending = (reward, None, None)
         turn.add(added)
         self.calls += 1
-        self.names.append(made.name)
+        self.names.append(added.name)
         self._open.append(added)
-        if made.call_id is not None:
-            self._by_id.setdefault(made.call_id, []).append(added)
+        if added.call_id is not None:
+            self._by_id.setdefault(added.call_id, []).append(added)
 
     def _see(self, kind: str, one: Mapping[str, Any]) -> None:
         key, source = one.get("tool_call_id"), one.get("source")
@@ -224,6 +231,8 @@ class _Reading:
     def _settle(self) -> None:
         """Gives the waiting observations to the open calls."""
         calls, shown = self._open, self._shown
+        if not calls and not shown:
+            return
         self._open, self._shown = [], []
         if len(shown) < len(calls):
             calls = calls[-len(shown) :] if shown else []
@@ -242,13 +251,18 @@ class _Reading:
             self.items.append(Said(role, said))
 
 
-def _code(one: Mapping[str, Any]) -> Any:
+def _called(one: Mapping[str, Any]) -> Call:
+    made = call(one.get("function"), _opened(one.get("kwargs")), one.get("tool_call_id"), 0)
+    return Call(made.name, made.arguments, made.call_id, 0)
+
+
+def _code(one: Mapping[str, Any]) -> Call:
     content, language = one.get("content"), one.get("language")
     if not isinstance(content, str):
         raise MessageError("bad_element", "wanted text as the content of a code_action")
     shell = not isinstance(language, str) or not language or language.lower() in _SHELLS
     name = "bash" if shell else str(language).lower()
-    return call(name, {"command" if shell else "code": content}, one.get("tool_call_id"), 0)
+    return Call(name, object_text({"command" if shell else "code": content}), key_of(one.get("tool_call_id")), 0)
 
 
 def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation | None:
@@ -265,7 +279,7 @@ def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation 
     if content is None:
         return None
     shown = content if isinstance(content, str) else json_of(content)
-    return Observation(shown, "application/json" if is_json(shown) else "text/plain", origin=origin)
+    return Observation(shown, "application/json" if is_json(shown) else "text/plain", "response", None, origin)
 
 
 def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:

@@ -52,7 +52,7 @@ def text(value: Any) -> str | None:
 
 def number(value: Any) -> float | None:
     """The value as a finite number, None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e30 and math.isfinite(value) else None
 

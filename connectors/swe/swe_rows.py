@@ -190,7 +190,8 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
         told = undressed(seen.content) if seen is not None and seen.content is not None else None
         if seen is not None and told is not None and told.notes and seen.origin == "environment":
             notes += told.notes
-            acts.append(Act(action, replace(seen, content=told.text), turn.offset, told.exit_code))
+            shown = Observation(told.text, origin=seen.origin, truncation=seen.truncation, attachments=seen.attachments)
+            acts.append(Act(action, shown, turn.offset, told.exit_code))
         else:
             acts.append(Act(action, seen, turn.offset))
     course.turn(acts)

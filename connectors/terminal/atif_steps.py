@@ -177,11 +177,15 @@ class Reader:
             self.model = values.text(step, "model_name")
         stamp = values.text(step, "timestamp")
         turn = Turn(self._offset, self._member, microseconds(stamp))
-        message = self._content(step.get("message"))[0]
+        message = step.get("message")
+        if not isinstance(message, str):
+            message = self._content(message)[0]
         thought = values.text(step, "reasoning_content")
         results = values.items(values.table(step, "observation"), "results")
-        turn.texts += [message] if message and not message.isspace() else []
-        turn.thoughts += [thought] if thought else []
+        if message and not message.isspace():
+            turn.texts.append(message)
+        if thought:
+            turn.thoughts.append(thought)
         given = values.items(step, "tool_calls")
         repeated: list[Call] = []
         if self._terminus and len(results) <= 1 and _typed(given):
@@ -231,28 +235,29 @@ class Reader:
         raw = given.get("arguments") if isinstance(given, dict) else None
         if isinstance(raw, str):
             raw = _object(raw)
-        arguments = shallow_json({} if raw is None else raw) if raw is None or isinstance(raw, dict) else None
+        arguments = "{}" if raw is None else shallow_json(raw) if isinstance(raw, dict) else None
         if name is None or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
             return None
         call_id = values.text(given, "tool_call_id")
-        told = values.own(given)
-        if call_id is not None:
-            for earlier in self._waiting.get(call_id, ()):
-                if earlier.name == name and earlier.arguments == arguments and earlier.offset != self._offset:
-                    repeated.append(earlier)
-                    return None
-        if "call_id" in told:
-            call_id = values.string(told, "call_id")
-        if "arguments" in told:
-            arguments = values.json_of(told["arguments"])
-        call = Call(name, arguments, call_id, self._offset, self._member, at, values.string(told, "text"))
-        self._waiting.setdefault(values.text(given, "tool_call_id") or "", deque()).append(call)
+        waiting = self._waiting.setdefault(call_id or "", deque())
+        for earlier in waiting if call_id is not None else ():
+            if earlier.name == name and earlier.arguments == arguments and earlier.offset != self._offset:
+                repeated.append(earlier)
+                return None
+        call = Call(name, arguments, call_id, self._offset, self._member, at)
+        if told := values.own(given):
+            call.text = values.string(told, "text")
+            if "call_id" in told:
+                call.call_id = values.string(told, "call_id")
+            if "arguments" in told:
+                call.arguments = values.json_of(told["arguments"])
+        waiting.append(call)
         return call
 
     def _override(self, turn: Turn, step: dict[str, Any], given: list[Any]) -> None:
         """Gives calls what is told of them one by one: words, times and what stood before."""
-        if not any(isinstance(one, dict) and "extra" in one for one in (step, *given)):
+        if "extra" not in step and not [one for one in given if isinstance(one, dict) and "extra" in one]:
             return
         before = values.seen(values.own(step))
         for call, one in zip(turn.calls, given, strict=False) if len(given) == len(turn.calls) else ():
@@ -288,6 +293,8 @@ class Reader:
                 self._answer(targets[0], result, step, True)
             else:
                 self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
+        if not loose:
+            return
         open_calls = [call for call in targets if call.shown is None and call.name != COMPLETE]
         open_calls = open_calls or [call for call in targets if call.shown is None]
         if len(loose) == 1 and len(open_calls) > 1:
@@ -303,12 +310,13 @@ class Reader:
 
     def _answer(self, call: Call, result: Any, step: dict[str, Any], alone: bool) -> None:
         call.shown, notes = self._observation(result, step, alone)
-        call.notes += notes
-        if call.shown is not None and self._turn is not None and all(call is not one for one in self._turn.calls):
+        if notes:
+            call.notes += notes
+        if call.shown is not None and self._turn is not None and id(call) not in map(id, self._turn.calls):
             call.late = True
             self.items.append(call.shown)
-        if call.exit_code is None:
-            call.exit_code = values.int32(values.table(result, "extra"), "exit_code")
+        if call.exit_code is None and (extra := values.table(result, "extra")):
+            call.exit_code = values.int32(extra, "exit_code")
 
     def _observation(
         self, result: Any, step: dict[str, Any], alone: bool
@@ -319,13 +327,15 @@ class Reader:
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
             return None, ()
         shown, images = self._content(result.get("content"))
-        told, extra = values.own(result), values.table(result, "extra")
+        extra = values.table(result, "extra")
+        told = values.table(extra, values.OWN) if extra else extra
         if shown is None and not images and not told:
             return None, ()
-        for place in (extra, step.get("extra")) if alone else (extra,):
-            # some emitters add sections of their own to what the agent saw and keep that beside it
-            if place:
-                shown = values.text(values.table(place, "tool_result_metadata"), "raw_tool_result") or shown
+        # some emitters add sections of their own to what the agent saw and keep that beside it
+        if extra:
+            shown = values.text(values.table(extra, "tool_result_metadata"), "raw_tool_result") or shown
+        if alone and "extra" in step:
+            shown = values.text(values.table(step["extra"], "tool_result_metadata"), "raw_tool_result") or shown
         origin, form, cut, notes = "environment", "response", "none", ()
         if shown is not None and self._terminus:
             given, notes = values.terminal_output(shown)
@@ -339,7 +349,9 @@ class Reader:
     def _refer(self, result: Any, turn: Turn | None) -> None:
         """Notes the sub-agents that a result refers to."""
         given = result.get("subagent_trajectory_ref") if isinstance(result, dict) else None
-        for reference in given if isinstance(given, list) else [given] if given else ():
+        if not given:
+            return
+        for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
 

@@ -85,8 +85,10 @@ class Turn:
 
     def add(self, call: Call) -> None:
         """Takes in a call, with what was said and thought before it."""
-        call.message, call.reasoning = joined(self.texts), joined(self.thoughts)
-        self.texts, self.thoughts = [], []
+        if self.texts:
+            call.message, self.texts = joined(self.texts), []
+        if self.thoughts:
+            call.reasoning, self.thoughts = joined(self.thoughts), []
         self.calls.append(call)
 
     def close(self) -> None:
@@ -226,7 +228,7 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
     now: Turn | None = None
     after: list[Said | Observation] = []
     for item in chain(items, (None,)):
-        if isinstance(item, Said | Observation):
+        if not (item is None or isinstance(item, Turn)):
             after.append(item)
             continue
         if now is not None:
@@ -282,7 +284,8 @@ class _Making:
 
     def act(self, turn: Turn, after: list[Said | Observation], later: Turn | None) -> None:
         """Adds the steps of a turn, and what was said `after` it and before the `later` one."""
-        turn.close()
+        if turn.texts or turn.thoughts:
+            turn.close()
         if not turn.calls and not after and later is not None:
             _pass_on(turn, later)
             return
@@ -293,7 +296,8 @@ class _Making:
             reply = None if place is None else after.pop(place)
             self._message(turn, reply if isinstance(reply, Said) else None)
         self.ends[id(turn)] = len(self.steps)
-        self.hear(after)
+        if after:
+            self.hear(after)
 
     def _interleaved(self) -> str | None:
         if not self.waiting:
@@ -303,7 +307,8 @@ class _Making:
         return json_text(said)
 
     def _calls(self, turn: Turn) -> None:
-        said, shown = self._interleaved(), self.shown
+        said, shown = self._interleaved() if self.waiting else None, self.shown
+        count = len(turn.calls)
         for index, call in enumerate(turn.calls):
             text = call_text_of(call.name, call.arguments) if call.text is None else call.text
             reward, terminated, truncated = call.ending
@@ -316,7 +321,7 @@ class _Making:
                     call.offset,
                     call.member,
                     index,
-                    len(turn.calls),
+                    count,
                     said if index == 0 else None,
                     reward,
                     terminated,

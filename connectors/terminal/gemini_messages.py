@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -136,7 +136,9 @@ class Replay:
         known = self.messages.get(key)
         if known is None:
             known = self.messages[key] = Message(record, offset)
-        known.update(record, offset)
+            known.add_calls(record)
+        else:
+            known.update(record, offset)
 
     def _set(self, offset: int, values: dict[str, Any], first: bool) -> None:
         for key, value in values.items():
@@ -185,14 +187,14 @@ class Rendering:
 
     def items(self, message: Message) -> list[Item]:
         """Turns and words of a message, in order; made anew at each call."""
-        return [*self._turns(message)] if message.record.get("type") == "gemini" else [*self._said(message)]
+        return self._turns(message) if message.record.get("type") == "gemini" else self._said(message)
 
     def domain(self, names: Iterable[str]) -> str:
         """The domain of a trajectory whose actions have these names."""
         own = HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS
         return domain_of(names, own, SEARCHES, lambda name: name in self.mcp or name.startswith("mcp_"))
 
-    def _said(self, message: Message) -> list[Said]:
+    def _said(self, message: Message) -> list[Item]:
         texts, attachments = self._parts(message.record.get("content"), message.offset)
         text = "\n".join(texts)
         if message.record.get("type") != "user":
@@ -203,7 +205,7 @@ class Rendering:
         role = "harness" if command or text.lstrip().startswith(_HARNESS_STARTS) else "user"
         return [Said(role, text, tuple(attachments))]
 
-    def _turns(self, message: Message) -> list[Turn]:
+    def _turns(self, message: Message) -> list[Item]:
         record = message.record
         model = record.get("model")
         if self.model is None and isinstance(model, str) and model:
@@ -211,8 +213,9 @@ class Rendering:
         at = microseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else None
         turn = Turn(message.offset, at=at)
         turn.texts += [text for text in self._parts(record.get("content"), message.offset)[0] if text.strip()]
-        turn.thoughts += _thoughts(record.get("thoughts"))
-        turns, before = [turn], None
+        turn.thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
+        turns: list[Item] = [turn]
+        before = None
         for given in message.calls.values():
             name = given.get("name")
             arguments = shallow_json(args) if isinstance(args := given.get("args") or {}, dict) else None
@@ -268,15 +271,20 @@ class Rendering:
         call.shown = Observation(
             None if attachments and not text else text,
             media_type(text),
-            origin=_origin(name, text, given),
-            is_error=None if status not in ("success", "error", "cancelled") else status != "success",
-            truncation="harness" if ("truncated" in text or "omitted" in text) and _CUT.search(text) else "none",
-            attachments=tuple(attachments),
+            "response",
+            None,
+            _origin(name, text, given),
+            None if status not in ("success", "error", "cancelled") else status != "success",
+            "harness" if ("truncated" in text or "omitted" in text) and _CUT.search(text) else "none",
+            None,
+            tuple(attachments),
         )
         return call
 
     def _parts(self, content: Any, offset: int) -> tuple[list[str], list[Attachment]]:
         """Texts and attachments of a content: a string, a part or a list of parts."""
+        if isinstance(content, str):
+            return [content], []
         texts: list[str] = []
         attachments: list[Attachment] = []
         for part in content if isinstance(content, list) else (content,):
@@ -288,9 +296,11 @@ class Rendering:
                         texts.append(part["text"])
                 elif isinstance(part.get("functionResponse"), dict):
                     response = part["functionResponse"]
-                    texts += _response(response.get("response"))
+                    if (text := _response(response.get("response"))) is not None:
+                        texts.append(text)
                     nested = response.get("parts")
-                    attachments += self._parts(nested if isinstance(nested, list) else [], offset)[1]
+                    if isinstance(nested, list) and nested:
+                        attachments += self._parts(nested, offset)[1]
                 elif isinstance(part.get("inlineData"), dict):
                     attachments += self._attached(part["inlineData"], offset)
                 elif "functionCall" not in part and (text := shallow_json(part)) is not None:
@@ -312,16 +322,13 @@ class Rendering:
         return [Attachment(hashlib.sha256(held).hexdigest(), role, kind)]
 
 
-def _response(response: Any) -> Iterator[str]:
-    """The text of a function's response: its output or error, else the whole of it as JSON."""
-    if isinstance(response, dict):
-        for key in ("output", "error"):
-            if isinstance(response.get(key), str) and len(response) == 1:
-                yield response[key]
-                return
-    text = response if isinstance(response, str) else None if response is None else shallow_json(response)
-    if text is not None:
-        yield text
+def _response(response: Any) -> str | None:
+    """The text of a function's response: its output or error, else the whole of it as JSON; None if it has none."""
+    if isinstance(response, dict) and len(response) == 1:
+        told = response.get("output", response.get("error"))
+        if isinstance(told, str):
+            return told
+    return response if response is None or isinstance(response, str) else shallow_json(response)
 
 
 def _thoughts(thoughts: Any) -> list[str]:

@@ -1,5 +1,6 @@
 import json
 from io import BytesIO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -117,6 +118,9 @@ def test_every_writer_of_json_writes_what_the_standard_library_does(value):
     expected = json.dumps(value, ensure_ascii=False)
     assert json_text(value) == expected
     assert object_text([value]) == f"[{expected}]"
+    numbered: dict[Any, Any] = {"a": value, 1: value}
+    assert object_text(numbered) == f'{{"a": {expected}, "1": {expected}}}'
+    assert object_text({"a": value, "é\n": value}) == f'{{"a": {expected}, "é\\n": {expected}}}'
     assert shallow_json(value, 100) == expected
 
 

@@ -3,12 +3,14 @@
 import hashlib
 from base64 import b64encode
 
+import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import Message
 from connectors.mcp.wire_values import element_offsets, microseconds, places_of, sse_data
+from schemas import Trajectory
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen, split
 
 
@@ -238,3 +240,43 @@ def test_times_are_read_by_their_size_and_only_with_a_zone():
 
 def test_server_sent_events_end_at_a_blank_line_of_any_kind():
     assert list(sse_data(": ping\r\n\r\nevent: m\r\ndata: a\r\ndata: b\r\n\r\ndata:c\n\nid: 1\n\n")) == ["a\nb", "c"]
+
+
+MESSAGES = [
+    INITIALIZE,
+    HELLO,
+    *(call(key, name) for key in (1, 2) for name in ("look", "walk")),
+    *(result(key, text) for key in (1, 2) for text in ("a", "b")),
+    request(1, "ping"),
+    {"jsonrpc": "2.0", "id": 1, "result": {}},
+]
+
+
+def outcome(bodies, held, offsets):
+    """Steps and reasons of rejects of a log whose messages stand at these offsets."""
+    reader = SessionReader("wire", "log", held=held)
+    found = [one for at, body in zip(offsets, bodies, strict=True) for one in reader.take(Message(at, body))]
+    found += reader.finish()
+    return [seen(one) if isinstance(one, Trajectory) else one.reason for one in found]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(MESSAGES), max_size=12))
+def test_doubles_are_known_again_whether_messages_are_kept_or_hashed(bodies):
+    near = range(len(bodies))
+    far = [at << 30 for at in range(1, len(bodies) + 1)]
+    crossing = [at << 22 for at in near]
+    expected = outcome(bodies, True, near)
+    assert outcome(bodies, False, near) == expected
+    assert outcome(bodies, False, far) == expected
+    assert outcome(bodies, False, crossing) == expected
+
+
+def test_doubles_nested_as_deeply_as_a_reader_of_json_goes_are_known_again():
+    def listed():
+        return {"jsonrpc": "2.0", "id": 2, "result": orjson.loads(b'{"a":' * 1000 + b"1" + b"}" * 1000)}
+
+    asked = [INITIALIZE, HELLO, request(2, "tools/list"), call(3), result(3, "a")]
+    for held in (True, False):
+        assert outcome([*asked, listed(), listed()], held, range(7)) == [[("look", "a")]]
+        assert outcome([*asked, listed(), result(2, "b")], held, range(7)) == ["result_repeated", [("look", "a")]]

@@ -1,0 +1,83 @@
+"""What connectors decode within the container of a log: pages of HTML, and texts that are JSON or Python literals.
+
+It listens to the decoders while a connector parses; what it names is for a plain decoder to decode as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from connectors.web import markup, snapshot
+
+Decoding = tuple[bytes, Callable[[bytes], Any]]
+"""Bytes, and what decodes them."""
+
+TextDecoding = tuple[str, Callable[[str], Any]]
+"""A text, and what decodes it."""
+
+
+@contextmanager
+def pages_read() -> Iterator[list[Decoding]]:
+    """A list that grows by each page of HTML that a connector parses within, with what parses it."""
+    pages: list[Decoding] = []
+    parsers = {markup: "html_root", snapshot: "xml_root"}
+    own = {module: getattr(module, name) for module, name in parsers.items()}
+
+    def noted(parser: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        def parse_noted(data: bytes) -> Any:
+            root = parser(data)
+            pages.append((data, parser))
+            return root
+
+        return parse_noted
+
+    for module, name in parsers.items():
+        setattr(module, name, noted(own[module]))
+    try:
+        yield pages
+    finally:
+        for module, name in parsers.items():
+            setattr(module, name, own[module])
+
+
+@contextmanager
+def texts_read(members: Sequence[bytes]) -> Iterator[list[TextDecoding]]:
+    """A list that grows by each text that a connector decodes as an array or object, but for members and their lines.
+
+    Equal texts are named once. The texts of a container are read as bytes; where a connector reads one as text, as it
+    does with a line that only the standard library takes, it is none of those within.
+    """
+    lines = {line.strip() for data in members for line in (data, *data.split(b"\n"))}
+    texts: list[TextDecoding] = []
+    known: set[str] = set()
+    readers: list[tuple[Any, str, Callable[[Any], Any]]] = [
+        (orjson, "loads", json.loads),
+        (json, "loads", json.loads),
+        (ast, "literal_eval", ast.literal_eval),
+    ]
+    own = [getattr(module, name) for module, name, _ in readers]
+
+    def noted(reader: Callable[..., Any], plain: Callable[[Any], Any]) -> Callable[..., Any]:
+        def read_noted(text: Any, **options: Any) -> Any:
+            value = reader(text, **options)
+            if isinstance(text, str) and isinstance(value, list | dict) and text not in known:
+                known.add(text)
+                if text.encode("utf-8", "surrogatepass").strip() not in lines:
+                    texts.append((text, plain))
+            return value
+
+        return read_noted
+
+    for (module, name, plain), reader in zip(readers, own, strict=True):
+        setattr(module, name, noted(reader, plain))
+    try:
+        yield texts
+    finally:
+        for (module, name, _), reader in zip(readers, own, strict=True):
+            setattr(module, name, reader)
