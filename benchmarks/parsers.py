@@ -46,7 +46,8 @@ from benchmarks import screen_logs
 from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
-from connectors.web import markup, snapshot
+from connectors.web import markup, mind2web
+from connectors.web.snapshot import without_doctype, xml_root
 from pipelines.collector import rare_collections
 from pipelines.plan import Input, make_plan
 from pipelines.recipe import Recipe
@@ -146,19 +147,20 @@ Decoding = tuple[bytes, Callable[[bytes], Any]]
 def pages_read() -> Iterator[list[Decoding]]:
     """A list that grows by each page of HTML that a connector parses within, with what parses it."""
     pages: list[Decoding] = []
-    parsers = {markup: "html_root", snapshot: "xml_root"}
+    parsers = {markup: "html_root", mind2web: "snapshot"}
     own = {module: getattr(module, name) for module, name in parsers.items()}
 
-    def noted(parser: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        def parse_noted(data: bytes) -> Any:
-            root = parser(data)
-            pages.append((data, parser))
-            return root
+    def html_noted(data: bytes) -> Any:
+        pages.append((data, own[markup]))
+        return own[markup](data)
 
-        return parse_noted
+    def snapshot_noted(html: str) -> Any:
+        # Read without lxml where it is plain; what counts is what that takes for the same bytes.
+        pages.append((without_doctype(html).encode("utf-8", "replace"), xml_root))
+        return own[mind2web](html)
 
-    for module, name in parsers.items():
-        setattr(module, name, noted(own[module]))
+    for module, noted in ((markup, html_noted), (mind2web, snapshot_noted)):
+        setattr(module, parsers[module], noted)
     try:
         yield pages
     finally:
