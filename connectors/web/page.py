@@ -230,6 +230,9 @@ class _Walk:
             self._around = kept._replace(label=node)
         elif node.tag == "pre":
             self._around = kept._replace(pre=True)
+            if not self._run:
+                # White space before it on its line; a `pre` that is a block has ended the run.
+                self._run += [blank.text for blank in self._run_nodes if blank.text]
         elif node.tag == "table":
             self._around = kept._replace(data_table=False)
         # Two levels, so that calls within calls stay under two a level whatever nests in what.
