@@ -326,7 +326,7 @@ class _Reader:
                 if not pieces[begun].startswith(told[1:]):
                     raise _OtherError
                 ends[begun] = place
-            elif _NO_BOX not in told or self._is_referred(told):
+            elif _NO_BOX not in told or ((" for=" in told or ' id="' in told) and self._is_referred(told)):
                 break
             elif told[-1:] == "/":
                 ends[place] = place
