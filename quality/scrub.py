@@ -49,7 +49,7 @@ def scrub(
     for trajectory in sorted({number for one in marked for number in one.by_trajectory(trajectory_of)}):
         first, last = np.searchsorted(trajectory_of, (trajectory, trajectory + 1)).tolist()
         key = _key(ids[first].as_py() if per_trajectory else "", salt)
-        for one, patches in zip(marked, _patches(marked, trajectory, first, last, key), strict=True):
+        for one, patches in zip(marked, _patches(marked, trajectory, trajectory_of, key), strict=True):
             if patches:
                 one.rewriter.add(trajectory, patches)
                 one.texts.count(first, last, patches, counts)
@@ -109,6 +109,10 @@ class _Marked:
                 self._used.setdefault(trajectory, []).append(number)
         return self._used
 
+    def holds(self, trajectory: int) -> bool:
+        """Whether the scan marked a text that the trajectory uses."""
+        return trajectory in self._used
+
     def finds(self, number: int) -> Finds:
         """What a text holds; nothing if it is not marked."""
         found = self._finds.get(number)
@@ -120,14 +124,14 @@ class _Marked:
 
     def learn(self, session: Session, trajectory: int) -> None:
         """Tells the session what the trajectory's marked texts hold."""
-        for number in self._used.get(trajectory, ()):
+        for number in self._used[trajectory]:
             session.learn(self.texts.text(number), self.finds(number))
 
-    def patches(self, session: Session, trajectory: int, first: int, last: int) -> dict[int, list[Patch]]:
-        """Text → its patches, for a trajectory, rows `first` to `last`, all of which the session has learned from."""
+    def patches(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Patch]]:
+        """Text → its patches, for a trajectory, from all of whose texts the session has learned."""
         if self.texts.corpus_wide:
             return {}
-        occurrences = self._occurrences(session, first, last) if session.knows else {}
+        occurrences = self._occurrences(session, trajectory, trajectory_of) if session.knows else {}
         numbers = sorted({*occurrences, *self._used.get(trajectory, ())})
         found = {
             number: session.patches(self.texts.text(number), self.finds(number), occurrences.get(number, ()))
@@ -135,12 +139,14 @@ class _Marked:
         }
         return {number: changes for number, changes in found.items() if changes}
 
-    def _occurrences(self, session: Session, first: int, last: int) -> dict[int, list[Span]]:
-        """Text → where it holds what the session learned, for the texts that the rows use."""
+    def _occurrences(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Span]]:
+        """Text → where it holds what the session learned, for the texts that the trajectory uses."""
         found: dict[int, list[Span]] = {}
-        used, offsets = self.texts.used(first, last), self.texts.offsets
-        breaks = [0, *(np.flatnonzero(np.diff(used) != 1) + 1).tolist(), len(used)]
-        for low, high in pairwise(breaks) if len(used) else ():
+        used, offsets = self.texts.used(trajectory, trajectory_of), self.texts.offsets
+        if not len(used):
+            return found
+        inner = () if used[-1] - used[0] == len(used) - 1 else (np.flatnonzero(np.diff(used) != 1) + 1).tolist()
+        for low, high in pairwise((0, *inner, len(used))):
             begin, end = int(used[low]), int(used[high - 1]) + 1
             for number, span in session.occurrences(self.texts.whole, offsets[begin : end + 1]):
                 found.setdefault(begin + number, []).append(span)
@@ -162,13 +168,17 @@ class _Marked:
 
 
 def _patches(
-    marked: Sequence[_Marked], trajectory: int, first: int, last: int, key: bytes
+    marked: Sequence[_Marked], trajectory: int, trajectory_of: Ints, key: bytes
 ) -> list[dict[int, list[Patch]]]:
-    """For each of `marked`, the patches of a trajectory, rows `first` to `last`, by text."""
+    """For each of `marked`, the patches of a trajectory by text."""
     session = Session(key)
     for one in marked:
-        one.learn(session, trajectory)
-    found = [one.patches(session, trajectory, first, last) for one in marked]
+        if one.holds(trajectory):
+            one.learn(session, trajectory)
+    found = [
+        one.patches(session, trajectory, trajectory_of) if session.knows or one.holds(trajectory) else {}
+        for one in marked
+    ]
     if session.crowded:
         texts = {
             (place, number): patched(marked[place].texts.text(number), changes)

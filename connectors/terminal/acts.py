@@ -7,7 +7,7 @@ recover acts: see `bursts` for recorded input, `echo` for recordings of output a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -100,6 +100,13 @@ def typed_text(keys: str) -> str:
     return keys.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def _as_read(strokes: Sequence[tuple[str, float | None]], as_typed: str) -> str:
+    """The text of the strokes with their keys as a model reads them, made from the text of those `as_typed`."""
+    if "\\\\" in as_typed:
+        return keystrokes_text([(typed_text(keys), wait) for keys, wait in strokes])
+    return as_typed.replace(r"\r\n", r"\n").replace(r"\r", r"\n")  # where no backslash was typed, each is of an escape
+
+
 def action_of(act: Act, until: float) -> Action:
     """The action of an act that was answered until `until`, in seconds since the recording began.
 
@@ -112,8 +119,7 @@ def action_of(act: Act, until: float) -> Action:
     ]
     as_typed = keystrokes_text(strokes)
     facts = "".join([f", {json_text(name)}: {json_text(fact)}" for name, fact in act.facts.items()])
-    text = keystrokes_text([(typed_text(keys), wait) for keys, wait in strokes])
-    return Action(NAME, text, f'{{"keystrokes": {as_typed}{facts}}}')
+    return Action(NAME, _as_read(strokes, as_typed), f'{{"keystrokes": {as_typed}{facts}}}')
 
 
 def steps_of(

@@ -67,6 +67,7 @@ class Texts:
         self.offsets: list[int] = starts[array.offset : array.offset + len(array) + 1].tolist()
         self._rows: list[Ints] = []
         self._texts: list[Ints] = []
+        self._used: tuple[Ints, list[int]] | None = None
 
     @cached_property
     def whole(self) -> bytes:
@@ -82,9 +83,14 @@ class Texts:
         """The bytes of one text."""
         return self.whole[self.offsets[number] : self.offsets[number + 1]]
 
-    def used(self, first: int, last: int) -> Ints:
-        """The texts that rows `first` to `last` (excluded) use, each once, ascending."""
-        return distinct(np.concatenate([texts for _, texts in self._between(first, last)]))
+    def used(self, trajectory: int, trajectory_of: Ints) -> Ints:
+        """The texts that a trajectory uses, each once, ascending; `trajectory_of` is that of all rows."""
+        if self._used is None:
+            number, texts = self.pairs(range(len(self.array)), trajectory_of).T
+            starts = np.searchsorted(number, np.arange(int(trajectory_of[-1]) + 2))
+            self._used = texts, starts.tolist()
+        texts, begins = self._used
+        return texts[begins[trajectory] : begins[trajectory + 1]]
 
     def _between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
         for rows, texts in zip(self._rows, self._texts, strict=True):
@@ -100,7 +106,7 @@ class Texts:
         """(trajectory, text), each pair once, for every use of one of these texts; shape (pairs, 2), in order."""
         count = len(self.array)
         chosen = np.zeros(count, np.bool_)
-        chosen[numbers] = True
+        chosen[np.asarray(numbers, np.int64)] = True
         found = []
         for rows, texts in zip(self._rows, self._texts, strict=True):
             among = chosen[texts]

@@ -72,7 +72,7 @@ class Detection:
         at, limit = offsets[0], offsets[-1]
         while at < limit and (match := self._trigger.search(data, at, limit)):
             start, end = match.span()
-            if passed := personal.common_home(data, start):
+            if passed := personal.common_home(data, start) or personal.common_prompt(data, start):
                 at = passed
                 continue
             first = bisect_right(offsets, start) - 1

@@ -296,6 +296,9 @@ HOST_TRIGGER: Final = (
 )
 _AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
+_USER_BYTES: Final = 64
+"""Bytes that a user's name and the escape sequence before it have room in."""
+
 _PROMPT: Final = re.compile(
     _COLOURS + rb"(?::" + _COLOURS + rb"(?:[~/]|\s?[$#%] )"  # carol@thinkpad:~$
     rb"|[ ](?:[~/]|[\w.-]{1,40}\])[^\n$#%>]{0,80}[$#%>]|[ ]MINGW)"  # [carol@web src]$, carol@mac ~ %
@@ -327,6 +330,25 @@ def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[
             for _, start, stop, kind, stays in _prompts(text, max(lo, begin), min(hi, end), wanted):
                 yield Span(start, stop, kind, stays)
         at = text.find(b"@", end, hi)
+
+
+def common_prompt(data: Any, start: int) -> int:
+    """Where the host begins in `user@host` whose `@` is after `start`, if user and host both tell nobody, else 0.
+
+    Containers show such a prompt on every screen, so they are passed over like the homes of `common_home`. What begins
+    in the host, such as an address, is looked for still.
+    """
+    match = _AT.match(data, start + 1)
+    if match is None or not is_common_host(match[1].rstrip(b".-")):
+        return 0
+    before = bytes(memoryview(data)[max(0, start - _USER_BYTES) : start + 1])
+    return match.start(1) if _ends_in_common_user(before[before.rfind(b"\n") + 1 :]) else 0
+
+
+@lru_cache(maxsize=4096)
+def _ends_in_common_user(before: bytes) -> bool:
+    user = _USER.search(before)
+    return user is not None and _is_common(before[past_escape(before, user.start()) :])
 
 
 Prompt: TypeAlias = tuple[int, int, int, Kind, bool]

@@ -1,0 +1,133 @@
+"""`python -m benchmarks.scrubbing`: what scrubbing costs, and what it replaces in real logs.
+
+    python -m benchmarks.scrubbing                              # speed on generated logs
+    python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS         # and on these, with replacements per MB by kind
+    python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS --show host    # each distinct text that a kind replaced
+
+Logs are parsed and assembled first, by domain, as normalize does; then the scrub of each record batch is timed, as it
+is called there. MB are 10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds
+are CPU seconds. What a kind replaces is found by scrubbing for that kind alone, so that what two kinds would claim
+counts for both. That every planted secret is found is a test (`tests/quality/test_scrub_recall.py`); whether what is
+replaced is one, only a reader of `--show` can tell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.signals import generated, seconds
+from pipelines.parquet import ROW_GROUP_BYTES
+from pipelines.plan import make_plan
+from pipelines.reading import read_input
+from pipelines.recipe_file import parse_recipe
+from quality.scrub import KINDS, Kind, scrub
+from quality.scrubbing.columns import Columns
+from schemas import Assembler, Trajectory
+
+AIM: Final = 150.0
+RECIPE: Final = "name: scrubbing\nsource: benchmark\n"
+_AROUND: Final = 24
+"""Bytes that are shown before and after what was replaced."""
+
+
+def assembled(raw: Sequence[str]) -> dict[str, list[pa.RecordBatch]]:
+    """The transitions of the logs as normalize has them before it scrubs, by domain."""
+    recipe = parse_recipe(RECIPE, "scrubbing")
+    waiting: dict[str, Assembler] = {}
+    found: dict[str, list[pa.RecordBatch]] = {}
+    for one in make_plan(recipe, raw).inputs:
+        parents: dict[str, str] = {}
+        for read, origin in read_input(one, recipe):
+            if isinstance(read, Trajectory):
+                assembler = waiting.setdefault(read.domain, Assembler())
+                for _ in assembler.add_parts(read, origin, parents):
+                    if assembler.nbytes >= ROW_GROUP_BYTES:
+                        found.setdefault(read.domain, []).append(assembler.take())
+    for domain, assembler in waiting.items():
+        if assembler.num_rows:
+            found.setdefault(domain, []).append(assembler.take())
+    return dict(sorted(found.items()))
+
+
+def size_of(batches: Sequence[pa.RecordBatch]) -> float:
+    """MB of text in the columns that are scrubbed."""
+    return sum(len(texts.data) for batch in batches for texts in Columns(batch).texts) / 1e6
+
+
+def scrubbed(batches: Sequence[pa.RecordBatch], kinds: Sequence[Kind]) -> list[tuple[pa.RecordBatch, pa.Array]]:
+    """Each batch scrubbed as in normalize, with its counts of replacements by row."""
+    return [scrub(batch, kinds, per_trajectory=False) for batch in batches]
+
+
+def replaced(batches: Sequence[pa.RecordBatch], kind: Kind) -> Iterator[tuple[bytes, bytes]]:
+    """(what stood there, with what stands around it) of each run of bytes that a kind changes, texts once each."""
+    for batch in batches:
+        fresh, _ = scrub(batch, [kind], per_trajectory=False)
+        for before, after in zip(Columns(batch).texts, Columns(fresh).texts, strict=True):
+            old, new = before.whole, after.whole[: len(before.whole)]
+            places = np.flatnonzero(np.frombuffer(old, np.uint8) != np.frombuffer(new, np.uint8))
+            breaks = np.flatnonzero(np.diff(places) > 4) + 1
+            for run in np.split(places, breaks) if len(places) else ():
+                start, end = int(run[0]), int(run[-1]) + 1
+                yield old[start:end], old[max(0, start - _AROUND) : end + _AROUND]
+
+
+def speeds(console: Console, batches: dict[str, list[pa.RecordBatch]], rounds: int) -> None:
+    """Prints the speed by domain and of all together."""
+    table = Table("domain", "MB of text", "replacements per MB", "MB per CPU-second", "aim")
+    for domain, some in {**batches, "all": list(chain.from_iterable(batches.values()))}.items():
+        size = size_of(some)
+        hits = sum(pc.sum(counts, min_count=0).as_py() for _, counts in scrubbed(some, KINDS))
+        rate = size / seconds(partial(scrubbed, some, KINDS), rounds)
+        table.add_row(domain, f"{size:.1f}", f"{hits / size:.1f}", f"{rate:.0f}", f"{AIM:.0f}")
+    console.print(table)
+
+
+def kinds(console: Console, batches: Sequence[pa.RecordBatch]) -> None:
+    """Prints what each kind replaces."""
+    size = size_of(batches)
+    table = Table("kind", "replacements", "per MB", "distinct")
+    for kind in KINDS:
+        found = Counter(text for text, _ in replaced(batches, kind))
+        table.add_row(kind, str(found.total()), f"{found.total() / size:.1f}", str(len(found)))
+    console.print(table)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", nargs="*", help="logs to measure on; generated ones without")
+    parser.add_argument("--megabytes", type=int, default=80, help="of generated logs, in all")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--show", choices=KINDS, help="print what this kind replaces, and nothing else")
+    given = parser.parse_args()
+    console = Console(width=120)
+    with tempfile.TemporaryDirectory(prefix="trajmill-scrubbing-") as place:
+        raw = given.raw or [generated(Path(place) / "raw", given.megabytes)]
+        by_domain = assembled(raw)
+    every = list(chain.from_iterable(by_domain.values()))
+    if given.show:
+        shown = dict(replaced(every, given.show))
+        for text, around in sorted(shown.items()):
+            console.print(f"{text!r} in {around!r}", markup=False, highlight=False, soft_wrap=True)
+        return
+    speeds(console, by_domain, given.rounds)
+    if given.raw:
+        kinds(console, every)
+
+
+if __name__ == "__main__":
+    main()
