@@ -26,9 +26,6 @@ _EXCERPT: Final = 4096
 _MAX_FIRST_KEYS: Final = 8
 _BOM: Final = b"\xef\xbb\xbf"
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
-_LONGEST_GAP: Final = 1024
-"""Bytes of white space between a bracket, a key and its colon; documents with more are walked."""
-
 _KEY_BYTES: Final = 256
 """A longer key is none of a path."""
 
@@ -176,21 +173,11 @@ def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterato
         return None
     window = _Window(BytesIO(), data)
     _enter(window, uri, list(path), member)
-    places = sorted(place for key in keys for place in _opened_by(orjson.dumps(key), data, window.place))
+    first = re.compile(rb"\{\s*(?:%s)\s*:" % b"|".join(re.escape(orjson.dumps(key)) for key in sorted(keys)))
+    places = [hit.start() for hit in first.finditer(data, window.place)]
     if len(places) != len(found) or data[window.place : places[0]].strip():
         return None
     return zip(places, found, strict=True)
-
-
-def _opened_by(key: bytes, data: bytes, start: int) -> Iterator[int]:
-    """Where objects open whose first key it is; a search for its bytes is ten times as fast as for the pattern."""
-    at = data.find(key, start)
-    while at >= 0:
-        begin, end = max(start, at - _LONGEST_GAP), at + len(key)
-        before = data[begin:at].rstrip()
-        if before.endswith(b"{") and data[end : end + _LONGEST_GAP].lstrip()[:1] == b":":
-            yield begin + len(before) - 1
-        at = data.find(key, at + len(key))
 
 
 def excerpt(held: memoryview) -> bytes:
