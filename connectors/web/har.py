@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from io import BytesIO
 from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import urlencode
@@ -351,16 +351,9 @@ def _headers(value: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in value if isinstance(value, list) else ():
         name = one.get("name") if isinstance(one, dict) else None
-        if isinstance(name, str) and (read := _read_header(name)) is not None and isinstance(one.get("value"), str):
-            found.setdefault(read, one["value"])
+        if isinstance(name, str) and (name := name.lower()) in READ_HEADERS and isinstance(one.get("value"), str):
+            found.setdefault(name, one["value"])
     return found
-
-
-@lru_cache(maxsize=4096)
-def _read_header(name: str) -> str | None:
-    """The name in lower case of a header that tells something, else None."""
-    low = name.lower()
-    return low if low in READ_HEADERS else None
 
 
 def _word(entry: dict[str, Any]) -> str:
