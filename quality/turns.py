@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 from quality.chance import chances
 from quality.fingerprint import mixed
 from quality.lines import Lines
+from quality.screens import screens
 from quality.sets import Sets, common_bits, holds, ranges
 from quality.signal import Measured
-from quality.signals.no_op import whole_screens
 from quality.texts import Texts
 from quality.values import action_values
 
@@ -118,27 +118,24 @@ def new_text(measured: Measured) -> Texts:
     Of a whole screen or state that is the lines that the one before does not hold, blanks at their ends aside; a
     stream or response holds nothing but what is new.
     """
-    screens = whole_screens(measured)
-    before, after = (measured.texts(s, "content").at(screens) for s in ("observation", "next_observation"))
-    rest = measured.texts("next_observation", "content").at(~screens)
-    rows = np.flatnonzero(screens)
-    pairs, pair = np.unique(np.stack([before.index[rows], after.index[rows]]), axis=1, return_inverse=True)
-    index = np.full(len(screens), -1, np.int64)
+    seen = measured.once(screens)
+    rest = measured.texts("next_observation", "content").at(~seen.compared)
+    rows = np.flatnonzero(seen.compared)
+    pairs, pair = np.unique(np.stack([seen.before[rows], seen.after[rows]]), axis=1, return_inverse=True)
+    index = np.full(len(seen.compared), -1, np.int64)
     index[rows] = pair.reshape(-1)
-    return Texts(_new_lines(before.texts, after.texts, pairs), index).over(rest)
+    return Texts(_new_lines(seen.lines, seen.hashes, pairs), index).over(rest)
 
 
-def _new_lines(before: pa.StringArray, after: pa.StringArray, pairs: npt.NDArray[np.int64]) -> pa.StringArray:
-    """Of each pair (place in `before`, place in `after`) the lines of the second text that the first does not hold."""
-    old, new = Lines.of(before), Lines.of(after)
-    number = np.diff(new.first)[pairs[1]]
-    line = ranges(new.first[:-1][pairs[1]], number)
+def _new_lines(lines: Lines, hashes: Keys, pairs: npt.NDArray[np.int64]) -> pa.StringArray:
+    """Of each pair of texts (before, after) the lines of the second that the first does not hold."""
+    number = np.diff(lines.first)[pairs[1]]
+    line = ranges(lines.first[:-1][pairs[1]], number)
     pair = np.repeat(np.arange(pairs.shape[1]), number)
-    asked = _in_text(new.hashes(trimmed=True)[line], pairs[0][pair])
-    fresh = ~holds(np.sort(_in_text(old.hashes(trimmed=True), old.text())), asked)
+    fresh = ~holds(np.sort(_in_text(hashes, lines.text())), _in_text(hashes[line], pairs[0][pair]))
     line, pair = line[fresh], pair[fresh]
-    begin, size = new.starts[:-1][line], np.diff(new.starts)[line]
-    data = new.data[ranges(begin, size)]
+    begin, size = lines.starts[:-1][line], np.diff(lines.starts)[line]
+    data = lines.data[ranges(begin, size)]
     ends = np.cumsum(np.bincount(pair, size, pairs.shape[1]).astype(np.int64))
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     return pa.StringArray.from_buffers(pairs.shape[1], pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data)))

@@ -10,9 +10,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from quality.screens import screens
 from quality.signal import Measured, Numbers, Signal
 from quality.signals.empty_action import empty_actions
-from quality.signals.no_op import unchanged, whole_screens
+from quality.signals.no_op import unchanged
 from schemas import WAIT
 
 _WAITS: Final = (
@@ -38,7 +39,7 @@ class Unsettled(Signal):
             _WAITS
         )
         waits |= empty_actions(measured.batch).to_numpy(zero_copy_only=False)
-        changed = waits & whole_screens(measured) & ~measured.once(unchanged)
+        changed = waits & measured.once(screens).compared & ~measured.once(unchanged)
         later = np.zeros_like(changed)
         later[:-1] = changed[1:] & (measured.trajectory[1:] == measured.trajectory[:-1])
         loading = measured.texts("next_observation", "content").at(screen).matching(_LOADING)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from quality.lines import Lines
 from quality.registry import signal
+from quality.screens import canonical_hashes
 from quality.signal import Measured
 from quality.signals.binary_content import binary_shares
-from quality.signals.no_op import canonical_hashes
 from quality.signals.undeclared_tool import declared
 from quality.texts import Texts
 from quality.tokens import TokenCounter
@@ -172,7 +172,8 @@ _LINES = st.lists(st.text(alphabet="ab \t", max_size=4), max_size=5).map("\n".jo
 @given(st.lists(_LINES, min_size=1, max_size=6))
 def test_canonical_hashes_are_equal_exactly_where_the_canonical_texts_are(texts):
     canonical = ["\n".join(line.rstrip(" \t\r") for line in text.split("\n")).rstrip("\n") for text in texts]
-    hashes = canonical_hashes(pa.array(texts)).tolist()
+    lines = Lines.of(pa.array(texts))
+    hashes = canonical_hashes(lines, lines.hashes(trimmed=True)).tolist()
     for a in range(len(texts)):
         for b in range(len(texts)):
             assert (hashes[a] == hashes[b]) == (canonical[a] == canonical[b])

@@ -1,0 +1,77 @@
+"""The whole screens and states before and after each action, cut into lines once for all that compare them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from quality.fingerprint import mixed
+from quality.lines import Lines, Numbers
+from quality.signal import Measured
+from quality.texts import Flags, Offsets
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Screens:
+    """The distinct texts of screens, and where they stand.
+
+    Attributes:
+        compared: of each row whether what stands before and after the action are two whole screens or states, as text.
+        before: of each row the place of the text before the action, -1 where nothing is compared.
+        after: of each row the place of the text after it, likewise.
+        lines: of the texts, each once.
+        hashes: a 64-bit hash of each line without the blanks at its end.
+    """
+
+    compared: Flags
+    before: Offsets
+    after: Offsets
+    lines: Lines
+    hashes: Numbers
+
+
+def screens(measured: Measured) -> Screens:
+    """The screens of a batch."""
+    compared = whole_screens(measured)
+    sides = [measured.texts(struct, "content").at(compared) for struct in ("observation", "next_observation")]
+    texts = pa.concat_arrays([side.texts for side in sides]).dictionary_encode()
+    place = texts.indices.to_numpy()
+    count = len(sides[0].texts)
+    before, after = (
+        side.spread(place_of.astype(np.int64), -1)
+        for side, place_of in zip(sides, (place[:count], place[count:]), strict=True)
+    )
+    lines = Lines.of(texts.dictionary)
+    return Screens(compared, before, after, lines, lines.hashes(trimmed=True))
+
+
+def whole_screens(measured: Measured) -> Flags:
+    """Of each row whether what stands before and after the action are two whole screens or states, as text."""
+    whole = np.ones(measured.batch.num_rows, np.bool_)
+    for struct in ("observation", "next_observation"):
+        whole &= measured.texts(struct, "form").matching("^(?:screen|state)$")
+        whole &= measured.texts(struct, "content").index >= 0
+    return whole
+
+
+def canonical_hashes(lines: Lines, hashes: Numbers) -> npt.NDArray[np.uint64]:
+    """A 64-bit hash of each text's lines in order, without blanks at their ends and empty lines after the last.
+
+    Args:
+        lines: of the texts.
+        hashes: of the lines without blanks at their ends.
+    """
+    if len(lines.first) == 1:
+        return np.zeros(0, np.uint64)
+    number, text = np.arange(len(hashes)), lines.text()
+    filled = lines.ends(trimmed=True) > lines.starts[:-1]
+    last = np.maximum.reduceat(np.where(filled, number, -1), lines.first[:-1])
+    place = (number - lines.first[:-1][text]).astype(np.uint64)
+    placed = mixed(hashes + (place + np.uint64(1)) * _ODD)
+    return np.add.reduceat(np.where(number <= last[text], placed, np.uint64(0)), lines.first[:-1])
