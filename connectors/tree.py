@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
@@ -63,11 +64,17 @@ def rendered(
     if states:
         line += " " + " ".join(states)
     if ident:
-        line += " id=" + (ident if _WORD.fullmatch(ident) else encode_basestring(ident))
+        line += _ident(ident)
     if bounds is not None:
         left, top, right, bottom = bounds
         line += f" [{left},{top}][{right},{bottom}]"
     return line
+
+
+@lru_cache(maxsize=4096)
+def _ident(ident: str) -> str:
+    """How a line tells the lasting name of its node, with the blank before it; a program has few."""
+    return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
 @record

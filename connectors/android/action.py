@@ -88,10 +88,17 @@ _SHELL_WORD: Final = re.compile(r"""&&|\|\||>>|[;&|<>]|(?:[^\s'"\\;&|<>]|\\.|'[^
 _SHELL_QUOTE: Final = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
 
 
+_FAR: Final = 10**9
+"""No coordinate or duration is as large."""
+
+_SIDES: Final = 4
+"""Numbers of a box."""
+
+
 def number(value: Any) -> float | None:
     """A coordinate or duration as a finite number, whole where it is; None if it is none."""
     if type(value) is int:
-        return value if -(10**9) < value < 10**9 else None
+        return value if -_FAR < value < _FAR else None
     if isinstance(value, str):
         try:
             value = float(value)
@@ -99,7 +106,7 @@ def number(value: Any) -> float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not -1e9 < value < 1e9 or math.isnan(value):
+    if not -_FAR < value < _FAR or math.isnan(value):
         return None
     return int(value) if value == int(value) else float(value)
 
@@ -134,11 +141,14 @@ def call(
         reasoning: the agent's own.
         message: what it said aloud.
     """
-    named = {"element": element} if element is not None else {}
-    text = call_text(name, {**named, **{key: value for key, value in told.items() if value is not None}})
-    if named and "element" in original:
+    if None in told.values():
+        told = {key: value for key, value in told.items() if value is not None}
+    if element is None:
+        return Action(name, call_text(name, told), original_json(original), None, message, reasoning)
+    if "element" in original:
         original = {"target": original["element"], **original}
-    return Action(name, text, original_json({**original, **named}), None, message, reasoning)
+    text = call_text(name, {"element": element, **told})
+    return Action(name, text, original_json({**original, "element": element}), None, message, reasoning)
 
 
 def touch(
@@ -197,6 +207,10 @@ def named(screen: Screen | None, target: Mapping[str, Any], box: Box | None, poi
 
 def box_of(bounds: Any) -> Box | None:
     """The box of `[l,t][r,b]` as text, of a list of four numbers or of two pairs; None if it is none of these."""
+    if type(bounds) is list and len(bounds) == _SIDES:
+        left, top, right, bottom = bounds
+        if type(left) is type(top) is type(right) is type(bottom) is int and min(bounds) > -_FAR and max(bounds) < _FAR:
+            return left, top, right, bottom
     if isinstance(bounds, str):
         values: list[Any] = re.findall(r"-?[0-9]{1,7}", bounds)
     elif isinstance(bounds, list):
@@ -204,9 +218,9 @@ def box_of(bounds: Any) -> Box | None:
     else:
         return None
     numbers = [number(value) for value in values[:5]]
-    if len(numbers) != 4 or any(value is None for value in numbers):
+    if len(numbers) != _SIDES or any(value is None for value in numbers):
         return None
-    left, top, right, bottom = (whole(value) for value in numbers if value is not None)
+    left, top, right, bottom = [whole(value) for value in numbers if value is not None]
     return left, top, right, bottom
 
 

@@ -235,5 +235,5 @@ def _node(view: Mapping[str, Any]) -> Node | None:
     described = view.get("content-desc")
     description = described[0] if isinstance(described, list) and described else described
     words = (view.get("class"), view.get("text"), description, view.get("text-hint"), view.get("resource-id"))
-    kind, text, description, hint, resource = (word if isinstance(word, str) else "" for word in words)
+    kind, text, description, hint, resource = [word if isinstance(word, str) else "" for word in words]
     return view_node(kind, text, description, hint, resource, act.box_of(view.get("bounds")), states_of(flags[:11]))

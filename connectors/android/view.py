@@ -98,9 +98,10 @@ def flags_of(view: Mapping[str, Any], names: Sequence[str]) -> tuple[bool, ...]:
 
     A view is enabled and visible also where nothing is told of that.
     """
-    flags = [view.get(name) is True for name in names]
+    told = list(map(view.get, names))
+    flags = [value is True for value in told]
     for place in _SET_UNLESS_TOLD:
-        flags[place] = flags[place] or view.get(names[place]) is None
+        flags[place] = flags[place] or told[place] is None
     return tuple(flags)
 
 

@@ -33,15 +33,20 @@ class Widget(NamedTuple):
 
     Attributes:
         node: its line; None if it is not shown, or only lays out others.
-        window: its line as a window; None if it is not shown.
+        shown: what it says; None if it is not shown.
         name: what labels it, shown or not.
         place: a key that sorts siblings from top to bottom and left to right, those without a place last.
     """
 
     node: Node | None
-    window: Node | None
+    shown: _Element | None
     name: str
     place: tuple[int, int, int, int, str, str]
+
+    @property
+    def window(self) -> Node | None:
+        """Its line as a window; None if it is not shown."""
+        return _window(self.shown) if self.shown is not None else None
 
 
 def widget(tag: str, attributes: Attributes, text: str, system: str) -> Widget:
@@ -62,7 +67,7 @@ def _widget(tag: str, attributes: Attributes, text: str, system: str) -> Widget:
     place = (top, left, bottom, right, found.word, found.name)
     if not _is_shown(found, system):
         return Widget(None, None, found.name, place)
-    return Widget(_node(found), _window(found), found.name, place)
+    return Widget(_node(found), found, found.name, place)
 
 
 _remembered: Final = lru_cache(maxsize=1 << 15)(_widget)

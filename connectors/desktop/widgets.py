@@ -116,7 +116,13 @@ def states_of(role: str, word: str, states: Mapping[str, bool]) -> tuple[str, ..
         word: the toolkit's own, which for menu items tells whether they can be checked.
         states: the source's states, by name without prefix, in lower case; absent ones are not set.
     """
-    found = [told for name, told in _KEPT if states.get(name)]
+    return _states_of(role, word, tuple(states.items()))
+
+
+@lru_cache(maxsize=4096)
+def _states_of(role: str, word: str, told: tuple[tuple[str, bool], ...]) -> tuple[str, ...]:
+    states = dict(told)
+    found = [kept for name, kept in _KEPT if states.get(name)]
     if "active" in found and role not in ("window", "dialog", "menu"):
         # Elsewhere AT-SPI means the cursor of a list, which `focused` and `selected` tell.
         found.remove("active")

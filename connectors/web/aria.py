@@ -192,8 +192,10 @@ _NAMING: Final = frozenset({"aria-labelledby", "aria-label"})
 _HINTING: Final = frozenset({"title", "aria-describedby", "placeholder", "aria-placeholder"})
 _VALUING: Final = frozenset({"aria-valuetext", "aria-valuenow"})
 _LABELED: Final = _words("input select textarea")
-_NAMED: Final = _LABELED | _words("meter progress output img area option optgroup svg fieldset table figure")
-"""Elements with a name of their own: of a label, a caption, or an attribute that only they have."""
+_NAMED: Final = _LABELED | _words("meter progress output svg fieldset table figure")
+"""Elements with a name of their own: of a label or a caption."""
+_NAMED_BY: Final = {"img": "alt", "area": "alt", "option": "label", "optgroup": "label"}
+"""Elements with a name of their own, and the attribute that tells it."""
 _VALUED: Final = _words("input textarea meter progress")
 _BY_VALUE: Final = _words("input select th img")
 """Elements whose role hangs on the values of attributes other than `role` and `contenteditable`."""
@@ -234,7 +236,7 @@ def reading(tag: str, *names: str) -> Reading:
         not _HIDERS.isdisjoint(told),
         not _ACTED_ON.isdisjoint(told),
         not _STATING.isdisjoint(told),
-        tag in (_NAMED if names else _LABELED) or not _NAMING.isdisjoint(told),
+        tag in (_NAMED if names else _LABELED) or _NAMED_BY.get(tag) in told or not _NAMING.isdisjoint(told),
         tag in _VALUED or not _VALUING.isdisjoint(told),
         not _HINTING.isdisjoint(told),
         not _IDENTS.isdisjoint(told),

@@ -203,8 +203,11 @@ class _Walk:
             self.shown[node] = owner
             return
         is_block = role == aria.BLOCK
-        if is_block and (self._run_nodes or self._run):
-            self._end_run(out)
+        if is_block:
+            if self._run:
+                self._end_run(out)
+            elif self._run_nodes:
+                self._run_nodes.clear()
         start = len(out)
         if node.tag in _SETTING or node.shadow is not None:
             self._setting_wrapper(node, out, owner, level)
@@ -227,6 +230,9 @@ class _Walk:
             self._around = kept._replace(label=node)
         elif node.tag == "pre":
             self._around = kept._replace(pre=True)
+            if not self._run:
+                # White space before it on its line; a `pre` that is a block has ended the run.
+                self._run += [blank.text for blank in self._run_nodes if blank.text]
         elif node.tag == "table":
             self._around = kept._replace(data_table=False)
         # Two levels, so that calls within calls stay under two a level whatever nests in what.
@@ -270,8 +276,10 @@ class _Walk:
         self, node: DomNode, role: str, reading: aria.Reading, out: list[Line], owner: Line, level: int
     ) -> None:
         """The line of an element, unless it turns out not to be worth one; then what is in it stands in its place."""
-        if self._run_nodes or self._run:
+        if self._run:
             self._end_run(out)
+        elif self._run_nodes:
+            self._run_nodes.clear()
         if node.tag == "dialog" and "open" not in node.attributes:
             return
         line = Line(role, "", [])
@@ -281,8 +289,10 @@ class _Walk:
         children = self._content(node, role)
         if children:
             self._visit(children, line.lines, line, level + 1)
-            if self._run_nodes or self._run:
+            if self._run:
                 self._end_run(line.lines)
+            elif self._run_nodes:
+                self._run_nodes.clear()
         self._around = kept
         settle(node.tag, line)
         place(line, out, owner)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
-from urllib.parse import urlsplit
 
 from connectors.records import json_value, lines
 from connectors.web import action as act
@@ -17,6 +16,17 @@ from connectors.web.markup import html_text
 from connectors.web.page import Page, page_of
 from connectors.web.playwright_calls import action_of
 from connectors.web.playwright_dom import Frame, LostNodeError, frame_of, iframes, same_place
+from connectors.web.playwright_events import (
+    browser_of,
+    failure_of,
+    host_of,
+    is_call,
+    is_mark_of,
+    modern,
+    number_of,
+    parts_of,
+    window_of,
+)
 from schemas import Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory, json_text
 
 FORMAT: Final = "playwright_trace"
@@ -140,7 +150,7 @@ class Session:
             snapshot = event.get("snapshot")
             return isinstance(snapshot, dict) and self._snapshot(snapshot)
         elif kind in ("before", "action"):
-            told = _modern(event) if kind == "action" else event
+            told = modern(event) if kind == "action" else event
             ident = told.get("callId")
             if not isinstance(ident, str):
                 return False
@@ -283,8 +293,8 @@ class Session:
 
     def trajectories(self) -> Iterator[Trajectory | Reject]:
         """The trajectory of the context, if a call acted on a page, after a reject for each damaged snapshot."""
-        calls = [call for call in self._calls.values() if _is_call(call.told)]
-        acted = [(call, action_of(*_parts_of(call), None, False, call.ident)) for call in calls]
+        calls = [call for call in self._calls.values() if is_call(call.told)]
+        acted = [(call, action_of(*parts_of(call.told), None, False, call.ident)) for call in calls]
         steps = self._steps([call for call, action in acted if action is not None])
         yield from self._problems
         if not steps:
@@ -297,15 +307,15 @@ class Session:
         options = self._options
         title = options.get("title")
         title = title if isinstance(title, str) else None
-        host = next((_host(step.observation.uri or "") for step in steps if step.observation), "")
-        host = host or next((_host(step.next_observation.uri or "") for step in steps if step.next_observation), "")
+        host = next((host_of(step.observation.uri or "") for step in steps if step.observation), "")
+        host = host or next((host_of(step.next_observation.uri or "") for step in steps if step.next_observation), "")
         yield Trajectory(
             native_id=" ".join(filter(None, (title or self._part.native, self._page_of(calls[-1])))),
             domain="web",
             steps=steps,
-            environment=Environment(id=host or None, version=_browser(options)),
+            environment=Environment(id=host or None, version=browser_of(options)),
             task=Task(instruction=None, id=title),
-            context=Context(initial_state=_window(options)),
+            context=Context(initial_state=window_of(options)),
         )
 
     def _steps(self, calls: list[_Call]) -> list[Step]:
@@ -323,16 +333,16 @@ class Session:
             target = self._target(call, before)
             element = act.line_of(before.page if before else None, target)
             secret = target is not None and target.attributes.get("type", "").lower() == "password"
-            action = action_of(*_parts_of(call), element, secret, call.ident)
+            action = action_of(*parts_of(call.told), element, secret, call.ident)
             if action is None:
                 continue
-            message = _failure(call.told)
+            message = failure_of(call.told)
             shown = after.observation if after else None
             if message is not None and shown is not None:
                 shown = Observation(
                     shown.content, shown.media_type, shown.form, shown.dialect, is_error=True, uri=shown.uri
                 )
-            began, ended = _number(call.told.get("startTime")), _number(call.told.get("endTime"))
+            began, ended = number_of(call.told.get("startTime")), number_of(call.told.get("endTime"))
             steps.append(
                 Step(
                     action,
@@ -359,7 +369,7 @@ class Session:
             dom = self._dom(call, phase)
             if dom is None or (phase == "after" and dom.url != before.dom.url):
                 continue
-            own = [(frame, node) for frame, node, mark in dom.targets if _is_mark_of(mark, call.ident)]
+            own = [(frame, node) for frame, node, mark in dom.targets if is_mark_of(mark, call.ident)]
             if len(own) != 1:
                 continue
             frame, node = own[0]
@@ -373,89 +383,8 @@ class Session:
 
     def _wall_time(self, told: Mapping[str, Any], began: float | None) -> int | None:
         """When the call began, in microseconds since 1970 UTC."""
-        wall = _number(told.get("wallTime"))
+        wall = number_of(told.get("wallTime"))
         if wall is None and began is not None:
-            base, clock = _number(self._options.get("wallTime")), _number(self._options.get("monotonicTime"))
+            base, clock = number_of(self._options.get("wallTime")), number_of(self._options.get("monotonicTime"))
             wall = base + began - clock if base is not None and clock is not None else None
         return int(wall * 1000) if wall is not None and 1e11 < wall < 4e12 else None
-
-
-def _modern(event: dict[str, Any]) -> dict[str, Any]:
-    """A whole call as version 3 and older log it, in the terms of later ones."""
-    told = event.get("metadata")
-    if not isinstance(told, dict):
-        return event
-    shots = told.get("snapshots")
-    names = {
-        str(one.get("title")): one.get("snapshotName")
-        for one in (shots if isinstance(shots, list) else [])
-        if isinstance(one, dict)
-    }
-    error = told.get("error")
-    return {
-        **told,
-        "callId": told.get("id"),
-        "class": told.get("type"),
-        "beforeSnapshot": names.get("before"),
-        "inputSnapshot": names.get("action") or names.get("input"),
-        "afterSnapshot": names.get("after"),
-        "error": error.get("error") if isinstance(error, dict) and isinstance(error.get("error"), dict) else error,
-    }
-
-
-def _is_mark_of(mark: str, ident: str) -> bool:
-    """Whether the mark of a target is the call's: its id, or the name of a snapshot of it; an empty one is anyone's."""
-    return mark in ("", ident) or mark.endswith(f"@{ident}")
-
-
-def _is_call(told: Mapping[str, Any]) -> bool:
-    return isinstance(told.get("class"), str) and isinstance(told.get("method"), str) and not told.get("internal")
-
-
-def _parts_of(call: _Call) -> tuple[str, str, Mapping[str, Any]]:
-    params = call.told.get("params")
-    return str(call.told["class"]), str(call.told["method"]), params if isinstance(params, dict) else {}
-
-
-def _failure(told: Mapping[str, Any]) -> str | None:
-    """Playwright's message if the call failed; None if it did not."""
-    error = told.get("error")
-    if isinstance(error, str) and error:
-        return error
-    if isinstance(error, dict):
-        inner = error.get("error")
-        found = (inner if isinstance(inner, dict) else error).get("message")
-        return found if isinstance(found, str) and found else "the call failed"
-    result, params = told.get("result"), told.get("params")
-    if told.get("method") == "expect" and isinstance(result, dict) and isinstance(result.get("matches"), bool):
-        wanted = not (isinstance(params, dict) and params.get("isNot") is True)
-        if result["matches"] is not wanted:
-            shown = result.get("errorMessage")
-            return shown if isinstance(shown, str) and shown else "the expectation was not met"
-    return None
-
-
-def _browser(options: Mapping[str, Any]) -> str | None:
-    name = options.get("browserName")
-    return name if isinstance(name, str) and name else None
-
-
-def _window(options: Mapping[str, Any]) -> str | None:
-    told = options.get("options")
-    view = told.get("viewport") if isinstance(told, dict) else None
-    if not isinstance(view, dict) or not isinstance(view.get("width"), int) or not isinstance(view.get("height"), int):
-        return None
-    return f"window of {view['width']} by {view['height']} pixels"
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
-        return None
-    return float(value)
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

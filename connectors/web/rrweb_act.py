@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.page import Page
 from schemas import Action, Observation
+
+EFFECT_MS: Final = 500
+"""A scroll, resize or second click this soon after an act is part of it."""
+
+PAGE_MS: Final = 5000
+"""A new page this soon after an act is its effect."""
+
+REST_MS: Final = 1000
+"""A scroll that pauses for longer is two."""
 
 
 @dataclass(slots=True, eq=False)

@@ -24,18 +24,9 @@ from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.markup import html_text
 from connectors.web.page import Page
-from connectors.web.rrweb_act import Act, Press, Seen, action_of, host_of, point_of
+from connectors.web.rrweb_act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, host_of, point_of
 from connectors.web.rrweb_dom import Mirror, MissingNodeError, option_value, options_of
 from schemas import Context, Environment, Observation, Step, Trajectory
-
-EFFECT_MS: Final = 500
-"""A scroll, resize or second click this soon after an act is part of it."""
-
-PAGE_MS: Final = 5000
-"""A new page this soon after an act is its effect."""
-
-REST_MS: Final = 1000
-"""A scroll that pauses for longer is two."""
 
 READY, LOADED, FULL_SNAPSHOT, INCREMENT, META, CUSTOM = range(6)
 _MUTATION, _MOUSE, _SCROLL, _RESIZE, _INPUT, _MEDIA, _DRAG = 0, 2, 3, 4, 5, 7, 12
@@ -46,7 +37,6 @@ _LEADS_ON: Final = frozenset({act.CLICK, act.DBLCLICK, act.FILL, act.SELECT_OPTI
 
 Problem = tuple[str, str]
 """Reason and detail of what is rejected of an event."""
-
 
 _CLICKS: Final = frozenset({act.CLICK, act.DBLCLICK})
 

@@ -374,3 +374,9 @@ def test_levels_count_frames_and_slots() -> None:
         inner = frame.frame
     with pytest.raises(ValueError, match="more than"):
         page_of(document)
+
+
+def test_white_space_before_a_pre_on_its_line_is_kept_with_that_in_it() -> None:
+    assert shown("<div>  <pre role=code>a  b</pre></div>") == ['#2 text "  a  b"']
+    assert shown("<div>  <pre>a  b</pre></div>") == ['#2 text "a  b"']
+    assert shown("<div>  <pre role=code> </pre></div>") == []
