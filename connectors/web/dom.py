@@ -50,21 +50,21 @@ NO_CHILDREN: Final[list[DomNode]] = []
 class Texts:
     """Text nodes of one document. Blank ones between elements, most of all nodes, are one node by their text.
 
-    So they say nothing of their place; for readers whose logs name no text nodes. `blank` has those by their text.
+    So they say nothing of their place; for readers whose logs name no text nodes.
     """
 
-    __slots__ = ("blank",)
+    __slots__ = ("_blank",)
 
     def __init__(self) -> None:
-        self.blank: dict[str, DomNode] = {}
+        self._blank: dict[str, DomNode] = {}
 
     def node(self, text: str) -> DomNode:
         """The node of a text."""
         if not text.isspace():
             return DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
-        found = self.blank.get(text)
+        found = self._blank.get(text)
         if found is None:
-            found = self.blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
+            found = self._blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
         return found
 
 

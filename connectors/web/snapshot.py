@@ -8,16 +8,20 @@ go: all of them move when a scroll bar comes or goes, and actions name elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from html import unescape
+from typing import Final
 
 from lxml import etree
 
 from connectors.web.dom import DomNode, Texts
-from connectors.web.layout import KEPT_HIDDEN, Layout
 from connectors.web.markup import html_document
-from connectors.web.snapshot_tags import document_of
+
+_LIVE: Final = {"input-value": "value", "option-selected": "selected", "is-clickable": "onclick"}
+_KEPT_HIDDEN: Final = frozenset({"option", "optgroup"})
+_UNDRAWN: Final = frozenset({"html", "body", "head", "title"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +38,10 @@ def snapshot(html: str) -> Snapshot:
     Raises:
         ValueError: it nests too deeply to be a page.
     """
-    layout = Layout()
-    document = document_of(without_doctype(html), layout)
-    if document is None:
-        return whole_snapshot(html)
-    layout.hide()
-    return Snapshot(document, _Nodes(layout.nodes, html))
-
-
-def whole_snapshot(html: str) -> Snapshot:
-    """The same, with all elements that the text has, shown or not."""
-    layout = Layout()
+    body = html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
+    layout = _Layout()
     try:
-        root = xml_root(without_doctype(html).encode("utf-8", "replace"))
+        root = xml_root(body.encode("utf-8", "replace"))
     except etree.XMLSyntaxError:
         document = html_document(html)
         _lay_out(document, layout)
@@ -55,39 +50,6 @@ def whole_snapshot(html: str) -> Snapshot:
         _fill(document, root, layout)
     layout.hide()
     return Snapshot(document, layout.nodes)
-
-
-class _Nodes(Mapping[str, DomNode]):
-    """The nodes of a page by their numbers; those that its document left out are read where one is asked for."""
-
-    __slots__ = ("_html", "_nodes", "_whole")
-
-    def __init__(self, nodes: Mapping[str, DomNode], html: str) -> None:
-        self._nodes = nodes
-        self._html = html
-        self._whole: Mapping[str, DomNode] | None = None
-
-    def __getitem__(self, number: str) -> DomNode:
-        found = self._nodes.get(number)
-        if found is None and f'="{number}"' not in self._html:
-            raise KeyError(number)
-        return found if found is not None else self._left_out()[number]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._left_out())
-
-    def __len__(self) -> int:
-        return len(self._left_out())
-
-    def _left_out(self) -> Mapping[str, DomNode]:
-        if self._whole is None:
-            self._whole = whole_snapshot(self._html).nodes
-        return self._whole
-
-
-def without_doctype(html: str) -> str:
-    """The text without the document type before it."""
-    return html.partition(">")[2] if html[:9].lower() == "<!doctype" else html
 
 
 def xml_root(data: bytes) -> etree._Element:
@@ -100,13 +62,13 @@ def xml_root(data: bytes) -> etree._Element:
     return etree.fromstring(data, parser)
 
 
-def _fill(document: DomNode, root: etree._Element, layout: Layout) -> None:
+def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
     """Puts all that is in the XML into the document."""
     text_node, place = Texts().node, layout.place
     top = DomNode(str(root.tag).lower(), {}, "", [])
     place(top, document, _items(root), False)
     document.children.append(top)
-    stack = [(top, root, top.tag in KEPT_HIDDEN)]
+    stack = [(top, root, top.tag in _KEPT_HIDDEN)]
     while stack:
         parent, source, in_option = stack.pop()
         add = parent.children.append
@@ -125,7 +87,7 @@ def _fill(document: DomNode, root: etree._Element, layout: Layout) -> None:
                 node = DomNode(tag.lower(), {}, "", [])
                 place(node, parent, _items(child), in_option)
                 add(node)
-                stack.append((node, child, in_option or node.tag in KEPT_HIDDEN))
+                stack.append((node, child, in_option or node.tag in _KEPT_HIDDEN))
             if after := child.tail:
                 add(text_node(after))
 
@@ -138,7 +100,7 @@ def _all_text(source: etree._Element) -> str:
     return "".join(map(str, source.itertext())) if len(source) else source.text or ""
 
 
-def _lay_out(document: DomNode, layout: Layout) -> None:
+def _lay_out(document: DomNode, layout: _Layout) -> None:
     """Does for a document that was read as HTML what `_fill` does with the attributes of the recorder's."""
     stack = [(document, False)]
     while stack:
@@ -146,4 +108,71 @@ def _lay_out(document: DomNode, layout: Layout) -> None:
         for node in parent.children:
             if node.tag != "#text":
                 layout.place(node, parent, node.attributes.items(), in_option)
-                stack.append((node, in_option or node.tag in KEPT_HIDDEN))
+                stack.append((node, in_option or node.tag in _KEPT_HIDDEN))
+
+
+_DROPPED, _PLAIN, _VALUE, _FLAG, _BOX, _NUMBER = range(6)
+
+
+@lru_cache(maxsize=4096)
+def _meaning(name: str) -> tuple[int, str]:
+    """(what an attribute of the recorder's is, its name in HTML)"""
+    key = name.lower().replace("_", "-")
+    if key == "backend-node-id":
+        return _NUMBER, key
+    if name == "bounding_box_rect":
+        return _BOX, key
+    if key == "bounding-box-rect" or key.startswith("data-pw-testid-buckeye"):
+        return _DROPPED, key
+    if key == "input-value":
+        return _VALUE, _LIVE[key]
+    return (_FLAG, _LIVE.get(key, "checked")) if key in _LIVE or key == "input-checked" else (_PLAIN, key)
+
+
+class _Layout:
+    """What of a document was laid out; nodes are placed in it parents first. `nodes` are those with a number."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, DomNode] = {}
+        self._shows: set[DomNode] = set()
+        self._undrawn: list[tuple[DomNode, DomNode, bool]] = []
+
+    def place(self, node: DomNode, parent: DomNode, told: Iterable[tuple[str, str]], in_option: bool) -> None:
+        """Gives a node its attributes by the names that HTML has; a text that was not laid out is empty."""
+        attributes: dict[str, str] = {}
+        box: str | None = None
+        for name, value in told:
+            kind, key = _meaning(name)
+            if kind == _PLAIN:
+                if key not in attributes:
+                    attributes[key] = value
+            elif kind == _BOX:
+                box = value
+            elif kind == _NUMBER:
+                self.nodes[value] = node
+            elif kind == _VALUE or (kind == _FLAG and value.lower() == "true"):
+                attributes[key] = value
+        node.attributes = attributes
+        tag = node.tag
+        if tag == "a" and "href" not in attributes:
+            # Addresses were taken out of the data, links were not.
+            attributes["href"] = ""
+        if (box is None and tag != "#text") or (box is not None and _is_drawn(box)):
+            self._shows.add(parent)
+        elif tag != "#text":
+            self._undrawn.append((node, parent, in_option or tag in _KEPT_HIDDEN or tag in _UNDRAWN))
+        elif box is not None and not in_option:
+            node.text = ""
+
+    def hide(self) -> None:
+        """Hides the elements that were not laid out, and nothing in them either."""
+        for node, parent, is_kept in reversed(self._undrawn):
+            if node in self._shows:
+                self._shows.add(parent)
+            elif not is_kept:
+                node.attributes["hidden"] = ""
+
+
+def _is_drawn(box: str) -> bool:
+    """Whether the box is that of an element that was laid out."""
+    return box[:1].isdecimal() or not box.replace(" ", "").startswith("-1,-1,-1,-1")
