@@ -12,7 +12,11 @@ One deed is recorded several times over, and told once:
   `Click`, a click. Two clicks that the recorder then calls a `DoubleClick` are that.
 - The pointer's hundreds of `Move`s are no actions, since every act says its own place.
 - Characters from `Keyboard` events in a row are one `type`. `TextInputCompleted` tells what a field held in the end,
-  and how many keys were counted: it is the `type` only where keys were counted and none was recorded by itself.
+  and how many keys were counted: it is the `type` only where keys were counted and none was recorded by itself, be it
+  told at once or only after the click that left the field.
+- The recorder writes the number of a key as its `character` (an `A` for the key A, shift or none, a `%` for the arrow
+  to the left), so what was typed is told by the key; which sign a digit gives with shift depends on the layout, and
+  stays a combination. A `Hotkey` is told beside the `Keyboard` event of its last key.
 - `ApplicationSwitch`, `BrowserTabNavigation`, `FileOpened`, `Clipboard`, `TextSelection` and `BrowserClick` tell what
   an act led to, or tell it again. They are no actions, and too little to be a screen: left out.
 
@@ -43,6 +47,10 @@ _MOUSE: Final = ("Down", "Up", "DoubleClick", "Wheel")
 """Events of the mouse that are acts or parts of one; most are moves."""
 _KEYS: Final = {8: "backspace", 9: "tab", 13: "enter", 27: "esc", 32: "space", 33: "pageup", 34: "pagedown", 35: "end"}
 _MORE_KEYS: Final = {36: "home", 37: "left", 38: "up", 39: "right", 40: "down", 45: "insert", 46: "delete"}
+_SIGNS: Final = dict(zip((*range(106, 112), *range(186, 193), *range(219, 223)), "*+,-./;=,-./`[\\]'", strict=True))
+"""The keys of the number pad and those of signs, as a US keyboard has them, by which the recorder names them."""
+_EDITING: Final = frozenset({8, 13, 46})
+_OTHER_NAMES: Final = {"control": "ctrl", "windows": "win", "meta": "win", "escape": "esc", "return": "enter"}
 _MODIFIERS: Final = ("ctrl", "alt", "shift", "win")
 _MODIFIER_CODES: Final = frozenset({16, 17, 18, 20, 91, 92, *range(160, 166)})
 
@@ -51,7 +59,7 @@ class Workflow(Connector):
     """Recordings of terminator."""
 
     name: ClassVar[str] = "terminator"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "terminator workflow recordings (Windows UI Automation, JSON)"
 
@@ -127,6 +135,8 @@ class _Deeds:
         self._done: list[tuple[Call, Mapping[str, Any], int | None]] = []
         self._down: tuple[Point, Mapping[str, Any]] | None = None
         self._keyed = False
+        self._unfinished = False
+        self._twin: tuple[str, frozenset[str], int | None] | None = None
         self._lifted: tuple[Point, int | None, Mapping[str, Any]] | None = None
 
     def take(self, kind: str, fields: Mapping[str, Any], time: int | None) -> None:
@@ -140,7 +150,7 @@ class _Deeds:
         elif kind == "Hotkey":
             keys = [part.strip().lower() for part in str(fields.get("combination", "")).split("+")]
             if all(keys):
-                self._add(act.call(act.HOTKEY, keys=keys), fields, time)
+                self._combination(kind, keys, fields, time)
         elif kind == "DragDrop":
             start, end = _point(fields.get("start_position")), _point(fields.get("end_position"))
             if start is not None and end is not None and not self._was_drag(start):
@@ -148,9 +158,9 @@ class _Deeds:
         elif kind in ("TextInputCompleted", "BrowserTextInput"):
             count, text = fields.get("keystroke_count"), fields.get("text_value", fields.get("text"))
             counted = not isinstance(count, int) or count > 0
-            if counted and not self._keyed and isinstance(text, str) and text:
+            if counted and not self._unfinished and isinstance(text, str) and text:
                 self._add(act.call(act.TYPE, text=text, target=_target(fields)), fields, time)
-            self._keyed = False
+            self._keyed = self._unfinished = False
 
     def _click(self, fields: Mapping[str, Any], time: int | None) -> None:
         point, pressed = _point(fields.get("click_position")), self._down[1] if self._down is not None else {}
@@ -171,8 +181,19 @@ class _Deeds:
 
     def _add(self, call: Call, fields: Mapping[str, Any], time: int | None) -> None:
         self._done.append((call, fields, time))
-        self._lifted = None
-        self._keyed = call.name in (act.TYPE, act.PRESS)
+        self._lifted = self._twin = None
+        self._keyed = call.name == act.TYPE
+
+    def _combination(self, kind: str, keys: list[str], fields: Mapping[str, Any], time: int | None) -> None:
+        """Adds a combination of keys, unless it is the one that an event of the other kind has just told."""
+        pressed = frozenset(_OTHER_NAMES.get(key, key) for key in keys)
+        twin, self._twin = self._twin, None
+        if twin is not None and twin[0] != kind and twin[1] == pressed:
+            before = twin[2]
+            if time is None or before is None or abs(time - before) <= _TWICE_MS:
+                return
+        self._add(act.call(act.HOTKEY, keys=keys), fields, time)
+        self._twin = kind, pressed, time
 
     def _mouse(self, fields: Mapping[str, Any], time: int | None) -> None:
         kind, point = fields.get("event_type"), _point(fields.get("position"))
@@ -218,9 +239,10 @@ class _Deeds:
         if fields.get("is_key_down") is not True or code in _MODIFIER_CODES:
             return
         held = [name for name in _MODIFIERS if fields.get(f"{name}_pressed") is True]
-        character = fields.get("character")
-        plain = not {"ctrl", "alt", "win"} & set(held)
-        if plain and isinstance(character, str) and len(character) == 1 and character.isprintable():
+        self._unfinished = self._unfinished or code in _EDITING
+        character = None if {"ctrl", "alt", "win"} & set(held) else _character(fields, code, "shift" in held)
+        if character is not None:
+            self._unfinished = True
             last = self._done[-1] if self._done else None
             if last is not None and last[0].name == act.TYPE and self._keyed:
                 text = dict(last[0].told)["text"] + character
@@ -232,7 +254,10 @@ class _Deeds:
         if key is None:
             return
         # Shift with a key that has no character (an arrow, tab) is a combination; with one it is the character.
-        self._add(act.call(act.HOTKEY, keys=[*held, key]) if held else act.call(act.PRESS, key=key), fields, time)
+        if held:
+            self._combination("Keyboard", [*held, key], fields, time)
+        else:
+            self._add(act.call(act.PRESS, key=key), fields, time)
 
     def steps(self) -> list[Step]:
         """The acts as transitions between screens that nobody recorded."""
@@ -249,10 +274,27 @@ class _Deeds:
         ]
 
 
+def _character(fields: Mapping[str, Any], code: int | None, shifted: bool) -> str | None:
+    """What a key typed; None if it types nothing, or nothing that is known without the keyboard's layout."""
+    told = fields.get("character")
+    told = told if isinstance(told, str) and len(told) == 1 and told.isprintable() else None
+    if code is None or (told is not None and ord(told) != code):
+        return told
+    if 65 <= code <= 90 and told is not None:
+        return told if shifted else told.lower()
+    if 96 <= code <= 105:
+        return chr(code - 48)
+    if code == 32 or (48 <= code <= 57 and told is not None and not shifted):
+        return chr(code)
+    return _SIGNS.get(code) if code < 112 or not shifted else None
+
+
 def _key_name(code: Any) -> str | None:
     """The key of a virtual key code of Windows."""
     if type(code) is not int:
         return None
+    if code in _SIGNS:
+        return _SIGNS[code]
     if 48 <= code <= 57 or 65 <= code <= 90:
         return chr(code).lower()
     if 112 <= code <= 123:

@@ -457,11 +457,27 @@ def test_a_screenshot_that_two_lines_name_shows_what_the_later_one_led_to() -> N
 
 def recorded(*events: tuple[str, dict[str, Any]]) -> list[str]:
     """The names of the acts of a recording, an event every 10 milliseconds."""
+    return [call["name"] for call in told_calls(*events)]
+
+
+def told_calls(*events: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The acts of a recording as their text tells them, an event every 10 milliseconds."""
     begun = 1_700_000_000_000
     told = [{"timestamp": begun + 10 * place, "event": {kind: one}} for place, (kind, one) in enumerate(events)]
     log = json.dumps({"name": "w", "start_time": 1, "end_time": 2, "events": told}).encode()
     found = list(Workflow().parse(MemoryBlob("w.json", log)))
-    return [step.action.name for one in found if isinstance(one, Trajectory) for step in one.steps]
+    return [json.loads(step.action.text) for one in found if isinstance(one, Trajectory) for step in one.steps]
+
+
+def key(code: int, character: str | None = None, *held: str) -> tuple[str, dict[str, Any]]:
+    """A key as terminator records it: its character is the number of the key, whatever was typed."""
+    told = character or (chr(code) if 32 <= code <= 126 else None)
+    return "Keyboard", {
+        "key_code": code,
+        "is_key_down": True,
+        "character": told,
+        **{f"{name}_pressed": True for name in held},
+    }
 
 
 def mouse(kind: str, x: int = 5, button: str = "Left") -> tuple[str, dict[str, Any]]:
@@ -485,3 +501,30 @@ def test_a_click_counts_once_whether_it_is_told_before_the_button_went_up_or_aft
     double = down, up, clicked(), down, up, mouse("DoubleClick")
     assert recorded(*double) == recorded(*double, clicked()) == ["double_click"]
     assert recorded(down, up, ("Hotkey", {"combination": "Ctrl+S"}), clicked()) == ["click", "hotkey", "click"]
+
+
+def test_a_combination_counts_once_though_its_last_key_is_told_as_well() -> None:
+    copy, c = ("Hotkey", {"combination": "Ctrl+C", "action": "Copy"}), key(67, None, "ctrl")
+    assert recorded(key(17, None, "ctrl"), copy, c) == ["hotkey"]
+    assert recorded(c, copy) == ["hotkey"]
+    assert recorded(copy, c, copy, c) == recorded(copy, copy) == recorded(c, c) == ["hotkey", "hotkey"]
+    assert recorded(copy, key(86, None, "ctrl")) == ["hotkey", "hotkey"]
+    assert recorded(copy, mouse("Down"), mouse("Up"), c) == ["hotkey", "click", "hotkey"]
+
+
+def test_text_told_again_after_the_click_that_left_its_field_is_typed_once() -> None:
+    field = "TextInputCompleted", {"text_value": "hi", "field_name": "Name", "keystroke_count": 2}
+    click = mouse("Down"), clicked(), mouse("Up")
+    assert recorded(key(72), key(73), *click, field) == ["type", "click"]
+    assert recorded(key(72), key(73), *click, field, field) == ["type", "click", "type"]
+    assert recorded(*click, field) == ["click", "type"]
+
+
+def test_what_was_typed_is_told_by_the_keys_where_the_character_is_their_number() -> None:
+    shift = "shift"
+    events = key(72, None, shift), key(73), key(190), key(49), key(98), key(32), key(111)
+    assert told_calls(*events) == [{"name": "type", "arguments": {"text": "Hi.12 /"}}]
+    named = [call["arguments"] for call in told_calls(key(37), key(46), key(113), key(49, None, shift))]
+    assert named == [{"key": "left"}, {"key": "delete"}, {"key": "f2"}, {"keys": ["shift", "1"]}]
+    assert told_calls(key(49, "!", shift), key(190, ":"), key(65, "\u00e4"))[0]["arguments"] == {"text": "!:\u00e4"}
+    assert recorded(key(10**12, "x"), key(-5, "y")) == ["type"]
