@@ -13,7 +13,7 @@ One deed is recorded several times over, and told once:
 - The pointer's hundreds of `Move`s are no actions, since every act says its own place.
 - Characters from `Keyboard` events in a row are one `type`. `TextInputCompleted` tells what a field held in the end,
   and how many keys were counted: it is the `type` only where keys were counted and none was recorded by itself, be it
-  told at once or only after the click that left the field.
+  told at once or only after the click that left the field. Text that the combination before it pasted is not typed too.
 - The recorder writes the number of a key as its `character` (an `A` for the key A, shift or none, a `%` for the arrow
   to the left), so what was typed is told by the key; which sign a digit gives with shift depends on the layout, and
   stays a combination. A `Hotkey` is told beside the `Keyboard` event of its last key.
@@ -51,6 +51,7 @@ _SIGNS: Final = dict(zip((*range(106, 112), *range(186, 193), *range(219, 223)),
 """The keys of the number pad and those of signs, as a US keyboard has them, by which the recorder names them."""
 _EDITING: Final = frozenset({8, 13, 46})
 _OTHER_NAMES: Final = {"control": "ctrl", "windows": "win", "meta": "win", "escape": "esc", "return": "enter"}
+_PASTING: Final = frozenset({frozenset({"ctrl", "v"}), frozenset({"shift", "insert"})})
 _MODIFIERS: Final = ("ctrl", "alt", "shift", "win")
 _MODIFIER_CODES: Final = frozenset({16, 17, 18, 20, 91, 92, *range(160, 166)})
 
@@ -158,9 +159,16 @@ class _Deeds:
         elif kind in ("TextInputCompleted", "BrowserTextInput"):
             count, text = fields.get("keystroke_count"), fields.get("text_value", fields.get("text"))
             counted = not isinstance(count, int) or count > 0
-            if counted and not self._unfinished and isinstance(text, str) and text:
+            if counted and not self._unfinished and not self._has_pasted(fields) and isinstance(text, str) and text:
                 self._add(act.call(act.TYPE, text=text, target=_target(fields)), fields, time)
             self._keyed = self._unfinished = False
+
+    def _has_pasted(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the text came by the combination of keys that was told last."""
+        last = self._done[-1][0] if self._done else None
+        if last is None or last.name != act.HOTKEY or fields.get("input_method") != "Pasted":
+            return False
+        return frozenset(dict(last.told)["keys"]) in _PASTING
 
     def _click(self, fields: Mapping[str, Any], time: int | None) -> None:
         point, pressed = _point(fields.get("click_position")), self._down[1] if self._down is not None else {}

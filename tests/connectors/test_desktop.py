@@ -520,6 +520,14 @@ def test_text_told_again_after_the_click_that_left_its_field_is_typed_once() -> 
     assert recorded(*click, field) == ["click", "type"]
 
 
+def test_pasted_text_is_the_combination_that_pasted_it() -> None:
+    field = "TextInputCompleted", {"text_value": "hi", "input_method": "Pasted", "keystroke_count": 2}
+    paste, copy = ("Hotkey", {"combination": "Ctrl+V"}), ("Hotkey", {"combination": "Ctrl+C"})
+    assert recorded(paste, field) == ["hotkey"]
+    assert recorded(copy, field) == ["hotkey", "type"]
+    assert recorded(paste, ("TextInputCompleted", field[1] | {"input_method": "Typed"})) == ["hotkey", "type"]
+
+
 def test_what_was_typed_is_told_by_the_keys_where_the_character_is_their_number() -> None:
     shift = "shift"
     events = key(72, None, shift), key(73), key(190), key(49), key(98), key(32), key(111)
