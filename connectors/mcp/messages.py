@@ -1,11 +1,11 @@
 """A conversation of an agent with its user and its tools, as steps: `course` of the parts of its messages.
 
 What the agent says and calls with nothing of others in between is one turn, whether a log writes it as one message or
-several: the model saw no result in between. The calls of a turn are steps that share the turn; a turn without a call is
-a step named `message`, and what the user answered is its next observation. Text and thought go with the call that they
-precede, at the end with the last one. What else was said before a turn is `interleaved`, with the roles `user`,
-`harness` (system prompts after the first turn), `user_call` and `tool` (a call that the user made, and what it gave);
-images among it are left out.
+several: the model saw no result in between. A result that it saw and the log does not hold ends a turn too. The calls
+of a turn are steps that share the turn; a turn without a call is a step named `message`, and what the user answered is
+its next observation. Text and thought go with the call that they precede, at the end with the last one. What else was
+said before a turn is `interleaved`, with the roles `user`, `harness` (system prompts after the first turn), `user_call`
+and `tool` (a call that the user made, and what it gave); images among it are left out.
 
 A result belongs to the call with its id where no other call of the conversation has that id. Where ids repeat or are
 missing, it belongs to a call of the turn before it: the first open one with that id; failing that, if one of the two
@@ -30,6 +30,7 @@ from connectors.mcp.parts import (
     Said,
     Text,
     Thought,
+    Unlogged,
     is_json,
     json_of,
 )
@@ -188,6 +189,8 @@ class _Reading:
             self._speaking = False
         if isinstance(part, Result):
             self._answer(part)
+        elif isinstance(part, Unlogged):
+            return
         elif isinstance(part, Said):
             (self.opening if turn is None else turn.notes).append(part)
         elif turn is not None:

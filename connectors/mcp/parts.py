@@ -102,10 +102,17 @@ class System:
     text: str
 
 
-Part = Call | Text | Thought | Result | Said | System
+@record
+class Unlogged:
+    """Where the agent was given the answer to its call before, which the log does not hold."""
+
+    offset: int
 
 
-_KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System)
+Part = Call | Text | Thought | Result | Said | System | Unlogged
+
+
+_KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System, Unlogged)
 _NAMES: Final = {kind: tuple(one.name for one in fields(kind)) for kind in _KINDS}
 
 

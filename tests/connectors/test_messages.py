@@ -375,6 +375,22 @@ def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s
     assert second.next_observation is None
 
 
+def test_what_is_said_after_a_call_that_the_api_ran_is_a_turn_of_its_own_though_its_answer_is_not_logged():
+    search = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "x"}}
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Not there."}]}
+    told = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is y."}]}
+    found = conversation([user("Go."), search, thought, {**search, "id": "w2"}, told])
+    assert not found.unmatched
+    assert [(step.action.name, step.turn, step.num_calls) for step in found.steps] == [
+        ("web_search", 0, 1),
+        ("web_search", 1, 1),
+        ("message", 2, 1),
+    ]
+    assert [step.action.reasoning for step in found.steps] == [None, "Not there.", None]
+    assert [step.action.message for step in found.steps] == [None, None, None]
+    assert [step.next_observation for step in found.steps] == [None, None, None]
+
+
 def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
     items = [
         user("Go."),
@@ -395,10 +411,10 @@ def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
     assert not found.unmatched
     assert [(step.action.name, step.turn) for step in found.steps] == [
         ("web_search", 0),
-        ("computer", 0),
-        ("code_interpreter", 1),
-        ("image_generation", 2),
-        ("local_shell", 3),
+        ("computer", 1),
+        ("code_interpreter", 2),
+        ("image_generation", 3),
+        ("local_shell", 4),
     ]
     after = [step.next_observation for step in found.steps]
     assert [one and one.content for one in after] == [None, None, '{"type": "logs", "logs": "1"}', None, "a.txt"]
