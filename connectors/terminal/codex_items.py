@@ -36,6 +36,9 @@ ITEMS: Final = frozenset(
 )
 """Items that are carried on."""
 
+_SERVED: Final = "web_search_call"
+"""A call that the model's API runs itself: the model goes on once it has the answer, which no log holds."""
+
 _SILENT: Final = frozenset({"ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other"})
 """Items without text: snapshots of the repository and encrypted summaries."""
 
@@ -215,7 +218,9 @@ class Reader:
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
         call = Call(name, arguments, call_id, offset, at=at)
         self._acts(offset, timestamp).add(call)
-        if call_id is not None:
+        if kind == _SERVED:
+            self._ended = True
+        elif call_id is not None:
             self._waiting.setdefault(call_id, deque()).append(call)
 
     def _result(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
