@@ -12,6 +12,8 @@ missing, it belongs to a call of the turn before it: the first open one with tha
 has no id, the first open one with that name, or the only open one. A result without such a call is never given to
 another call.
 
+Reminders that a harness hung on to a result or put into a user's message (`<system-reminder>`) are the harness's words.
+
 This knows no shape of message (see `shapes`) and no outcome. Of a long conversation the turns stand in a file, but for
 the last; what is remembered of each call is where it stands.
 """
@@ -19,6 +21,7 @@ the last; what is remembered of each call is where it stands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -37,6 +40,7 @@ from connectors.mcp.parts import (
 from connectors.mcp.shapes import parts, read
 from connectors.mcp.turns import Made, Turn, joined, shelf
 from connectors.records import object_text, quoted
+from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text
 from schemas.record import record
 
@@ -187,12 +191,17 @@ class _Reading:
         if self._speaking and turn is not None:
             turn.close()
             self._speaking = False
+        notes = self.opening if turn is None else turn.notes
         if isinstance(part, Result):
+            if part.content is not None and CLOSE in part.content:
+                content, reminders = without_reminders(part.content)
+                part = replace(part, content=content)
+                notes += [Said("harness", reminder) for reminder in reminders]
             self._answer(part)
         elif isinstance(part, Unlogged):
             return
         elif isinstance(part, Said):
-            (self.opening if turn is None else turn.notes).append(part)
+            notes += _voices(part) if part.role == "user" and CLOSE in part.text else (part,)
         elif turn is not None:
             turn.notes.append(Said("harness", part.text))
         elif part.text:
@@ -253,6 +262,16 @@ class _Reading:
             if one.call.name == result.name:
                 return one
         return waiting[0] if len(waiting) == 1 or (waiting and result.name is None) else None
+
+
+def _voices(said: Said) -> list[Said]:
+    """What the user said and, apart from it, what the harness put into the same message."""
+    found = [Said(role, text, (), said.at) for role, text in voices(said.text, own=False)]
+    if said.attachments:
+        place = next((index for index, one in enumerate(found) if one.role == "user"), len(found))
+        text = found[place].text if place < len(found) else ""
+        found[place : place + 1] = [Said("user", text, said.attachments, said.at)]
+    return found
 
 
 def _instruction(opening: list[Said]) -> tuple[str | None, list[Said]]:

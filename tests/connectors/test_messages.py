@@ -391,6 +391,30 @@ def test_what_is_said_after_a_call_that_the_api_ran_is_a_turn_of_its_own_though_
     assert [step.next_observation for step in found.steps] == [None, None, None]
 
 
+def test_reminders_of_a_harness_are_neither_the_tools_words_nor_the_users():
+    reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
+    asked = {"role": "user", "content": [{"type": "text", "text": reminder}, {"type": "text", "text": "Go."}]}
+    made = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]}
+    given = [
+        {"type": "tool_result", "tool_use_id": "t", "content": f"a\n<system-reminder> in a file\n\n{reminder}\n"},
+        {"type": "text", "text": f"{reminder}\nAnd then stop."},
+    ]
+    told = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    found = conversation([asked, made, {"role": "user", "content": given}, told])
+    assert found.instruction == "Go."
+    first, last = found.steps
+    assert first.next_observation is not None
+    assert first.next_observation.content == "a\n<system-reminder> in a file"
+    assert [first.interleaved and json.loads(first.interleaved), last.interleaved and json.loads(last.interleaved)] == [
+        [{"role": "harness", "content": reminder}],
+        [
+            {"role": "harness", "content": reminder},
+            {"role": "harness", "content": reminder},
+            {"role": "user", "content": "And then stop."},
+        ],
+    ]
+
+
 def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
     items = [
         user("Go."),
