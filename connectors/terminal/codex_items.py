@@ -236,7 +236,11 @@ class Reader:
             elif before != hash(told):
                 self._report(offset, "result_repeated", f"call {call_id:.80} was answered otherwise before")
             return
-        call = waiting.popleft()
+        # An id may come again while a call of an earlier turn is open still, as one that was aborted is.
+        now = self._turn.calls if self._turn is not None else []
+        place = next((place for place, call in enumerate(waiting) if any(call is one for one in now)), 0)
+        call = waiting[place]
+        del waiting[place]
         self._last[call_id] = hash(told)
         if not waiting:
             del self._waiting[call_id]

@@ -239,6 +239,13 @@ def test_reading_takes_time_in_proportion_to_the_log():
     assert time.process_time() - begin < 5
 
 
+def test_an_id_that_comes_again_is_answered_where_it_came_last_though_an_aborted_call_had_it() -> None:
+    stop = item(2, "message", role="user", content=[{"type": "input_text", "text": "Stop."}])
+    found = steps(call(1, "a"), stop, call(3, "a", arguments='{"n": 2}'), answer(4, "a", "two"))
+    after = [step.next_observation for step in found]
+    assert [one and one.content for one in after] == [None, "two"]
+
+
 def test_what_follows_a_search_that_the_api_ran_is_another_turn() -> None:
     search = item(2, "web_search_call", status="completed", action={"type": "search", "query": "x"})
     told = item(2, "message", role="assistant", content=[{"type": "output_text", "text": "It is y."}])
