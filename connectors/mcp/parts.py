@@ -287,6 +287,9 @@ def shown(content: object) -> Shown:
     return Shown("\n".join(texts) if texts else None, tuple(pictures))
 
 
+_SEALED: Final = frozenset({"encrypted_content", "encrypted_index"})
+"""What an API puts into a block for itself, and nobody else can read."""
+
 _PICTURES: Final = ("image", "image_url", "input_image", "audio", "input_audio", "document", "file")
 
 
@@ -302,7 +305,9 @@ def _block_text(block: Mapping[str, Any]) -> str | None:
     resource = block.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return str(resource["text"])
-    return None if block.get("type") in _PICTURES else json_of(dict(block))
+    if block.get("type") in _PICTURES:
+        return None
+    return json_of({key: value for key, value in block.items() if key not in _SEALED})
 
 
 def _picture(block: Mapping[str, Any]) -> Attachment | None:

@@ -391,6 +391,19 @@ def test_what_is_said_after_a_call_that_the_api_ran_is_a_turn_of_its_own_though_
     assert [step.next_observation for step in found.steps] == [None, None, None]
 
 
+def test_what_only_the_api_can_read_of_a_search_result_is_not_shown():
+    hit = {"type": "web_search_result", "title": "Y", "url": "https://y.example", "encrypted_content": "EqgfCio"}
+    blocks = [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "y"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [hit]},
+        {"type": "text", "text": "Found."},
+    ]
+    first = conversation([user("Go."), {"role": "assistant", "content": blocks}]).steps[0]
+    assert first.next_observation is not None
+    shown = '{"type": "web_search_result", "title": "Y", "url": "https://y.example"}'
+    assert first.next_observation.content == shown
+
+
 def test_reminders_of_a_harness_are_neither_the_tools_words_nor_the_users():
     reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
     asked = {"role": "user", "content": [{"type": "text", "text": reminder}, {"type": "text", "text": "Go."}]}
