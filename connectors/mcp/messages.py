@@ -1,16 +1,18 @@
 """A conversation of an agent with its user and its tools, as steps: `course` of the parts of its messages.
 
 What the agent says and calls with nothing of others in between is one turn, whether a log writes it as one message or
-several: the model saw no result in between. The calls of a turn are steps that share the turn; a turn without a call is
-a step named `message`, and what the user answered is its next observation. Text and thought go with the call that they
-precede, at the end with the last one. What else was said before a turn is `interleaved`, with the roles `user`,
-`harness` (system prompts after the first turn), `user_call` and `tool` (a call that the user made, and what it gave);
-images among it are left out.
+several: the model saw no result in between. A result that it saw and the log does not hold ends a turn too. The calls
+of a turn are steps that share the turn; a turn without a call is a step named `message`, and what the user answered is
+its next observation. Text and thought go with the call that they precede, at the end with the last one. What else was
+said before a turn is `interleaved`, with the roles `user`, `harness` (system prompts after the first turn), `user_call`
+and `tool` (a call that the user made, and what it gave); images among it are left out.
 
 A result belongs to the call with its id where no other call of the conversation has that id. Where ids repeat or are
 missing, it belongs to a call of the turn before it: the first open one with that id; failing that, if one of the two
 has no id, the first open one with that name, or the only open one. A result without such a call is never given to
 another call.
+
+Reminders that a harness hung on to a result or put into a user's message (`<system-reminder>`) are the harness's words.
 
 This knows no shape of message (see `shapes`) and no outcome. Of a long conversation the turns stand in a file, but for
 the last; what is remembered of each call is where it stands.
@@ -19,6 +21,7 @@ the last; what is remembered of each call is where it stands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -30,12 +33,14 @@ from connectors.mcp.parts import (
     Said,
     Text,
     Thought,
+    Unlogged,
     is_json,
     json_of,
 )
 from connectors.mcp.shapes import parts, read
 from connectors.mcp.turns import Made, Turn, joined, shelf
 from connectors.records import object_text, quoted
+from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text
 from schemas.record import record
 
@@ -186,10 +191,17 @@ class _Reading:
         if self._speaking and turn is not None:
             turn.close()
             self._speaking = False
+        notes = self.opening if turn is None else turn.notes
         if isinstance(part, Result):
+            if part.content is not None and CLOSE in part.content:
+                content, reminders = without_reminders(part.content)
+                part = replace(part, content=content)
+                notes += [Said("harness", reminder) for reminder in reminders]
             self._answer(part)
+        elif isinstance(part, Unlogged):
+            return
         elif isinstance(part, Said):
-            (self.opening if turn is None else turn.notes).append(part)
+            notes += _voices(part) if part.role == "user" and CLOSE in part.text else (part,)
         elif turn is not None:
             turn.notes.append(Said("harness", part.text))
         elif part.text:
@@ -250,6 +262,16 @@ class _Reading:
             if one.call.name == result.name:
                 return one
         return waiting[0] if len(waiting) == 1 or (waiting and result.name is None) else None
+
+
+def _voices(said: Said) -> list[Said]:
+    """What the user said and, apart from it, what the harness put into the same message."""
+    found = [Said(role, text, (), said.at) for role, text in voices(said.text, own=False)]
+    if said.attachments:
+        place = next((index for index, one in enumerate(found) if one.role == "user"), len(found))
+        text = found[place].text if place < len(found) else ""
+        found[place : place + 1] = [Said("user", text, said.attachments, said.at)]
+    return found
 
 
 def _instruction(opening: list[Said]) -> tuple[str | None, list[Said]]:

@@ -102,10 +102,17 @@ class System:
     text: str
 
 
-Part = Call | Text | Thought | Result | Said | System
+@record
+class Unlogged:
+    """Where the agent was given the answer to its call before, which the log does not hold."""
+
+    offset: int
 
 
-_KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System)
+Part = Call | Text | Thought | Result | Said | System | Unlogged
+
+
+_KINDS: Final[tuple[type[Part], ...]] = (Call, Text, Thought, Result, Said, System, Unlogged)
 _NAMES: Final = {kind: tuple(one.name for one in fields(kind)) for kind in _KINDS}
 
 
@@ -280,6 +287,9 @@ def shown(content: object) -> Shown:
     return Shown("\n".join(texts) if texts else None, tuple(pictures))
 
 
+_SEALED: Final = frozenset({"encrypted_content", "encrypted_index"})
+"""What an API puts into a block for itself, and nobody else can read."""
+
 _PICTURES: Final = ("image", "image_url", "input_image", "audio", "input_audio", "document", "file")
 
 
@@ -295,7 +305,9 @@ def _block_text(block: Mapping[str, Any]) -> str | None:
     resource = block.get("resource")
     if isinstance(resource, dict) and isinstance(resource.get("text"), str):
         return str(resource["text"])
-    return None if block.get("type") in _PICTURES else json_of(dict(block))
+    if block.get("type") in _PICTURES:
+        return None
+    return json_of({key: value for key, value in block.items() if key not in _SEALED})
 
 
 def _picture(block: Mapping[str, Any]) -> Attachment | None:

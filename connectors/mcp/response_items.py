@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from connectors.mcp.answers import answer, seen_text
-from connectors.mcp.parts import MessageError, Part, Result, Shown, Thought, blob, call, key_of, shown
+from connectors.mcp.parts import MessageError, Part, Result, Shown, Thought, Unlogged, blob, call, key_of, shown
 
 Message = Mapping[str, Any]
 
@@ -27,6 +27,9 @@ _HOSTED: Final = (
     "tool_search_call",
 )
 """Items of the Responses API that are calls of tools which the API defines."""
+
+_SERVED: Final = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call"})
+"""Those that the API runs itself: the model goes on once it has the answer, even where the item does not hold it."""
 
 
 def item_parts(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -67,6 +70,8 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
         picture = blob(told, "image/png", "image") if name == "image_generation" else None
         seen = Shown(None, (picture,)) if picture is not None else shown(told)
         yield Result(key_of(call_id), None, seen_text(seen), offset, None, seen.attachments, at)
+    elif item["type"] in _SERVED:
+        yield Unlogged(offset)
 
 
 def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:

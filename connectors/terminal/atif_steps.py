@@ -288,7 +288,11 @@ class Reader:
             if call_id is None:
                 loose.append(result)
             elif waiting:
-                self._answer(waiting.popleft(), result, step, len(results) == 1)
+                # An id may come again while a call of an earlier step is open still: results stand with their calls.
+                place = next((place for place, call in enumerate(waiting) if any(call is one for one in targets)), 0)
+                call = waiting[place]
+                del waiting[place]
+                self._answer(call, result, step, len(results) == 1)
             elif len(results) == 1 and len(targets) == 1 and targets[0].shown is None:
                 self._answer(targets[0], result, step, True)
             else:

@@ -36,6 +36,9 @@ ITEMS: Final = frozenset(
 )
 """Items that are carried on."""
 
+_SERVED: Final = "web_search_call"
+"""A call that the model's API runs itself: the model goes on once it has the answer, which no log holds."""
+
 _SILENT: Final = frozenset({"ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other"})
 """Items without text: snapshots of the repository and encrypted summaries."""
 
@@ -215,7 +218,9 @@ class Reader:
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
         call = Call(name, arguments, call_id, offset, at=at)
         self._acts(offset, timestamp).add(call)
-        if call_id is not None:
+        if kind == _SERVED:
+            self._ended = True
+        elif call_id is not None:
             self._waiting.setdefault(call_id, deque()).append(call)
 
     def _result(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
@@ -231,7 +236,11 @@ class Reader:
             elif before != hash(told):
                 self._report(offset, "result_repeated", f"call {call_id:.80} was answered otherwise before")
             return
-        call = waiting.popleft()
+        # An id may come again while a call of an earlier turn is open still, as one that was aborted is.
+        now = self._turn.calls if self._turn is not None else []
+        place = next((place for place, call in enumerate(waiting) if any(call is one for one in now)), 0)
+        call = waiting[place]
+        del waiting[place]
         self._last[call_id] = hash(told)
         if not waiting:
             del self._waiting[call_id]

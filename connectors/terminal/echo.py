@@ -4,7 +4,8 @@ Two kinds of evidence are taken:
 
 - Bracketed paste. Line editors switch it on at a prompt (`\e[?2004h`) and off when the line is entered (`\e[?2004l`).
   What stood before the cursor when, after a pause, something moved again is the prompt; what the line holds beyond it
-  when it is entered was typed, however it was edited. A line entered without a pause after its prompt was typed ahead.
+  when it is entered was typed, however it was edited. A line entered without a pause after its prompt was typed
+  ahead, and so was the beginning of one that stood behind a prompt already met when somebody began to type.
 - Typing. Elsewhere (shells without bracketed paste, programs that ask), a line that grew one character at a time, each
   after a pause, and was then entered, on a line that begins with a prompt: one that ends as prompts do (`$ `, `> `,
   `: `, `? ` …), or that was met twice. At such a known prompt a line pasted in one go counts too.

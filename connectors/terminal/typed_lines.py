@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from operator import attrgetter
@@ -170,10 +170,13 @@ def _mark_bytes(mark: Mark) -> int:
 def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mark]]:
     """The acts and gaps among the marks, in order, each with the exit statuses reported since the one before it."""
     counts: Counter[str] = Counter()
+    prompts: set[str] = set()
     for number, (reported, mark) in enumerate(marks):
         if isinstance(mark, Line):
             prompt = mark.prompt
             counts.update((ending(mark.prompt),) if mark.credible else ())
+            if mark.at_prompt and _SHELL.fullmatch(mark.prompt):
+                prompts.add(mark.prompt)
             if mark.prompt != prompt:
                 marks[number] = reported, mark
     kept = shelf_of_marks()
@@ -184,6 +187,8 @@ def resolved(marks: Shelf[tuple[list[int], Mark]]) -> Shelf[tuple[list[int], Mar
         verdict: Act | Gap | None
         if not isinstance(mark, Line):
             verdict = mark
+        elif (ahead := _typed_ahead(mark, prompts)) is not None:
+            verdict = ahead
         elif mark.typed == "" and not mark.stopped and _changes_prompt(mark, later):
             verdict = _gap(mark)
         else:
@@ -200,6 +205,20 @@ def _changes_prompt(line: Line, later: Iterable[tuple[list[int], Mark]]) -> bool
         return False
     following = next((mark for _, mark in later if isinstance(mark, Line) and (mark.at_prompt or mark.known)), None)
     return following is not None and ending(following.prompt) != ending(line.prompt)
+
+
+def _typed_ahead(line: Line, prompts: Set[str]) -> Gap | None:
+    """A gap if what stood before the cursor of a line was a prompt of the recording and keys pressed before it came.
+
+    The screen of the gap is the one with the prompt alone, which answers the act before.
+    """
+    if not line.at_prompt or _PROMPT.fullmatch(line.prompt):
+        return None
+    place = next((end for end in range(len(line.prompt) - 1, 0, -1) if line.prompt[:end] in prompts), None)
+    if place is None:
+        return None
+    before = line.before.removesuffix(line.prompt[place:].rstrip()).rstrip(" ") if line.before else line.before
+    return Gap(line.offset, line.start, before, "unclear_input", "a line was entered that was in part typed ahead")
 
 
 def takes_key(prompt: str) -> bool:

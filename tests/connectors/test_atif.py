@@ -67,6 +67,13 @@ def test_an_id_that_repeats_in_later_steps_is_answered_within_its_step():
     assert shown(made) == ["1", "2"]
 
 
+def test_an_id_that_repeats_is_answered_within_its_step_also_while_an_earlier_call_is_open():
+    other = {"tool_call_id": "call_1", "function_name": "run", "arguments": {"n": "another"}}
+    seen = {"results": [told("2", "call_1")]}
+    made = steps(acts("call_1"), {"source": "agent", "tool_calls": [other], "observation": seen})
+    assert shown(made) == [None, "2"]
+
+
 def test_a_result_on_a_later_system_step_answers_its_call():
     made = steps(acts("a"), {"source": "system", "observation": {"results": [told("1", "a")]}}, acts("b"))
     assert shown(made) == ["1", None]

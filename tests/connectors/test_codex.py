@@ -239,6 +239,31 @@ def test_reading_takes_time_in_proportion_to_the_log():
     assert time.process_time() - begin < 5
 
 
+def test_an_id_that_comes_again_is_answered_where_it_came_last_though_an_aborted_call_had_it() -> None:
+    stop = item(2, "message", role="user", content=[{"type": "input_text", "text": "Stop."}])
+    found = steps(call(1, "a"), stop, call(3, "a", arguments='{"n": 2}'), answer(4, "a", "two"))
+    after = [step.next_observation for step in found]
+    assert [one and one.content for one in after] == [None, "two"]
+
+
+def test_what_follows_a_search_that_the_api_ran_is_another_turn() -> None:
+    search = item(2, "web_search_call", status="completed", action={"type": "search", "query": "x"})
+    told = item(2, "message", role="assistant", content=[{"type": "output_text", "text": "It is y."}])
+    asked = item(3, "message", role="user", content=[{"type": "input_text", "text": "And z?"}])
+    found = steps(call(1, "a"), answer(1, "a"), search, search, told, asked, call(4, "b"), answer(5, "b"))
+    assert [(step.action.name, step.turn, step.num_calls) for step in found] == [
+        ("shell", 0, 1),
+        ("web_search", 1, 1),
+        ("web_search", 2, 1),
+        ("message", 3, 1),
+        ("shell", 4, 1),
+    ]
+    assert [step.action.message for step in found] == [None] * 5
+    after = found[3].next_observation
+    assert after is not None
+    assert (after.content, after.origin) == ("And z?", "user")
+
+
 def test_a_log_without_a_call_is_refused():
     with pytest.raises(ParseError, match="no_transitions"):
         read(log(META), Codex())

@@ -129,6 +129,18 @@ def test_a_line_typed_ahead_unseen_is_a_gap(player: Player) -> None:
     assert player.told() == ["ssh box\r", "<unclear_input>"]
 
 
+def test_a_line_typed_ahead_in_part_is_a_gap_before_which_the_prompt_stands_alone(player: Player) -> None:
+    at_bash(player, "sleep 5").out(f"{PASTE_ON}$ ", 3).out("l")
+    player.out("s", 0.4).enter(f"{PASTE_OFF}\ra.txt\r\n{PASTE_ON}$ ")
+    assert player.told() == ["sleep 5\r", "<unclear_input>"]
+    assert player.screens()[1] == "$ sleep 5\n$"
+
+
+def test_a_prompt_within_which_another_stands_is_a_prompt(player: Player) -> None:
+    at_bash(player, "su", "").out(f"{PASTE_ON}$ (root) # ").keys("id").enter(PASTE_OFF)
+    assert player.told() == ["su\r", "id\r"]
+
+
 def test_a_line_whose_prompt_is_gone_is_a_gap(player: Player) -> None:
     at_bash(player, "ls", "a\r\n").out(PASTE_ON + "$ ").keys("l").out("\r\x1b[K> l", 0.2).enter(PASTE_OFF)
     assert player.told() == ["ls\r", "<unclear_input>"]

@@ -375,6 +375,59 @@ def test_code_that_gemini_runs_is_a_call_and_a_picture_that_it_draws_is_nobody_s
     assert second.next_observation is None
 
 
+def test_what_is_said_after_a_call_that_the_api_ran_is_a_turn_of_its_own_though_its_answer_is_not_logged():
+    search = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "x"}}
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Not there."}]}
+    told = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is y."}]}
+    found = conversation([user("Go."), search, thought, {**search, "id": "w2"}, told])
+    assert not found.unmatched
+    assert [(step.action.name, step.turn, step.num_calls) for step in found.steps] == [
+        ("web_search", 0, 1),
+        ("web_search", 1, 1),
+        ("message", 2, 1),
+    ]
+    assert [step.action.reasoning for step in found.steps] == [None, "Not there.", None]
+    assert [step.action.message for step in found.steps] == [None, None, None]
+    assert [step.next_observation for step in found.steps] == [None, None, None]
+
+
+def test_what_only_the_api_can_read_of_a_search_result_is_not_shown():
+    hit = {"type": "web_search_result", "title": "Y", "url": "https://y.example", "encrypted_content": "EqgfCio"}
+    blocks = [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "y"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": [hit]},
+        {"type": "text", "text": "Found."},
+    ]
+    first = conversation([user("Go."), {"role": "assistant", "content": blocks}]).steps[0]
+    assert first.next_observation is not None
+    shown = '{"type": "web_search_result", "title": "Y", "url": "https://y.example"}'
+    assert first.next_observation.content == shown
+
+
+def test_reminders_of_a_harness_are_neither_the_tools_words_nor_the_users():
+    reminder = "<system-reminder>\nBe brief.\n</system-reminder>"
+    asked = {"role": "user", "content": [{"type": "text", "text": reminder}, {"type": "text", "text": "Go."}]}
+    made = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "read", "input": {}}]}
+    given = [
+        {"type": "tool_result", "tool_use_id": "t", "content": f"a\n<system-reminder> in a file\n\n{reminder}\n"},
+        {"type": "text", "text": f"{reminder}\nAnd then stop."},
+    ]
+    told = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    found = conversation([asked, made, {"role": "user", "content": given}, told])
+    assert found.instruction == "Go."
+    first, last = found.steps
+    assert first.next_observation is not None
+    assert first.next_observation.content == "a\n<system-reminder> in a file"
+    assert [first.interleaved and json.loads(first.interleaved), last.interleaved and json.loads(last.interleaved)] == [
+        [{"role": "harness", "content": reminder}],
+        [
+            {"role": "harness", "content": reminder},
+            {"role": "harness", "content": reminder},
+            {"role": "user", "content": "And then stop."},
+        ],
+    ]
+
+
 def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
     items = [
         user("Go."),
@@ -395,10 +448,10 @@ def test_calls_of_the_apis_own_tools_are_calls_with_what_they_gave():
     assert not found.unmatched
     assert [(step.action.name, step.turn) for step in found.steps] == [
         ("web_search", 0),
-        ("computer", 0),
-        ("code_interpreter", 1),
-        ("image_generation", 2),
-        ("local_shell", 3),
+        ("computer", 1),
+        ("code_interpreter", 2),
+        ("image_generation", 3),
+        ("local_shell", 4),
     ]
     after = [step.next_observation for step in found.steps]
     assert [one and one.content for one in after] == [None, None, '{"type": "logs", "logs": "1"}', None, "a.txt"]
