@@ -125,7 +125,10 @@ class Session:
         if self._kinds is None:
             kinds: dict[bytes, Kind] = {}
             for raw, kind in self._atoms().items():
-                for form, fresh in _forms(raw, partial(self._placed, kind)).items():
+                forms = _forms(raw, partial(self._placed, kind))
+                if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
+                    forms |= _encoded(raw, forms[raw])
+                for form, fresh in forms.items():
                     if kinds.setdefault(form, kind) == kind:
                         self._fresh[kind, form] = fresh
             self._kinds = kinds
@@ -360,6 +363,22 @@ def _forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
     for written in _WRITINGS:
         found[written(plain).encode()] = written(fresh).encode()
     return found
+
+
+def _encoded(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
+    """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
+
+    Where what follows begins with bits 0, as a line feed does, these are also the first characters of both together.
+    """
+    plain, other = (base64_bodies.encoded(_as_it_is(one)) for one in (raw, fresh))
+    return {plain.translate(table): other.translate(table) for table in (None, base64_bodies.TO_URLSAFE)}
+
+
+def _as_it_is(raw: bytes) -> bytes:
+    try:
+        return _unescaped(raw.decode()).encode()
+    except UnicodeDecodeError:
+        return raw
 
 
 def _unescaped(text: str) -> str:

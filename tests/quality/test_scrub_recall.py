@@ -154,6 +154,23 @@ def test_a_base64_password_still_decodes_to_what_it_is_elsewhere() -> None:
     assert base64.b64decode(told.split()[1]).decode() == told.split()[-1]
 
 
+@pytest.mark.parametrize("secret", ["hunt3r2x", "pl41nPassw0rd", "Tr0ub4dor&3'x", "p4ss?~?~w0rd", "seventeen_b7tes_x"])
+@pytest.mark.parametrize("tail", ["", "\n", ":more"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_short_secret_alone_in_base64_decodes_to_what_it_is_elsewhere(secret: str, tail: str, padded: bool) -> None:
+    for encode, decode in ((base64.b64encode, base64.b64decode), (base64.urlsafe_b64encode, base64.urlsafe_b64decode)):
+        body = encode((secret + tail).encode()).decode()
+        text = (
+            f"password = {json.dumps(secret)}\n$ cat x\n{secret}\n$ base64 x\n{body if padded else body.rstrip('=')}\n"
+        )
+        told = scrub_text(text)
+        lines = told.splitlines()
+        assert lines[2] != secret
+        assert len(told) == len(text)
+        assert decode(lines[4] + "=" * (-len(lines[4]) % 4)).decode() == lines[2] + tail
+        assert scrub_text(told) == told
+
+
 def test_claims_of_a_token_are_scrubbed_like_any_text_and_its_header_stays() -> None:
     claims = base64.urlsafe_b64encode(b'{"email":"carol@corp.io","n":"1"}').rstrip(b"=").decode()
     token = f"eyJhbGciOiJIUzI1NiJ9.{claims}.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
