@@ -110,6 +110,9 @@ def test_each_kind_is_found_when_it_alone_is_asked_for() -> None:
         "-----BEGIN PRIVATE KEY----- is how such a file begins",
         "Cookie: theme=dark; lang=en-US; tz=Europe/Berlin; consent=true",
         "Vary: Cookie, Authorization, X-Requested-With",
+        "git checkout -b feature=new1234567 && ls -b color=always",
+        "https://u:${PASS}@host/x?mail=alice@example.com ssh://git@github.com http://localhost:8080?user=a@example.com",
+        "ssh://deployment-service-account@host http://some-long-service-name.internal@x",
         "Authorization: Bearer $TOKEN, Authorization: Bearer <token>, Authorization: Basic {credentials}",
         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAA==",
         "aGVsbG8gd29ybGQsIHRoaXMgaXMgcGxhaW4gdGV4dCB3aXRob3V0IHNlY3JldHM=",
@@ -140,6 +143,25 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
         ("data:\n  password: aHVudGVyMmh1bnRlcjI=", "aHVudGVyMm"),
         ("AWS_SECRET_ACCESS_KEY=/ESE2g7wdA7daGEtgu1votTgNWaYxoqoJ50NSANd", "ESE2g7"),
         ('{"user":"x","password":12345987}', "12345987"),
+        (
+            'Authorization: Digest username="Mufasa", nonce="dcd98b7102dd2f", response="6629fae49393a05397450978"',
+            "6629fae4",
+        ),
+        ('{"a": "Authorization: Digest uri=\\"/x\\", response=\\"6629fae49393a05397450978\\"\\n"}', "6629fae49393"),
+        ('Authorization: Token token="abcDEF123456ghiJKL789"', "abcDEF123456"),
+        (
+            'Authorization: OAuth oauth_version="1.0", oauth_signature="tR3%2BTy81lMeYAr%2FFid0kMTYa%2FWM%3D"',
+            "tR3%2BTy81l",
+        ),
+        ("curl -b 'theme=dark; sid=8f14e45fceea167a5a36dedd' https://corp.io", "8f14e45f"),
+        ("curl --cookie sid=8f14e45fceea167a5a36dedd https://corp.io", "8f14e45f"),
+        ("https://oauth2:p@ss%2Fw0rd9@git.corp.io/x", "w0rd9"),
+        ("https://c7ce65426f74bde94fb78c8d5f08b79affd2b49c@github.com/o/r.git", "c7ce6542"),
+        (
+            "https://x.blob.core.windows.net/c?sp=r&sig=hcy%2F1kGD2VD%2FeR1UYzaLiA%2FzNyq3pL0sT8uVwXyZ0aA%3D",
+            "R1UYzaLiA",
+        ),
+        ("https://x.blob.core.windows.net/c?sig=hcy/1kGD2VD/eR1UYzaLiA/zNyq3pL0sT8uVwXyZ0aA=&se=1", "R1UYzaLiA"),
     ],
 )
 def test_secrets_in_odd_places_are_found(text: str, secret: str) -> None:
@@ -160,9 +182,8 @@ def test_a_base64_password_still_decodes_to_what_it_is_elsewhere() -> None:
 def test_a_short_secret_alone_in_base64_decodes_to_what_it_is_elsewhere(secret: str, tail: str, padded: bool) -> None:
     for encode, decode in ((base64.b64encode, base64.b64decode), (base64.urlsafe_b64encode, base64.urlsafe_b64decode)):
         body = encode((secret + tail).encode()).decode()
-        text = (
-            f"password = {json.dumps(secret)}\n$ cat x\n{secret}\n$ base64 x\n{body if padded else body.rstrip('=')}\n"
-        )
+        shown = body if padded else body.rstrip("=")
+        text = f"password = {json.dumps(secret)}\n$ cat x\n{secret}\n$ base64 x\n{shown}\n"
         told = scrub_text(text)
         lines = told.splitlines()
         assert lines[2] != secret
