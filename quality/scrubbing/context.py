@@ -17,7 +17,7 @@ from quality.scrubbing.matching import SLACK, compiled, matches, opens, quoted_e
 from quality.scrubbing.placeholders import core_of, is_placeholder
 from quality.scrubbing.values import is_cookie, is_password, is_secret
 
-URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,256}@"
+URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
 _URL: Final = compiled(rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@")
 _PORT: Final = re.compile(rb"\d{1,5}[?#]")
 """`http://localhost:8080?mail=a@b.c`, which names no user."""
@@ -35,7 +35,8 @@ def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
         if not _PORT.match(text, start, end):
             yield Loose(start, end, "url_password", is_password)
     for match in matches(_URL_TOKEN, text, lo, hi):
-        yield Loose(*match.span(1), "url_password", _is_credential)
+        start, end = match.span(1)
+        yield Loose(start, end, "url_password", _is_credential)
 
 
 HEADER_TRIGGER: Final = (

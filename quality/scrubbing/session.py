@@ -51,6 +51,11 @@ _TELLS_USER: Final = re.compile(
     rb"|(?:\A|\n|\\n)[-dlbcps][rwxsStT-]{9}[.+@]?\s+\d+\s[^\n\\]{0,80})\Z"  # the owner in a long listing
 )
 _TELLS_HOST: Final = re.compile(rb"(?:@|HOSTNAME=|HOST=|Linux )\Z")
+_LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)\Z")
+_LINE_ENDS: Final = re.compile(rb"\Z|\r?\n|\\[rn]")
+_SAYS_WHO: Final = 3
+"""Bytes of a name that is told by standing alone in its line."""
+
 _TELLS: Final = 160
 """Bytes before a name that can tell that it is one."""
 
@@ -426,4 +431,11 @@ def _stands_for_itself(text: bytes, one: Span) -> bool:
     if not (opens(text, start) and closes(text, end)):
         return False
     tells = _TELLS_USER if one.kind == "home" else _TELLS_HOST
-    return end - start >= LEARNED_FROM or tells.search(text, max(0, start - _TELLS), start) is not None
+    if end - start >= LEARNED_FROM or tells.search(text, max(0, start - _TELLS), start) is not None:
+        return True
+    return end - start >= _SAYS_WHO and _is_line(text, start, end)
+
+
+def _is_line(text: bytes, start: int, end: int) -> bool:
+    """Whether a line holds nothing else, as what `whoami` and `hostname` print."""
+    return _LINE_BEGINS.search(text, max(0, start - 2), start) is not None and _LINE_ENDS.match(text, end) is not None
