@@ -52,6 +52,7 @@ fuzz: .venv/developing ## try many more random logs on every connector
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)
+	$(BIN)/python -m benchmarks.scrubbing
 	$(BIN)/python -m benchmarks.signals
 	$(BIN)/python -m benchmarks.near
 	$(BIN)/python -m benchmarks.dedup

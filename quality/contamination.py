@@ -3,8 +3,8 @@
 An item is looked for by
 
 - its *texts*: the runs of `RUN` words of a text, of which a uniform sample of at most `SAMPLED` is kept; a text of
-  fewer words is one run, which counts where it stands alone (a whole text, line, quoted string or cell), or where its
-  answer follows;
+  fewer words is one run, which counts where it stands alone (a whole text, line, quoted string, cell or value), or
+  where its answer follows;
 - its *names*: id, and repository at base commit, by equality;
 - its *canaries*: strings that whoever trains is asked to search for, by one linear scan (RE2) of all texts.
 
@@ -53,8 +53,8 @@ _ODD: Final = 0x9E3779B97F4A7C15
 _ALL: Final = (1 << 64) - 1
 _LENGTH: Final = np.uint64(15)
 _BOUNDS: Final = np.zeros(256, np.bool_)
-_BOUNDS[[ord(char) for char in '\n\r\t"`|<>']] = True
-"""Bytes at which a piece of text that stands alone begins and ends."""
+_BOUNDS[[ord(char) for char in "\n\r\t\"'`|<>[]:"]] = True
+"""Bytes at which a piece of text that stands alone begins and ends: `Question: …`, `search[…]`, `search('…')`."""
 _LETTERS: Final = np.zeros(256, np.bool_)
 _LETTERS[[ord(char) for char in "nrt"]] = True
 

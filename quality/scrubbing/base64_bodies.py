@@ -33,7 +33,9 @@ _WHOLE: Final = re.compile(rb"(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}")
 _BREAK: Final = compiled(rb"(?:\\+r)?\\+n|\r?\n")
 _NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _WIDTHS: Final = frozenset({60, 64, 72, 76})
-_SHORTEST: Final = 18
+SHORTEST: Final = 18
+"""Bytes of text below which base64 is taken for a word."""
+
 _STEP: Final = 4096
 _PART_OF_CHARACTER: Final = 3
 _BYTES: Final = 24
@@ -42,7 +44,7 @@ _IN_PLACE: Final = tuple(
 )
 """For each place of a quad, which bytes can stand there."""
 _TO_PLAIN: Final = bytes.maketrans(b"-_", b"+/")
-_TO_URLSAFE: Final = bytes.maketrans(b"+/", b"-_")
+TO_URLSAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 Inner = Callable[[bytes], Finds]
 
@@ -52,7 +54,7 @@ def bodies(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Encoded]:
     after = lo
     for match in matches(_START, text, lo, hi):
         start, end = match.span(1)
-        if start >= after and _text_bytes(_decoded(text[start:end])) >= _SHORTEST:
+        if start >= after and _text_bytes(_decoded(text[start:end])) >= SHORTEST:
             body = _body(text, start, inner)
             yield body
             after = body.end
@@ -107,6 +109,11 @@ def _decoded(part: bytes) -> bytes:
     return binascii.a2b_base64(part + b"=" * (-len(part) % 4))
 
 
+def encoded(data: bytes) -> bytes:
+    """The base64 of the bytes, without padding."""
+    return binascii.b2a_base64(data, newline=False).rstrip(b"=")
+
+
 def _text_bytes(data: bytes) -> int:
     """How many of the first bytes are UTF-8 without control characters."""
     control = _NO_TEXT.search(data)
@@ -125,7 +132,7 @@ def patched(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]])
         data[start:end] = fresh
     encoded = binascii.b2a_base64(data, newline=False)
     if body.urlsafe:
-        encoded = encoded.translate(_TO_URLSAFE)
+        encoded = encoded.translate(TO_URLSAFE)
     changed = -(-max(end for _, end, _ in inner) // 3) * 4
     at = 0
     for start, end in body.pieces:

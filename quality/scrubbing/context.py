@@ -13,24 +13,35 @@ from typing import Any, Final
 
 from quality.scrubbing.base64_bodies import Inner, decoded_body
 from quality.scrubbing.kinds import Encoded, Finds, Loose
-from quality.scrubbing.matching import compiled, matches, opens, quoted_end
+from quality.scrubbing.matching import SLACK, compiled, matches, opens, quoted_end
 from quality.scrubbing.placeholders import core_of, is_placeholder
 from quality.scrubbing.values import is_cookie, is_password, is_secret
 
-URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@"
-_URL: Final = compiled(rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256})@")
+URL_TRIGGER: Final = rb"://[^\s/@:\"'<>]*:[^\s/@\"'<>]+@|://[\w.~-]{20,}@"
+_URL: Final = compiled(rb"://[^\s/@:\"'<>\\]{0,128}:([^\s/@\"'<>\\]{1,256}(?:@[^\s/@?#,;&=\"'<>\\]{1,128}){0,3})@")
+_PORT: Final = re.compile(rb"\d{1,5}[?#]")
+"""`http://localhost:8080?mail=a@b.c`, which names no user."""
+
+_URL_TOKEN: Final = compiled(rb"://([A-Za-z0-9_.~-]{20,256})@")
 
 
 def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
-    """The password in `scheme://user:password@` (RFC 3986, 3.2.1)."""
+    """The password in `scheme://user:password@` (RFC 3986, 3.2.1), and a token that stands there alone.
+
+    An `@` of a password should be escaped and often is not: the last one before the path begins the host.
+    """
     for match in matches(_URL, text, lo, hi):
         start, end = match.span(1)
-        yield Loose(start, end, "url_password", is_password)
+        if not _PORT.match(text, start, end):
+            yield Loose(start, end, "url_password", is_password)
+    for match in matches(_URL_TOKEN, text, lo, hi):
+        start, end = match.span(1)
+        yield Loose(start, end, "url_password", _is_credential)
 
 
 HEADER_TRIGGER: Final = (
     rb"(?i)(?:authorization|cookie|x-[\w-]*(?:key|token|secret|auth)|api-key|private-token|subscription-key)"
-    rb"2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}"
+    rb"2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
 )
 _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\*[\"'`]"
 """A quote, escaped or not; the first two are how a shell writes `'` within `'…'`."""
@@ -51,11 +62,17 @@ _HEADER: Final = compiled(
 )
 _BEARER: Final = compiled(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-_SCHEME: Final = re.compile(rb"(?i)(bearer|basic|token|digest|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+")
+_SCHEME: Final = re.compile(rb"(?i)(bearer|basic|token|digest|oauth|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+")
 _PAIR: Final = re.compile(rb"([^=;,\s\"'\\]+)=(?:\\*\")?([^;,\s\"'\\]{8,})")
 _ATTRIBUTE: Final = re.compile(rb"(?i)path|domain|expires|max-age|samesite|priority|version|comment")
 _OPAQUE: Final = re.compile(rb"[^\s,;\"'\\`<>(){}]{8,}")
 _UNQUOTED_END: Final = re.compile(rb"[\"'`\\\r\n]")
+_PARAMETERS: Final = re.compile(rb"(?:[^\"'`\\\r\n]|(?<==)\\*\"[^\"\\\r\n]{0,1024}\\*\"){0,8192}")
+"""What an unquoted header says, with its quoted parameters: `Digest username="x", response="y"`."""
+
+_BY_CURL: Final = re.compile(rb"(?:\bcurl\b[^\n|;]*|--cookie[ =][\"'\\]*)\Z")
+_WORD_END: Final = re.compile(rb"[\s\"'`\\]")
+_SENT_COOKIES: Final = compiled(rb"\s(?:-b|--cookie)[ =](" + _ANY_QUOTE + rb")?([\w.-]+=)")
 
 _MORE_COOKIES: Final = re.compile(rb"(?:\r?\n[ \t]{2,}(?:- )?[^:\r\n]{0,400}=[^\r\n]{0,4000}){1,50}")
 """Lines that go on with a cookie header in YAML, folded or as a list."""
@@ -80,12 +97,19 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
             end = after = more.end() if more else end
             yield from _pairs(text, start, end, is_cookie)
         elif name.endswith(b"authorization"):
+            end = end if quote else _end_of_parameters(text, start)
             credentials = _credentials(text, start, end, inner)
             after = credentials[-1].end if credentials else after
             yield from credentials
         elif value := _OPAQUE.match(text, start, end):
             after = value.end()
             yield Loose(value.start(), after, "header", _is_credential)
+    for match in matches(_SENT_COOKIES, text, lo, hi):
+        start, quote = match.start(2), match.group(1)
+        if not _BY_CURL.search(text, max(0, start - SLACK), start):
+            continue
+        end = quoted_end(text, start, _plain(quote)) if quote else _end_of_word(text, start)
+        yield from _pairs(text, start, end, is_cookie)
     for match in matches(_BEARER, text, lo, hi):
         token = _BEARER_TOKEN.match(text, match.end() - 16)
         if token:
@@ -94,6 +118,16 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
 
 def _plain(quote: bytes) -> bytes:
     return b"'" if quote.startswith(b"'") else quote
+
+
+def _end_of_parameters(text: bytes, start: int) -> int:
+    match = _PARAMETERS.match(text, start)
+    return match.end() if match else start
+
+
+def _end_of_word(text: bytes, start: int) -> int:
+    match = _WORD_END.search(text, start, start + SLACK)
+    return match.start() if match else min(len(text), start + SLACK)
 
 
 def _pairs(text: bytes, start: int, end: int, accepts: Callable[[bytes], bool]) -> Iterator[Loose]:
@@ -106,7 +140,7 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
     scheme = _SCHEME.match(text, start, end)
     value = _OPAQUE.match(text, scheme.end() if scheme else start, end)
     if not value:
-        return []
+        return [*_pairs(text, scheme.end(), end, _is_credential)] if scheme else []
     if scheme and scheme[1].lower() == b"basic":
         found = decoded_body(text, *value.span(), partial(_user_and_password, inner))
         if found and b":" in found.data:

@@ -134,6 +134,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"card"}, personal.CARD_TRIGGER, personal.cards),
         ({"phone"}, personal.PHONE_TRIGGER, personal.phones),
         ({"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
+        ({"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
         ({"home"}, personal.HOME_TRIGGER, personal.homes),
         ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),

@@ -19,6 +19,7 @@ _ISSUED: Final[tuple[tuple[Kind, bytes, bytes], ...]] = (
     ("cloud_key", rb"AIza", rb"[A-Za-z0-9_-]{35}"),
     ("cloud_key", rb"GOCSPX-", rb"[A-Za-z0-9_-]{24,40}"),
     ("cloud_key", rb"(?:AccountKey|SharedAccessKey)=", rb"[A-Za-z0-9+/]{40,100}={0,2}"),
+    ("cloud_key", rb"sig=", rb"(?:[A-Za-z0-9]|[+/]|%2[BbFf]){43}(?:=|%3[Dd])"),
     ("cloud_key", rb"dop_v1_", rb"[a-f0-9]{64}"),
     ("token", rb"ya29\.", rb"[A-Za-z0-9_-]{20,400}"),
     ("token", rb"gh[pousr]_", rb"[A-Za-z0-9]{30,255}"),
@@ -57,7 +58,7 @@ ISSUED_TRIGGER: Final = (
     rb"|\.com/api/webhooks/|sk-(?:ant|proj|svcacct|admin|or|lf)-|sk-[A-Za-z0-9]{20}|[sr]k_(?:live|test)_|whsec_"
     rb"|hf_[A-Za-z0-9]{30}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50}|SG\.[\w-]{16}|(?:SK|AC)[0-9a-f]{32}|:AA[\w-]{33}"
     rb"|\.[\w-]{6}\.[\w-]{27}|shp(?:at|ca|pa|ss)_|(?:gsk|glsa|lin_api|dckr_pat|sbp|xai|tvly|pplx|r8|nvapi)[_-][\w-]{27}"
-    rb"|hv[sbr]\.[\w-]{24}|ATATT3|AGE-SECRET"
+    rb"|hv[sbr]\.[\w-]{24}|sig=[\w%+/]{43}|ATATT3|AGE-SECRET"
 )
 
 _SEED: Final = compiled(ISSUED_TRIGGER)

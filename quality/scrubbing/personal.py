@@ -135,7 +135,14 @@ def _is_ip6(raw: bytes) -> bool:
     return True
 
 
-PHONE_TRIGGER: Final = rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}"
+_NAMED: Final = (
+    rb"(?i)(?:phone|mobile|whatsapp|(?:\b|_)tel|(?:\b|_)fax)(?:[ _-]?(?:number|no))?"
+    rb"[\"'\\]{0,6}\s{0,3}[:=]\s{0,3}[\"'\\]{0,6}"
+)
+"""A field's name."""
+
+PHONE_TRIGGER: Final = rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED + rb"\d{10}"
+_NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
 _PHONE: Final = compiled(
     rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
 )
@@ -157,7 +164,8 @@ def _numerals(raw: bytes) -> str:
 def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """Phone numbers in international (ITU-T E.164) and North American form; fictional ones stay.
 
-    Clearly such only: separated as people write them, or after a word that says so, or a lone number with `+`.
+    Clearly such only: separated as people write them, or after a word that says so, or a lone number with `+`, or the
+    value of a field that is called so.
     """
     for match in matches(_PHONE, text, lo, hi):
         start, end = match.span()
@@ -165,6 +173,11 @@ def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
             fictional = _is_fictional(text, start, end)
             if fictional is not None:
                 yield Span(start, end, "phone", fictional)
+    for match in matches(_NAMED_PHONE, text, lo, hi):
+        start, end = match.span(1)
+        national = text[end - 10 : end].decode()
+        if closes(text, end) and not _NUMBER_RIGHT.match(text, end) and len(set(national)) > 2:
+            yield Span(start, end, "phone", is_fictional("", national))
 
 
 def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
@@ -294,6 +307,13 @@ HOST_TRIGGER: Final = (
     rb"[\w-]@[A-Za-z0-9][A-Za-z0-9.-]*" + _COLOURS + rb"[: ]"
     rb"|(?:ssh|scp|rsync|sftp|mosh|copy-id)\s[^\n|;&@]*@[A-Za-z0-9]"
 )
+HOST_NAME_TRIGGER: Final = rb"HOSTNAME=\w|(?:Linux|Darwin) [\w.-]+ \d+\.\d+\.\d"
+_HOST_NAME: Final = compiled(
+    rb"HOSTNAME=([A-Za-z0-9][A-Za-z0-9.-]{0,62})"
+    rb"|(?:Linux|Darwin) ([A-Za-z0-9][A-Za-z0-9.-]{0,62}) \d+\.\d+\.\d[\w.+-]{0,64} (?:#\d|Darwin Kernel)"
+)
+"""What `env` and `uname -a` print."""
+
 _AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
 _USER_BYTES: Final = 64
@@ -301,15 +321,25 @@ _USER_BYTES: Final = 64
 
 _PROMPT: Final = re.compile(
     _COLOURS + rb"(?::" + _COLOURS + rb"(?:[~/]|\s?[$#%] )"  # carol@thinkpad:~$
-    rb"|[ ](?:[~/]|[\w.-]{1,40}\])[^\n$#%>]{0,80}[$#%>]|[ ]MINGW)"  # [carol@web src]$, carol@mac ~ %
+    rb"|[ ](?:[~/]|[\w.-]{1,40}\])[^\n$#%>]{0,80}[$#%>]|[ ]MINGW"  # [carol@web src]$, carol@mac ~ %
+    rb"|[ ][\w.-]{1,64} %[ \x1b])"  # carol@mac src %
 )
 _REMOTE: Final = re.compile(rb"(?:ssh|scp|rsync|sftp|mosh|ssh-copy-id)\s[^\n|;&]{0,80}\Z")
 _VERSION_OF: Final = re.compile(rb"\d+(?:\.\d+){0,2}(?:-[\w.-]+)?")
 """What follows the `@` of a package: `left-pad@1.3.0`."""
 _COMMON_HOSTS: Final = re.compile(
-    rb"(?i)localhost|[0-9a-f]{12}|[0-9a-f]{64}|host(?:name)?|server|remote|box|container|docker|sandbox|vm|machine"
+    rb"(?i)localhost|[0-9a-f]{12}|[0-9a-f]{64}|runsc|modal|host(?:name)?|server|remote|box|container|docker|sandbox|vm|machine"
     rb"|(?:.*\.)?(?:github|gitlab|bitbucket|dev\.azure|visualstudio|sourceforge|heroku)\.(?:com|org|net)|[\d.]+"
 )
+
+
+def host_names(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """Host names in `HOSTNAME=` and in what `uname -a` prints; those that `prompts` leaves stay."""
+    for match in matches(_HOST_NAME, text, lo, hi):
+        start, end = match.span(1 if match.group(1) is not None else 2)
+        end = start + len(text[start:end].rstrip(b".-"))
+        if opens(text, match.start()):
+            yield Span(start, end, "host", is_common_host(text[start:end]))
 
 
 def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:

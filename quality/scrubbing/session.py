@@ -51,6 +51,11 @@ _TELLS_USER: Final = re.compile(
     rb"|(?:\A|\n|\\n)[-dlbcps][rwxsStT-]{9}[.+@]?\s+\d+\s[^\n\\]{0,80})\Z"  # the owner in a long listing
 )
 _TELLS_HOST: Final = re.compile(rb"(?:@|HOSTNAME=|HOST=|Linux )\Z")
+_LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)\Z")
+_LINE_ENDS: Final = re.compile(rb"\Z|\r?\n|\\[rn]")
+_SAYS_WHO: Final = 3
+"""Bytes of a name that is told by standing alone in its line."""
+
 _TELLS: Final = 160
 """Bytes before a name that can tell that it is one."""
 
@@ -125,7 +130,10 @@ class Session:
         if self._kinds is None:
             kinds: dict[bytes, Kind] = {}
             for raw, kind in self._atoms().items():
-                for form, fresh in _forms(raw, partial(self._placed, kind)).items():
+                forms = _forms(raw, partial(self._placed, kind))
+                if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
+                    forms |= _encoded(raw, forms[raw])
+                for form, fresh in forms.items():
                     if kinds.setdefault(form, kind) == kind:
                         self._fresh[kind, form] = fresh
             self._kinds = kinds
@@ -362,6 +370,22 @@ def _forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
     return found
 
 
+def _encoded(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
+    """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
+
+    Where what follows begins with bits 0, as a line feed does, these are also the first characters of both together.
+    """
+    plain, other = (base64_bodies.encoded(_as_it_is(one)) for one in (raw, fresh))
+    return {plain.translate(table): other.translate(table) for table in (None, base64_bodies.TO_URLSAFE)}
+
+
+def _as_it_is(raw: bytes) -> bytes:
+    try:
+        return _unescaped(raw.decode()).encode()
+    except UnicodeDecodeError:
+        return raw
+
+
 def _unescaped(text: str) -> str:
     """The text without the escapes of JSON, of however many levels."""
     for _ in range(_LEVELS):
@@ -407,4 +431,11 @@ def _stands_for_itself(text: bytes, one: Span) -> bool:
     if not (opens(text, start) and closes(text, end)):
         return False
     tells = _TELLS_USER if one.kind == "home" else _TELLS_HOST
-    return end - start >= LEARNED_FROM or tells.search(text, max(0, start - _TELLS), start) is not None
+    if end - start >= LEARNED_FROM or tells.search(text, max(0, start - _TELLS), start) is not None:
+        return True
+    return end - start >= _SAYS_WHO and _is_line(text, start, end)
+
+
+def _is_line(text: bytes, start: int, end: int) -> bool:
+    """Whether a line holds nothing else, as what `whoami` and `hostname` print."""
+    return _LINE_BEGINS.search(text, max(0, start - 2), start) is not None and _LINE_ENDS.match(text, end) is not None

@@ -81,6 +81,9 @@ def shaken(text: str) -> str:
         lambda text: f"{NOISE}\\n{text}\\n{NOISE}",
         lambda text: f"{NOISE}\n{shaken(text)}\n{NOISE}",
         lambda text: f"| 1 | {text} | 2 |",
+        lambda text: f"Question: {text}\nThought 1: {NOISE}",
+        lambda text: f"{NOISE}\nAction 1: Search[{text}]\n{NOISE}",
+        lambda text: f"{NOISE}\nsearch(query='{text}', top=5)\n{NOISE}",
     ],
 )
 def test_a_planted_item_is_found_however_it_stands(text, placed):

@@ -91,6 +91,8 @@ def test_each_kind_is_found_when_it_alone_is_asked_for() -> None:
         "/home/user/x /home/ubuntu /Users/runner/work C:\\Users\\Public\\Desktop /home/node /home/vscode/.config",
         "https://site.io/home/latest-news/today ./home/readme GET /home/feed",
         "root@3f2a9c81d07b:/app# ls\nuser@localhost:~$ pwd\n",
+        "HOSTNAME=3f2a9c81d07b Linux runsc 4.4.0 #1 SMP; Linux version 6.1.0-13 (gcc) #1; Linux Mint 21.1.0",
+        '{"phone": "5550123456", "telephone": "4155550147", "mobile": 1700000000, "phones": 4158672390}',
         "2024-01-15T10:22:33.123456Z 2024:01:15 12:34:56 00:1a:2b:3c:4d:5e",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
         "commit 3d2a5b7c9e1f40617283940a5b6c7d8e9f001122 (HEAD -> main)",
@@ -110,6 +112,9 @@ def test_each_kind_is_found_when_it_alone_is_asked_for() -> None:
         "-----BEGIN PRIVATE KEY----- is how such a file begins",
         "Cookie: theme=dark; lang=en-US; tz=Europe/Berlin; consent=true",
         "Vary: Cookie, Authorization, X-Requested-With",
+        "git checkout -b feature=new1234567 && ls -b color=always",
+        "https://u:${PASS}@host/x?mail=alice@example.com ssh://git@github.com http://localhost:8080?user=a@example.com",
+        "ssh://deployment-service-account@host http://some-long-service-name.internal@x",
         "Authorization: Bearer $TOKEN, Authorization: Bearer <token>, Authorization: Basic {credentials}",
         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAA==",
         "aGVsbG8gd29ybGQsIHRoaXMgaXMgcGxhaW4gdGV4dCB3aXRob3V0IHNlY3JldHM=",
@@ -128,6 +133,15 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
         ("\x1b[01;32mcarolj@thinkpad\x1b[00m:\x1b[01;34m~\x1b[00m$ ", "thinkpad"),
         ("[carolj@web01 src]$ pwd", "web01"),
         ("carolj@mac-mini ~ % ls", "mac-mini"),
+        ("carolj@mac-mini src % ls", "mac-mini"),
+        ("PATH=/bin\nHOSTNAME=thinkpad\nTERM=xterm", "thinkpad"),
+        ("Linux thinkpad 6.1.0-13-amd64 #1 SMP Debian x86_64 GNU/Linux", "thinkpad"),
+        ("Darwin mac-mini.local 22.6.0 Darwin Kernel Version 22.6.0", "mac-mini"),
+        ("/home/carolj/x\n$ whoami\ncarolj\n", "\ncarolj\n"),
+        ('{"out": "/home/carolj/x\\ncarolj\\n"}', "\\ncarolj\\n"),
+        ("$ hostname\nlap7\ncarol@lap7:~$ ", "lap7"),
+        ('{"phone": "4158672390"}', "4158672390"),
+        ('{"phone_number": 4158672390, "n": 1}', "4158672390"),
         ("$ ssh carolj@bastion", "bastion"),
         ("carolj@thinkpad:~$ ls -l\n-rw-r--r--  1 carolj carolj  12 Jan 1 x", " carolj "),
         ('{"path": "C:\\\\Users\\\\Carol Jones\\\\x"}', "Carol"),
@@ -140,6 +154,25 @@ def test_what_only_looks_like_a_secret_stays(text: str) -> None:
         ("data:\n  password: aHVudGVyMmh1bnRlcjI=", "aHVudGVyMm"),
         ("AWS_SECRET_ACCESS_KEY=/ESE2g7wdA7daGEtgu1votTgNWaYxoqoJ50NSANd", "ESE2g7"),
         ('{"user":"x","password":12345987}', "12345987"),
+        (
+            'Authorization: Digest username="Mufasa", nonce="dcd98b", response="6629fae49393a05397450978"',
+            "6629fae4",
+        ),
+        ('{"a": "Authorization: Digest uri=\\"/x\\", response=\\"6629fae49393a05397450978\\"\\n"}', "6629fae49393"),
+        ('Authorization: Token token="abcDEF123456ghiJKL789"', "abcDEF123456"),
+        (
+            'Authorization: OAuth oauth_version="1.0", oauth_signature="tR3%2BTy81lMeYAr%2FFid0kMTYa%2FWM%3D"',
+            "tR3%2BTy81l",
+        ),
+        ("curl -b 'theme=dark; sid=8f14e45fceea167a5a36dedd' https://corp.io", "8f14e45f"),
+        ("curl --cookie sid=8f14e45fceea167a5a36dedd https://corp.io", "8f14e45f"),
+        ("https://oauth2:p@ss%2Fw0rd9@git.corp.io/x", "w0rd9"),
+        ("https://c7ce65426f74bde94fb78c8d5f08b79affd2b49c@github.com/o/r.git", "c7ce6542"),
+        (
+            "https://x.blob.core.windows.net/c?sig=hcy%2F1kGD2VD%2FeR1UYzaLiA%2FzNyq3pL0sT8uVwXyZ0aA%3D",
+            "R1UYzaLiA",
+        ),
+        ("https://x.blob.core.windows.net/c?sig=hcy/1kGD2VD/eR1UYzaLiA/zNyq3pL0sT8uVwXyZ0aA=&se=1", "R1UYzaLiA"),
     ],
 )
 def test_secrets_in_odd_places_are_found(text: str, secret: str) -> None:
@@ -152,6 +185,22 @@ def test_a_base64_password_still_decodes_to_what_it_is_elsewhere() -> None:
     told = scrub_text("password: aHVudGVyMmh1bnRlcjI=\n$ echo $DB\nhunter2hunter2\n")
     assert "hunter2" not in told
     assert base64.b64decode(told.split()[1]).decode() == told.split()[-1]
+
+
+@pytest.mark.parametrize("secret", ["hunt3r2x", "pl41nPassw0rd", "Tr0ub4dor&3'x", "p4ss?~?~w0rd", "seventeen_b7tes_x"])
+@pytest.mark.parametrize("tail", ["", "\n", ":more"])
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_short_secret_alone_in_base64_decodes_to_what_it_is_elsewhere(secret: str, tail: str, padded: bool) -> None:
+    for encode, decode in ((base64.b64encode, base64.b64decode), (base64.urlsafe_b64encode, base64.urlsafe_b64decode)):
+        body = encode((secret + tail).encode()).decode()
+        shown = body if padded else body.rstrip("=")
+        text = f"password = {json.dumps(secret)}\n$ cat x\n{secret}\n$ base64 x\n{shown}\n"
+        told = scrub_text(text)
+        lines = told.splitlines()
+        assert lines[2] != secret
+        assert len(told) == len(text)
+        assert decode(lines[4] + "=" * (-len(lines[4]) % 4)).decode() == lines[2] + tail
+        assert scrub_text(told) == told
 
 
 def test_claims_of_a_token_are_scrubbed_like_any_text_and_its_header_stays() -> None:
