@@ -21,7 +21,8 @@ from schemas import SCHEMA_VERSION
 _ROWS: Final[Mapping[str, str]] = {
     "cpt": "a whole trajectory as text",
     "sft": "a conversation: user turn = action, assistant turn = observation, `loss` per message",
-    "rl": "one turn of a trajectory as prompt, its observation as ground truth",
+    "rl": "one turn of a trajectory as prompt, its observation as ground truth (`exact` is false where scrubbing "
+    "touched the turn)",
     "eval": "one turn of a held-out trajectory, in AgentWorldBench's form",
 }
 _SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))

@@ -259,7 +259,7 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
 
     `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
     """
-    columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, "exit_code")}
+    columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, "exit_code", "scrubbed")}
     for struct, names in _STRUCTS.items():
         parts = {name: _shared_pylist(pa.compute.struct_field(batch[struct], name)) for name in names}
         present = batch[struct].is_valid().to_pylist()

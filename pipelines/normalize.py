@@ -129,6 +129,7 @@ def _write_transitions(part: Part, normalizer: Normalizer, flow: _Flow) -> tuple
         taken = flow.assemblers[domain].take()
         batch, replaced = scrub(taken, settings.scrub, salt=settings.scrub_salt or "", per_trajectory=False)
         flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
+        batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), replaced)
         if domain not in sinks:
             sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{part.name}.parquet", encoded_schema())
         sinks[domain].write(check(batch))

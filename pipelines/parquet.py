@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.storage import Folder, sha256_of
 from schemas import DOMAINS, ConfigError
 from schemas.manifest import FileEntry
+from schemas.migrations import lacking, migrated
 from schemas.transition import dictionary_columns, encoded_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -111,11 +112,16 @@ def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
-    """The row groups of a transitions file, each as one batch of `schemas.encoded_schema()`."""
+    """The row groups of a transitions file, each as one batch of `schemas.encoded_schema()`.
+
+    Raises:
+        ConfigError: the file holds no transitions, or those of a schema version that is not known.
+    """
     target = encoded_schema()
     with folder.open(name) as stream, pq.ParquetFile(stream, read_dictionary=dictionary_columns()) as reader:
+        columns = lacking(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
-            table = reader.read_row_group(group, use_threads=False)
+            table = migrated(reader.read_row_group(group, use_threads=False), columns)
             yield _one_batch(table.cast(target))
 
 

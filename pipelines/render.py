@@ -40,7 +40,7 @@ TITLES: Final[Mapping[str, str]] = {
 class Turn:
     """One rendered turn: what the user message and the assistant message say, and whether the loss stands on it.
 
-    `step` is the trajectory's step of the turn's first call.
+    `step` is the trajectory's step of the turn's first call; `scrubbed` says whether placeholders stand in its rows.
     """
 
     step: int
@@ -49,6 +49,7 @@ class Turn:
     loss: bool
     observation: str
     exit_code: int | None
+    scrubbed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def _turn(
         loss=all(_bears_loss(row, harness) for row in rows),
         observation=observation,
         exit_code=rows[0]["exit_code"] if len(rows) == 1 else None,
+        scrubbed=any(row["scrubbed"] for row in rows),
     )
 
 
@@ -170,11 +172,22 @@ def targets(rendered: Rendered) -> list[int]:
 
 
 def ground_truth(domain: str, turn: Turn) -> str:
-    """What a reward compares a prediction with, as one JSON text (version 1)."""
+    """What a reward compares a prediction with, as one JSON text (version 1).
+
+    `exact` is false where scrubbing put placeholders into the turn: the environment answered to other words, so a
+    prediction is not to be compared with the observation letter by letter.
+    """
     checks: list[dict[str, Any]] = []
     if turn.exit_code is not None:
         checks.append({"type": "exit_code", "value": turn.exit_code, "weight": 1.0})
-    return json.dumps({"v": 1, "domain": domain, "observation": turn.observation, "checks": checks}, ensure_ascii=False)
+    truth = {
+        "v": 1,
+        "domain": domain,
+        "observation": turn.observation,
+        "exact": not turn.scrubbed,
+        "checks": checks,
+    }
+    return json.dumps(truth, ensure_ascii=False)
 
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -25,10 +25,12 @@ __all__ = ["KINDS", "Kind", "scrub", "scrub_text"]
 def scrub(
     batch: pa.RecordBatch, kinds: Iterable[str] = KINDS, *, salt: str = "", per_trajectory: bool = True
 ) -> tuple[pa.RecordBatch, pa.Int32Array]:
-    """The batch with every text column scrubbed, and how many replacements each row's texts hold (int32, 0: untouched).
+    """The batch with every text column scrubbed, and how many replacements each row's own texts hold (int32).
 
-    Same schema, rows, ids and text lengths in bytes; JSON stays JSON; the batch itself where nothing changes. A text
-    that several rows share counts for each. Scrubbing again changes nothing.
+    Same schema, rows, ids and text lengths in bytes; JSON stays JSON; the batch itself where nothing changes. Scrubbing
+    again changes nothing. Counted are the replacements in a row's observations, its action and what was said between,
+    not those in what stands for the whole trajectory (task, context) or says where the agent was; a text that several
+    rows share counts for each.
 
     Args:
         batch: of `schemas.transition.encoded_schema()`; rows of a trajectory are contiguous.

@@ -182,6 +182,7 @@ class Assembler:
             self._extend("segment", [segment] * (end - begin))
             self._extend("num_segments", [found[-1][1] + 1] * (end - begin))
             self._add_steps(steps)
+            self._extend("scrubbed", [0] * (end - begin))
             self._encode("provenance.member", [step.member for step in steps])
             self._encode("provenance.sha256", [origin.digest(step.member) for step in steps])
             self._extend("provenance.offset", [step.offset for step in steps])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from schemas.errors import ConfigError
-from schemas.transition import SCHEMA_VERSION, VERSION_KEY
+from schemas.migrations import lacking
+from schemas.transition import TRANSITION_SCHEMA
 
 if TYPE_CHECKING:
     import polars
@@ -21,11 +22,21 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
         path: a run's output folder, its `transitions` folder, a domain in it, or one Parquet file.
 
     Raises:
-        ConfigError: there is no Parquet file of transitions there, or one of another schema version.
+        ConfigError: there is no Parquet file of transitions there, or one of a schema version that is not known.
     """
     import polars  # here, because importing it costs more than all of `schemas`
 
-    return polars.scan_parquet(transition_files(path))
+    by_columns: dict[tuple[str, ...], list[Path]] = {}
+    for file in transition_files(path):
+        by_columns.setdefault(_lacking(file), []).append(file)
+    names = TRANSITION_SCHEMA.names
+    nulls = polars.DataFrame(TRANSITION_SCHEMA.empty_table()).schema
+    return polars.concat(
+        polars.scan_parquet(files)
+        .with_columns(polars.lit(None, nulls[name]).alias(name) for name in columns)
+        .select(names)
+        for columns, files in by_columns.items()
+    )
 
 
 def transition_files(path: str | Path) -> list[Path]:
@@ -39,16 +50,9 @@ def transition_files(path: str | Path) -> list[Path]:
     if not files:
         raise ConfigError(f"{path} holds no transitions: wanted a run's folder, its transitions folder or a part file.")
     for file in files:
-        _check_version(file)
+        _lacking(file)
     return files
 
 
-def _check_version(file: Path) -> None:
-    version = (pq.read_metadata(file).metadata or {}).get(VERSION_KEY)
-    if version is None:
-        raise ConfigError(f"{file} holds no transitions: it does not name a transition schema.")
-    if version.decode() != SCHEMA_VERSION:
-        message = (
-            f"{file} was written under transition schema {version.decode()}, this trajmill reads {SCHEMA_VERSION}."
-        )
-        raise ConfigError(message)
+def _lacking(file: Path) -> tuple[str, ...]:
+    return lacking(pq.read_metadata(file).metadata, str(file))

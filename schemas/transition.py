@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = "1"
-"""Version of the row format, in the metadata of every file; raised by a change that an older reader would misread."""
+SCHEMA_VERSION: Final = "2"
+"""Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
 
@@ -178,6 +178,13 @@ TRANSITION_SCHEMA: Final = pa.schema(
         _field("started_at", pa.timestamp("us", tz="UTC"), "when the action began", _ABSENT + ", or without a zone"),
         _field("duration_s", pa.float64(), "seconds from action to next observation, >= 0", _ABSENT),
         _field("provenance", PROVENANCE, "enough to find the raw bytes again"),
+        _field(
+            "scrubbed",
+            _I,
+            "placeholders that scrubbing put into the row's own texts: both observations, the action, interleaved; "
+            "where it is not 0, what is compared letter by letter is no longer what the environment said",
+            "written before version 2",
+        ),
     ],
     metadata={VERSION_KEY: SCHEMA_VERSION.encode()},
 )

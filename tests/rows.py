@@ -37,7 +37,14 @@ def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list
             rejects.append(found)
         else:
             assembler.add(found, origin, parents)
-    return check(assembler.take()).to_pylist(), rejects
+    return _unscrubbed(check(assembler.take()).to_pylist()), rejects
+
+
+def _unscrubbed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without the column that only scrubbing fills."""
+    for row in rows:
+        assert row.pop("scrubbed") == 0
+    return rows
 
 
 def line(row: dict[str, Any]) -> str:
@@ -63,7 +70,7 @@ def summary(paths: Iterable[Path]) -> dict[str, Any]:
             else:
                 assembler.add(found, origin, parents)
                 counts["trajectories"] += 1
-        rows = check(assembler.take()).to_pylist()
+        rows = _unscrubbed(check(assembler.take()).to_pylist())
         accepted += bool(rows)
         counts["transitions"] += len(rows)
         for row in rows:

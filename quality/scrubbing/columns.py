@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +45,20 @@ SCRUBBED: Final = frozenset(
 )
 """The columns that hold what a log says; ids, closed sets, digests and provenance stay as they are."""
 
+OWN: Final = frozenset(
+    {
+        "observation.content",
+        "next_observation.content",
+        "action.text",
+        "action.arguments",
+        "action.message",
+        "action.reasoning",
+        "interleaved",
+    }
+)
+"""The columns whose replacements are counted by row: what the row itself tells. Others are of the whole trajectory, or
+say where it was."""
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Result = tuple[pa.StringArray, dict[int, dict[int, int]]]
 
@@ -67,6 +82,7 @@ class Texts:
         self.offsets: list[int] = starts[array.offset : array.offset + len(array) + 1].tolist()
         self._rows: list[Ints] = []
         self._texts: list[Ints] = []
+        self._counted: list[bool] = []
         self._used: tuple[Ints, list[int]] | None = None
 
     @cached_property
@@ -74,10 +90,11 @@ class Texts:
         """`data` as bytes of Python."""
         return bytes(memoryview(self.data))
 
-    def add_uses(self, rows: Ints, texts: Ints) -> None:
-        """Takes in that row `rows[i]` uses text `texts[i]`; rows in ascending order."""
+    def add_uses(self, rows: Ints, texts: Ints, counted: bool) -> None:
+        """Takes in that row `rows[i]` uses text `texts[i]`, rows in ascending order, and whether `count` counts it."""
         self._rows.append(rows)
         self._texts.append(texts)
+        self._counted.append(counted)
 
     def text(self, number: int) -> bytes:
         """The bytes of one text."""
@@ -92,8 +109,8 @@ class Texts:
         texts, begins = self._used
         return texts[begins[trajectory] : begins[trajectory + 1]]
 
-    def _between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
-        for rows, texts in zip(self._rows, self._texts, strict=True):
+    def _counted_between(self, first: int, last: int) -> Iterator[tuple[Ints, Ints]]:
+        for rows, texts in compress(zip(self._rows, self._texts, strict=True), self._counted):
             low, high = np.searchsorted(rows, (first, last))
             yield rows[low:high], texts[low:high]
 
@@ -114,10 +131,10 @@ class Texts:
         return np.stack(np.divmod(distinct(np.concatenate(found)), max(count, 1)), axis=1)
 
     def count(self, first: int, last: int, patches: Mapping[int, Sequence[Patch]], counts: Ints) -> None:
-        """Adds to each row from `first` to `last` the number of patches of the texts that it uses."""
+        """Adds to each row from `first` to `last` the number of patches of the counted texts that it uses."""
         numbers = np.array(sorted(patches), np.int64)
         sizes = np.array([len(patches[number]) for number in numbers.tolist()], np.int64)
-        for rows, texts in self._between(first, last):
+        for rows, texts in self._counted_between(first, last):
             places = np.searchsorted(numbers, texts).clip(max=len(numbers) - 1)
             hit = numbers[places] == texts
             np.add.at(counts, rows[hit], sizes[places[hit]])
@@ -216,7 +233,7 @@ class Columns:
             known = self._by_buffer[place] = len(self.texts)
             self.texts.append(Texts(array, corpus_wide=path in CORPUS_WIDE))
         self._of_path[path] = known
-        self.texts[known].add_uses(rows, numbers)
+        self.texts[known].add_uses(rows, numbers, path in OWN)
 
     def rebuilt(self, rewriters: Sequence[Rewriter], trajectory_of: Ints) -> pa.RecordBatch:
         """The batch with each of `texts` replaced by what its rewriter gives; untouched columns are the same arrays."""

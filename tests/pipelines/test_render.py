@@ -22,6 +22,7 @@ def row(turn, action, after, before=None, use="target", step=None, **more):
         "interleaved": None,
         "context": dict.fromkeys(("action_space", "initial_state", "demonstrations", "simulation_instruction")),
         "exit_code": None,
+        "scrubbed": 0,
         "use": use,
         **more,
     }
@@ -91,7 +92,15 @@ def test_ground_truth_is_one_json_text_with_what_can_be_checked():
     truth = json.loads(ground_truth("terminal", turn))
     assert truth["v"] == 1
     assert truth["observation"] == "é"
+    assert truth["exact"] is True
     assert truth["checks"] == [{"type": "exit_code", "value": 1, "weight": 1.0}]
+
+
+def test_a_turn_with_placeholders_of_scrubbing_is_not_to_be_compared_letter_by_letter():
+    calls = [row(0, "id", "ines"), row(0, "date", "Monday", step=1, scrubbed=2)]
+    assert [json.loads(ground_truth("terminal", one))["exact"] for one in render(calls).turns] == [False]
+    plain = render([calls[0], row(1, "ls", "a", step=1, scrubbed=0)]).turns
+    assert [json.loads(ground_truth("terminal", one))["exact"] for one in plain] == [True, True]
 
 
 @pytest.mark.parametrize("key", ["trajectory_id", "ordinal", "segment"])

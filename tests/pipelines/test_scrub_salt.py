@@ -1,4 +1,4 @@
-"""The salt of a recipe: placeholders hang on it, in transitions and in what was rejected."""
+"""Scrubbing in a run: rows say how often it touched them, and placeholders hang on the salt of the recipe."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ def test_placeholders_hang_on_the_salt_and_on_nothing_else_of_the_run(tmp_path: 
     assert one == again
     for place in (0, 1):
         assert len({plain[place], one[place], other[place]}) == 3
+
+
+def test_a_row_says_how_many_placeholders_its_own_texts_hold(tmp_path: Path):
+    log = atif("a", f"log in with {SECRET}", ["ok", f"token {SECRET} was set, {SECRET}", "fine"])
+    (tmp_path / "a.json").write_text(json.dumps(log))
+    Run(recipe(None), [str(tmp_path / "a.json")], str(tmp_path / "out")).run("normalize")
+    rows = pl.read_parquet(tmp_path / "out" / "transitions" / "*" / "*.parquet").sort("step")
+    touched = [
+        sum((row[side]["content"] or "").count("ghp_") for side in ("observation", "next_observation") if row[side])
+        for row in rows.to_dicts()
+    ]
+    assert SECRET not in str(rows.to_dicts())
+    assert "ghp_" in rows["task"][0]["instruction"]
+    assert rows["scrubbed"].to_list() == touched == [0, 2, 2]
 
 
 def test_a_short_salt_is_refused_and_none_is_printed():

@@ -11,6 +11,7 @@ from pipelines.parquet import read_transitions, write_parquet
 from pipelines.storage import Folder
 from schemas import SCHEMA_VERSION, ConfigError, scan_transitions
 from schemas.invariants import check
+from schemas.migrations import LACKING
 from schemas.transition import VERSION_KEY, encoded_schema
 from tests.conftest import ROOT
 from tests.make import batch_of, trajectory
@@ -65,7 +66,21 @@ def test_a_file_of_another_schema_version_is_refused(out):
         scan_transitions(out)
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION])
+def test_every_schema_version_has_a_golden_file():
+    assert {f"transitions-v{version}.parquet" for version in LACKING} == {
+        file.name for file in GOLDEN.glob("transitions-*.parquet")
+    }
+
+
+def test_files_of_several_schema_versions_are_scanned_together(tmp_path):
+    for version in LACKING:
+        shutil.copy(GOLDEN / f"transitions-v{version}.parquet", tmp_path / f"part-0000{version}.parquet")
+    frame = scan_transitions(tmp_path).collect()
+    assert frame.columns == schemas.TRANSITION_SCHEMA.names
+    assert set(frame["scrubbed"]) > {None, 0}
+
+
+@pytest.mark.parametrize("version", LACKING)
 def test_files_of_every_schema_version_are_read_as_when_they_were_written(version, tmp_path):
     shutil.copy(GOLDEN / f"transitions-v{version}.parquet", tmp_path / "part-00000.parquet")
     rows = [
