@@ -91,9 +91,24 @@ class Runs:
         return cls(np.unique(np.concatenate(short if whole else long))[:SAMPLED], whole)
 
 
+_SIGNS: Final = (("[‘’ʼ′]", "'"), ("[“”„″]", '"'), ("[‐-―−]", "-"))
+"""Signs that one writer sets and another types."""
+
+
+def _folded(texts: pa.StringArray) -> pa.StringArray:
+    """The texts with one way to write what looks alike (Unicode's NFKC, lower case, typed quotes and dashes)."""
+    foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
+    if not pc.any(foreign, min_count=0).as_py():
+        return texts
+    folded = pc.utf8_lower(pc.utf8_normalize(texts.filter(foreign), "NFKC"))
+    for looks, sign in _SIGNS:
+        folded = pc.replace_substring_regex(folded, looks, sign)
+    return pc.replace_with_mask(texts, foreign, folded)
+
+
 def _unescaped(texts: pa.StringArray) -> Iterator[tuple[int, npt.NDArray[np.uint8], Offsets]]:
-    """`shingle.blocks` with `\\n`, `\\r` and `\\t` as line feeds: so words of JSON within a text begin right."""
-    for first, data, starts in blocks(texts):
+    """`shingle.blocks` of folded texts, with `\\n`, `\\r`, `\\t` as line feeds: so words of JSON within begin right."""
+    for first, data, starts in blocks(_folded(texts)):
         at = np.flatnonzero(data[:-1] == ord("\\"))
         at = at[_LETTERS[data[at + 1]]]
         plain = data

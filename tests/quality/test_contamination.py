@@ -93,6 +93,19 @@ def test_a_planted_item_is_found_however_it_stands(text, placed):
     assert found(index, "first", "last") == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("What's the café's oldest name?", "What\u2019s the CAF\u00c9\u2019s oldest name\uff1f"),
+        ("Which well\u2013known river isn\u2019t Émile\u2019s?", "Which well-known river isn't E\u0301mile's?"),
+    ],
+)
+def test_signs_that_look_alike_are_one_however_they_are_written(asked, shown):
+    index = index_of({"a": [[asked]]})
+    assert found(index, f"{NOISE}\n{shown}\n{NOISE}") == ["a"]
+    assert found(index, f"{NOISE}\n{shown.replace('n', 'm')}\n{NOISE}") == []
+
+
 def test_a_part_of_an_item_is_found_from_the_least_share_on():
     index = index_of({"b:1": [[LONG]]})
     words = LONG.split()
