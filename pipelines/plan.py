@@ -217,7 +217,8 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
     try:
         for one in opened_archive(file.path, limit).members():
             if isinstance(one, Reject):
-                rejects.append(replace(one, uri=f"{file.name}/{one.member}", member=""))
+                uri = f"{file.name}/{one.member}" if one.member else file.name
+                rejects.append(replace(one, uri=uri, member=""))
             elif JUNK.isdisjoint(one.name.split("/")):
                 found.append(
                     RawFile(
