@@ -19,7 +19,7 @@ from typing import IO, BinaryIO, Final, cast
 
 import zstandard
 
-from schemas import ParseError
+from schemas import ParseError, Reject
 from schemas.spool import scratch
 
 MEMBERS: Final = 200_000
@@ -89,6 +89,15 @@ class Archive:
             raise ParseError(uri, 0, "too_many_members", f"the archive has {len(found)} members, at most {MEMBERS}")
         self.members = {member.name: member for member in found if _stays_within(member.name)}
         self.outside = [member for member in found if not _stays_within(member.name)]
+
+    def rejects(self, connector: str) -> Iterator[Reject]:
+        """What of the archive is no member: all behind the cut of one that was cut off, and names that climb out."""
+        if not self.whole:
+            detail = "the archive was cut off before its directory"
+            yield Reject("record", "truncated", detail, self._uri, offset=self.size, connector=connector)
+        for member in self.outside:
+            detail = f"member {member.name:.100} climbs out of the archive"
+            yield Reject("record", "unsafe_name", detail, self._uri, offset=max(member.offset, -1), connector=connector)
 
     def _read(self, begin: int, end: int) -> bytes:
         self._stream.seek(begin)

@@ -109,11 +109,13 @@ class Log:
         uri: the folder (or common prefix) that names the input, relative to the raw root.
         members: name within the log → path relative to the raw root; names are relative to the log's folder.
         anchor: the member whose head decides, by `sniff`, whether this is the format at all.
+        shared: members that are read for this log, but may be of another log too, which they come from.
     """
 
     uri: str
     members: Mapping[str, str]
     anchor: str
+    shared: frozenset[str] = frozenset()
 
 
 class Connector(ABC):

@@ -132,6 +132,7 @@ def _joined(
     """Inputs of several files, and the names of the files that are theirs."""
     inputs: list[Input] = []
     taken: set[str] = set()
+    shared: set[str] = set()
     stored = {_plain_name(name): name for name in files}
     for connector in among:
         names = sorted(plain for plain, name in stored.items() if name not in taken)
@@ -142,10 +143,12 @@ def _joined(
                 told = sniff_one(connector, head(anchor.name, anchor.path), _plain_name(anchor.name))
             except ParseError:
                 continue  # its files are then looked at one by one, and rejected for the fault
-            if told is not None and not taken.intersection(file.name for file in members.values()):
+            own = {file.name for member, file in members.items() if member not in log.shared}
+            if told is not None and taken.isdisjoint(own):
                 inputs.append(_input(log.uri, connector, told.why, members))
-                taken.update(file.name for file in members.values())
-    return inputs, taken
+                taken |= own
+                shared.update(members[member].name for member in log.shared)
+    return inputs, taken | shared
 
 
 def _input(uri: str, connector: Connector, why: str, members: Mapping[str, RawFile]) -> Input:
@@ -214,7 +217,8 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
     try:
         for one in opened_archive(file.path, limit).members():
             if isinstance(one, Reject):
-                rejects.append(replace(one, uri=f"{file.name}/{one.member}", member=""))
+                uri = f"{file.name}/{one.member}" if one.member else file.name
+                rejects.append(replace(one, uri=uri, member=""))
             elif JUNK.isdisjoint(one.name.split("/")):
                 found.append(
                     RawFile(

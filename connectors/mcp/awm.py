@@ -69,8 +69,14 @@ class Awm(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         found = opening(head)
         value = found.values[0] if found is not None and not found.lines else None
-        if isinstance(value, dict) and {"scenario", "task_id", "task", "max_iterations"} <= value.keys():
+        if not isinstance(value, dict) or not {"scenario", "task_id", "task"} <= value.keys():
+            return None
+        if "max_iterations" in value:
             return Sniff(0.95, "an object of scenario, task and max_iterations")
+        items = value.get("trajectory")
+        first = items[0] if isinstance(items, list) and items else None
+        if isinstance(first, dict) and "iteration" in first and not {"tool_calls", "tool_response"}.isdisjoint(first):
+            return Sniff(0.95, "an object of scenario, task and a trajectory of iterations")
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:

@@ -37,6 +37,8 @@ _CUT_HISTORY: Final = re.compile(
     r'\s*\[\s*\{(?:\s*"(?:id|timestamp|origin)"\s*:\s*"[^"]*",){1,3}\s*"direction"\s*:\s*"(?:request|response|notification)"'
 )
 _SESSION_ID: Final = "mcp-session-id"
+_FAILED: Final = 400
+"""Lowest status of HTTP that is a failure."""
 _LONGEST_MS: Final = 1e12
 
 
@@ -80,6 +82,8 @@ class McpInspector(Connector):
             elif _is_network(entry):
                 for message, channel in _exchange(offset, entry):
                     yield from reader.take(message, channel)
+                if _failed(entry):
+                    reader.fail(_channel(entry))
             else:
                 detail = "wanted an entry of the history or of the network log"
                 yield Reject("record", "bad_record", detail, blob.uri, offset=offset, connector=self.name)
@@ -189,7 +193,7 @@ def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str
     if entry["category"] == "auth":
         return
     asked, told = entry.get("requestBody"), entry.get("responseBody")
-    channel = _session_id(entry.get("requestHeaders")) or _session_id(entry.get("responseHeaders")) or entry["url"]
+    channel = _channel(entry)
     at = microseconds(entry.get("timestamp"))
     if isinstance(asked, str):
         for body in in_text(asked):
@@ -197,6 +201,18 @@ def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str
     if isinstance(told, str):
         for body in in_text(told):
             yield Message(offset, body, SERVER), channel
+
+
+def _channel(entry: dict[str, Any]) -> str:
+    """What tells the sessions of a network log apart."""
+    known = _session_id(entry.get("requestHeaders")) or _session_id(entry.get("responseHeaders"))
+    return known or str(entry["url"])
+
+
+def _failed(entry: dict[str, Any]) -> bool:
+    """Whether HTTP refused what was sent, so that no message need have answered it."""
+    status = entry.get("responseStatus")
+    return entry["category"] == "transport" and isinstance(status, NUMBERS) and status >= _FAILED
 
 
 def _session_id(headers: Any) -> str | None:

@@ -33,6 +33,8 @@ from schemas import Agent, Context, Environment, ParseError, Reject, Task, Traje
 _KEYS: Final = ("interactions", "http_interactions")
 _YAML: Final = re.compile(rb"(?:\A|\n)(?:http_)?interactions:\s*\n\s*- ")
 _SESSION_ID: Final = "mcp-session-id"
+_FAILED: Final = 400
+"""Lowest status of HTTP that is a failure."""
 
 
 class VcrCassette(Connector):
@@ -159,23 +161,32 @@ def _take(one: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Traj
             if isinstance(message, dict) and message.get("id") is None and "method" not in message:
                 continue
             yield from reader.take(Message(one.offset, message, SERVER), one.sent[_SESSION_ID])
-    elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < 400:
+    elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < _FAILED:
         chains.take(one.offset, one.url, asked, _response(one.told))
 
 
 def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | Reject]:
-    """The messages of an exchange with a server of MCP; an error without an id answers the request it came with."""
+    """The messages of an exchange with a server of MCP.
+
+    An error without an id answers the request it came with, and so does one that comes with a status of HTTP for a
+    failure, whatever its id. A failure without a message is no answer that the agent was shown, but ends the turn.
+    """
+    failed = (one.status or 200) >= _FAILED
     opens = isinstance(one.asked, dict) and one.asked.get("method") == "initialize"
     given = one.received.get(_SESSION_ID) if opens else one.sent.get(_SESSION_ID)
     channel = given or one.url.partition("?")[0]
     yield from reader.take(Message(one.offset, one.asked, CLIENT), channel)
     for message in messages(one.told):
         told = message
-        if isinstance(told, dict) and "method" not in told and told.get("id") is None and isinstance(one.asked, dict):
-            if one.asked.get("id") is None:
+        if isinstance(told, dict) and "method" not in told and isinstance(one.asked, dict):
+            key = one.asked.get("id")
+            if told.get("id") is None and key is None:
                 continue
-            told = {**told, "id": one.asked["id"]}
+            if told.get("id") is None or (failed and "error" in told and key is not None):
+                told = {**told, "id": key}
         yield from reader.take(Message(one.offset, told, SERVER), channel)
+    if failed:
+        reader.fail(channel)
 
 
 def _response(told: Any) -> dict[str, Any]:

@@ -61,6 +61,11 @@ class SessionReader:
             return [self._reject(message.offset, "bad_message", "an empty batch")]
         return [found for body in message.body for found in self._one(message, body, channel)]
 
+    def fail(self, channel: str) -> None:
+        """Is told that HTTP refused what a channel asked last: what is asked next saw that, if no message of it."""
+        if channel in self._open:
+            self._open[channel].closed = True
+
     def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
         found: list[Trajectory | Reject] = []
         if _begins(body) and self._is_new(body, channel):

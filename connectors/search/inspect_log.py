@@ -93,12 +93,7 @@ class Inspect(Connector):
     def _archive(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         uri = blob.uri
         archive = Archive(blob.seekable(), uri)
-        if not archive.whole:
-            detail = "the archive was cut off before its directory"
-            yield Reject("record", "truncated", detail, uri, offset=archive.size, connector=self.name)
-        for member in archive.outside:
-            detail = f"member {member.name:.100} climbs out of the archive"
-            yield Reject("record", "unsafe_name", detail, uri, offset=max(member.offset, -1), connector=self.name)
+        yield from archive.rejects(self.name)
         evaluation: Mapping[str, Any] = {}
         for name in (_HEADER, _START):
             if name in archive.members and not evaluation:

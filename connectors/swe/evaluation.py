@@ -70,18 +70,23 @@ def judged(blob: Blob, connector: str) -> tuple[dict[str, Outcome], list[Reject]
     """The outcomes of all reports and summaries among a log's members, and a reject for each that cannot be read."""
     found: dict[str, Outcome] = {}
     rejects: list[Reject] = []
-    for member in sorted(blob.members, key=lambda name: reported(name) is not None):
-        if reported(member) is None and member.rpartition("/")[2] not in SUMMARIES:
+    # a run folder that is the instance's own holds its report by that name alone
+    about = {member: reported(f"{blob.uri}/{member}") for member in blob.members}
+    for member in sorted(blob.members, key=lambda name: about[name] is not None):
+        if about[member] is None and _name(member) not in SUMMARIES:
             continue
         try:
-            found.update(outcomes(document(blob, member)[0], reported(member)))
+            found.update(outcomes(document(blob, member)[0], about[member]))
         except ParseError as error:
             rejects.append(Reject.of(error, "record", connector))
     return found, rejects
 
 
 def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
-    """Each run folder with its trajectories (`<id><ending>`) and the reports and summaries that judge them."""
+    """Each run folder with its trajectories (`<id><ending>`) and the reports and summaries that judge them.
+
+    A report stays a file of its evaluation folder too, whose patch it judges.
+    """
     trajectories = [path for path in paths if path.endswith(ending) and len(_name(path)) > len(ending)]
     reports: dict[str, list[str]] = {}
     for path in paths:
@@ -109,7 +114,8 @@ def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
         start = len(folder) + 1 if folder else 0
         judges = [summaries[folder]] if folder in summaries else []
         members = {path[start:]: path for path in sorted([*own, *judges])}
-        yield Log(folder, members, anchors[folder][start:])
+        shared = frozenset(member for member, path in members.items() if path in claims)
+        yield Log(folder, members, anchors[folder][start:], shared)
 
 
 def _name(path: str) -> str:

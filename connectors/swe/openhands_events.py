@@ -6,11 +6,14 @@ here. Bookkeeping (state changes, recalls, condensation requests, null observati
 
 What the agent was shown of a file edited by OpenHands's own tool stands in `formatted_output_and_error` where the log
 has it; `content` is then a diff that the agent never saw. The model's call is taken from the raw reply in
-`tool_call_metadata`, since the event itself holds it translated.
+`tool_call_metadata`, since the event itself holds it translated; where the reply was taken out, its name and id stand
+beside it, and its arguments are translated back. Errors that say that there was no such call, or that nothing was done,
+are replies of the harness.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -52,6 +55,22 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 _EVALUATION: Final = "Please continue working on the task on whatever approach you think is suitable."
 """How OpenHands's evaluations answer an agent that asks a user who is not there."""
+
+_PARAMETERS: Final = {
+    "execute_bash": ("command",),
+    "execute_ipython_cell": ("code",),
+    "str_replace_editor": ("command", "path", "file_text", "old_str", "new_str", "insert_line", "view_range"),
+}
+"""What tools of OpenHands take, of the arguments that an event has for them."""
+
+_REFUSAL: Final = re.compile(
+    r"Failed to parse tool call|Missing required (?:argument|parameters? for function) |Unexpected argument"
+    r"|Tool \S{1,200} is not registered|Function '[^']{1,200}' not found in available tools"
+    r"|Parameter '[^']{1,200}' (?:is expected to be|not allowed for function) |Unknown tool call:"
+    r"|Agent must return an action|Failed to retrieve action from LLM response|Malformed (?:response|action)"
+    r"|(?:Stop button pressed\. )?The action has not been executed"
+)
+"""How errors begin that agent and controller make themselves: the environment was never asked."""
 
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
 _NO_ACTIONS: Final = frozenset({"change_agent_state", "null", "recall", "condensation_request", "send_pr", "push"})
@@ -172,11 +191,28 @@ def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Map
         arguments = given if isinstance(given, str | dict) else {}
         return call(function["name"], arguments, text_in(own, "id"), message, reasoning)
     kept = {key: one for key, one in args.items() if (key not in _OWN_KEYS or name == "think") and one is not None}
-    return call(name, kept, None, message, reasoning)
+    tool = text_in(own, "tool")
+    if tool is not None:
+        kept = _untranslated(name, tool, kept)
+    return call(tool or name, kept, text_in(own, "id"), message, reasoning)
+
+
+def _untranslated(name: str, tool: str, kept: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of an event as its tool was given them."""
+    if name == "call_tool_mcp":
+        given = kept.get("arguments")
+        return given if isinstance(given, dict) else {}
+    if name == "browse_interactive":
+        return {"code": kept.get("browser_actions", "")}
+    if name == "read" and tool == "str_replace_editor":
+        kept = {"command": "view", **kept}
+    asked = {"is_input": "true"} if kept.get("is_input") is True else {}
+    names = _PARAMETERS.get(tool, kept)
+    return {key: one for key, one in kept.items() if key in names} | asked
 
 
 def _called(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """The id of the model's reply, and the call within it that the event came from, if both stand in the log."""
+    """The id of the model's reply, and the call within it that the event came from, as far as they stand in the log."""
     metadata = value.get("tool_call_metadata")
     if not isinstance(metadata, dict):
         return None, {}
@@ -192,7 +228,7 @@ def _called(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
         if text_in(one, "id") == ident and text_in(one, "function", "name") is not None:
             inner = said.get("reasoning_content") if index == 0 else None
             return reply, {"id": ident, "call": one["function"], "reasoning_content": inner}
-    return reply, {}
+    return reply, {"id": ident, "tool": text_in(metadata, "function_name")}
 
 
 def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
@@ -206,6 +242,8 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
     origin = {"user_rejected": "user", "delegate": "agent", "think": "harness"}.get(name, "environment")
     place = text_in(metadata, "working_dir") or text_in(extras, "url")
     content = text_in(extras, "formatted_output_and_error") if name == "edit" else None
+    if name == "error" and _REFUSAL.match(text_in(value, "content") or ""):
+        origin = "harness"
     error = True if name == "error" else extras.get("error") is True if "error" in extras else None
     seen = observed(content or value.get("content"), origin, error, place)
     shot = extras.get("screenshot")

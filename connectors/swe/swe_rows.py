@@ -27,7 +27,7 @@ from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.messages import Message, Turn, answer_of, called, message_of, turns
-from connectors.swe.templates import undressed
+from connectors.swe.templates import state_apart, undressed
 from connectors.swe.text_action import function, last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -132,6 +132,7 @@ def _whole(row: Mapping[str, Any], course: Course, before: Sequence[Message], de
     instance = text_in(row, "instance_id")
     tools = _parsed(row.get("tools"))
     asked = next((one.text for one in before if one.role == "user"), None)
+    asked, state = state_apart(asked) if asked is not None else (None, None)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
     return Trajectory(
         native_id=text_in(row, "trajectory_id") or text_in(row, "traj_id") or instance or "",
@@ -141,6 +142,7 @@ def _whole(row: Mapping[str, Any], course: Course, before: Sequence[Message], de
         agent=Agent(model=model or text_in(row, "metadata", "teacher_model")),
         task=Task(instance, asked),
         context=Context(
+            initial_state=state,
             action_space=shallow_json(tools) if isinstance(tools, list) and tools else None,
             demonstrations=demonstrations,
             agent_system=next((one.text for one in before if one.role in ("system", "developer")), None),

@@ -35,7 +35,7 @@ from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import judged, runs
 from connectors.swe.instance import environment, is_instance, stem
-from connectors.swe.templates import undressed
+from connectors.swe.templates import state_apart, undressed
 from connectors.swe.text_action import last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -49,7 +49,6 @@ _RUN: Final[dict[str, Shape]] = {"trajectory": [], "history": []}
 _SHAPES: Final[list[Shape]] = [{**_RUN, "attempts": [_RUN]}]
 
 _ENDING: Final = ".traj"
-_TAIL: Final = re.compile(r"\n*(\(Open file: [^\n]*\)\n(?:\([^\n]*\)\n)+bash-\$\s*)\Z")
 _GIVEN_UP: Final = frozenset({"exit_context", "exit_cost", "exit_error", "exit_format", "exit_api", "early_exit"})
 _PERSONS: Final = frozenset({"human", "human_thought", "replay", "instant_empty_submit"})
 
@@ -288,12 +287,8 @@ class _Attempt:
         system = next((content_of(e.get("content")).text for e in own if e.get("role") == "system"), None)
         first = next((e for e in own if e.get("role") != "system"), {})
         instruction = content_of(first.get("content")).text if first.get("role") == "user" else None
-        found = _TAIL.search(instruction[-4096:]) if instruction is not None else None
-        tail = None
-        if instruction is not None and found is not None:
-            tail = found[1].rstrip()
-            instruction = instruction[: len(instruction) - len(found[0])]
-        return _Prompt(system, instruction or None, tail, self._demonstrations())
+        instruction, tail = state_apart(instruction) if instruction is not None else (None, None)
+        return _Prompt(system, instruction, tail, self._demonstrations())
 
     def _demonstrations(self) -> str | None:
         """The demonstrations: one message as it is, several as JSON messages."""
@@ -420,8 +415,8 @@ def _folder(step: Any) -> str | None:
 
 
 def _tail_folder(text: str) -> str | None:
-    found = _TAIL.search(text[-4096:])
-    told = re.search(r"\(Current directory: ([^\n]*)\)\n", found[1]) if found is not None else None
+    tail = state_apart(text)[1]
+    told = re.search(r"\(Current directory: ([^\n]*)\)\n", tail) if tail is not None else None
     return told[1] if told is not None else None
 
 

@@ -51,6 +51,14 @@ def undressed(text: str) -> Dressed:
     return Dressed(body, tuple(notes), codes[-1] if codes and abs(codes[-1]) < 2**31 and codes[-1] != -1 else None)
 
 
+def state_apart(text: str) -> tuple[str | None, str | None]:
+    """A text, None if nothing is left of it, and the state of SWE-agent's shell that it ends in, None if in none."""
+    found = _STATE.search(text, max(0, len(text) - _TAIL))
+    if found is None:
+        return text or None, None
+    return text[: found.start()].rstrip("\n") or None, found[1].rstrip()
+
+
 def _last(text: str) -> re.Match[str] | None:
     """The template that the text ends in."""
     if text.endswith("]"):

@@ -1,17 +1,18 @@
 """The steps of one ATIF document as turns and words, and the trajectories of sub-agents that it refers to.
 
 Rules, after RFC 0001 of Harbor, versions 1.0 to 1.7, read leniently: results go with calls by `source_call_id`, also
-those on a later step; without it by position, and one result for several calls with the last, which it followed. A
-call that a later step repeats under its id is the same call. Copied context makes no steps, but tells what was shown
-last. A step of `context_management` is a harness text. An agent step without calls that was answered is an action
-whose text is its message. The commands of a step of Terminus-2 are one action, since it looks at the terminal once; its
-first prompt is system prompt, task, and what the terminal showed.
+those on a later step, and several of one step with the same call; without it by position, and one result for several
+calls with the last, which it followed. A call that a later step repeats under its id is the same call. Copied context
+makes no steps, but tells what was shown last. A step of `context_management` is a harness text. An agent step without
+calls that was answered is an action whose text is its message. The commands of a step of Terminus-2 are one action,
+since it looks at the terminal once; its first prompt is system prompt, task, and what the terminal showed.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from connectors.records import json_value
@@ -59,6 +60,7 @@ class Reader:
         self._offset = 0
         self._acted = False
         self._waiting: dict[str, deque[Call]] = {}
+        self._answered: dict[str, tuple[Call, int]] = {}
         self._turn: Turn | None = None
 
     def step(self, offset: int, step: Any) -> None:
@@ -156,11 +158,11 @@ class Reader:
         for result in values.items(values.table(step, "observation"), "results"):
             self._refer(result, self._turn)
             call_id = values.text(result, "source_call_id")
-            waiting = self._waiting.get(call_id or "")
-            if waiting and not copied:
-                self._answer(waiting.popleft(), result, step, False)
+            call = None if copied else self._asked(call_id or "", [])
+            if call is not None:
+                self._answer(call, result, step, False)
             elif call_id is not None and not copied:
-                self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
+                self._stray(call_id)
             elif (shown := self._observation(result, step, False)[0]) is not None:
                 self.items.append(shown)
                 self._turn = None
@@ -284,19 +286,14 @@ class Reader:
         for result in results:
             self._refer(result, turn)
             call_id = values.text(result, "source_call_id")
-            waiting = self._waiting.get(call_id) if call_id is not None else None
             if call_id is None:
                 loose.append(result)
-            elif waiting:
-                # An id may come again while a call of an earlier step is open still: results stand with their calls.
-                place = next((place for place, call in enumerate(waiting) if any(call is one for one in targets)), 0)
-                call = waiting[place]
-                del waiting[place]
+            elif (call := self._asked(call_id, targets)) is not None:
                 self._answer(call, result, step, len(results) == 1)
             elif len(results) == 1 and len(targets) == 1 and targets[0].shown is None:
                 self._answer(targets[0], result, step, True)
             else:
-                self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
+                self._stray(call_id)
         if not loose:
             return
         open_calls = [call for call in targets if call.shown is None and call.name != COMPLETE]
@@ -312,11 +309,42 @@ class Reader:
             if self._says(result):
                 self._report(self._offset, "result_without_call", "a result without an id, and no call left for it")
 
+    def _asked(self, call_id: str, targets: list[Call]) -> Call | None:
+        """The call of that id which a result on its step answers; it waits no longer."""
+        waiting = self._waiting.get(call_id, ())
+        # An id may come again while a call of an earlier step is open still: results stand with their calls.
+        own = next((place for place, call in enumerate(waiting) if any(call is one for one in targets)), None)
+        if own is None and (again := self._again(call_id)) is not None:
+            return again
+        if not waiting:
+            return None
+        call = waiting[own or 0]
+        del waiting[own or 0]
+        return call
+
+    def _again(self, call_id: str) -> Call | None:
+        """The call of that id that this step has answered already: one call may have several results there."""
+        call, offset = self._answered.get(call_id, (None, 0))
+        return call if offset == self._offset else None
+
+    def _stray(self, call_id: str) -> None:
+        """Reports a result that answers no call, or comes steps after its call was answered."""
+        if call_id in self._answered:
+            self._report(self._offset, "result_repeated", f"an earlier step answered the call {call_id:.80}")
+        else:
+            self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
+
     def _answer(self, call: Call, result: Any, step: dict[str, Any], alone: bool) -> None:
-        call.shown, notes = self._observation(result, step, alone)
+        earlier = call.shown
+        shown, notes = self._observation(result, step, alone)
+        call.shown = _together(earlier, shown)
+        if (call_id := values.text(result, "source_call_id")) is not None:
+            self._answered[call_id] = call, self._offset
         if notes:
             call.notes += notes
         if call.shown is not None and self._turn is not None and id(call) not in map(id, self._turn.calls):
+            if call.late:
+                self.items = [one for one in self.items if one is not earlier]
             call.late = True
             self.items.append(call.shown)
         if call.exit_code is None and (extra := values.table(result, "extra")):
@@ -358,6 +386,22 @@ class Reader:
         for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
+
+
+def _together(first: Observation | None, second: Observation | None) -> Observation | None:
+    """What two results of one call show, as the parts of one content are joined."""
+    if first is None or second is None:
+        return first or second
+    texts = [one.content for one in (first, second) if one.content is not None]
+    content = "\n".join(texts) if texts else None
+    return replace(
+        first,
+        content=content,
+        media_type=media_type(content),
+        is_error=first.is_error or second.is_error,
+        truncation=first.truncation if second.truncation == "none" else second.truncation,
+        attachments=(*first.attachments, *second.attachments),
+    )
 
 
 def _object(raw: str) -> dict[str, Any]:

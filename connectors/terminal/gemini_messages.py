@@ -196,7 +196,7 @@ class Rendering:
 
     def _said(self, message: Message) -> list[Item]:
         texts, attachments = self._parts(message.record.get("content"), message.offset)
-        text = "\n".join(texts)
+        text = "".join(texts)  # as the client joins parts, which bring their own line ends
         if message.record.get("type") != "user":
             return [Said("harness", text)] if text and not text.isspace() else []
         if not attachments and not text.strip():
@@ -212,7 +212,8 @@ class Rendering:
             self.model = model
         at = microseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else None
         turn = Turn(message.offset, at=at)
-        turn.texts += [text for text in self._parts(record.get("content"), message.offset)[0] if text.strip()]
+        said = "".join(self._parts(record.get("content"), message.offset)[0])
+        turn.texts += [said] if said.strip() else []
         turn.thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
         turns: list[Item] = [turn]
         before = None

@@ -98,6 +98,9 @@ class Har(Connector):
         failures: list[ParseError] = []
         found = False
         for log in _logs(blob):
+            if isinstance(log, Reject):
+                yield log
+                continue
             reader = _Reader(log, blob.choices.static_assets)
             try:
                 for reject in reader.rejects():
@@ -157,8 +160,8 @@ class _Log:
     base: int | None = None
 
 
-def _logs(blob: Blob) -> Iterator[_Log]:
-    """The HARs of an input: its only file, those of a folder, or those of a zip archive.
+def _logs(blob: Blob) -> Iterator[_Log | Reject]:
+    """The HARs of an input: its only file, those of a folder, or those of a zip archive, and what of that is none.
 
     Raises:
         ParseError: the archive cannot be read, or holds no HAR.
@@ -184,12 +187,13 @@ def _beside(blob: Blob, log: str, name: str) -> bytes | None:
     return blob.read(path) if path in blob.members else None
 
 
-def _packed(blob: Blob) -> Iterator[_Log]:
+def _packed(blob: Blob) -> Iterator[_Log | Reject]:
     archive = Archive(blob.read(), blob.uri)
     names = [name for name in archive.members if name.lower().endswith(".har")]
     if not names:
         reason = "no_entries" if archive.whole else "truncated"
         raise ParseError(blob.uri, 0, reason, "wanted a .har in the archive, met none")
+    yield from archive.rejects(Har.name)
 
     def member(log: str, name: str) -> bytes | None:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(log), name))

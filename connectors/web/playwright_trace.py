@@ -78,6 +78,9 @@ class PlaywrightTrace(Connector):
         told = False
         failures: list[ParseError] = []
         for part in _parts(blob):
+            if isinstance(part, Reject):
+                yield part
+                continue
             reader = Session(part, blob.choices.screen == "raw")
             try:
                 for reject in reader.read():
@@ -106,8 +109,8 @@ def _names(head: bytes) -> Iterator[str]:
         place += 30
 
 
-def _parts(blob: Blob) -> Iterator[Part]:
-    """The traces of an input in the order of their names.
+def _parts(blob: Blob) -> Iterator[Part | Reject]:
+    """The traces of an input in the order of their names, and what of an archive is no member.
 
     Raises:
         ParseError: the archive cannot be read, or holds none.
@@ -128,9 +131,11 @@ def _parts(blob: Blob) -> Iterator[Part]:
         if not found and name.startswith("resources/") and name.endswith(".zip"):
             base = archive.members[name].offset
             inner = Archive(archive.read(name), blob.uri)
+            yield from inner.rejects(FORMAT)
             yield from _packed(blob.uri, inner, f"{name}!", base)
     if not found and not archive.whole:
         raise ParseError(blob.uri, 0, "truncated", "the archive was cut off, and no trace is left in it")
+    yield from archive.rejects(FORMAT)
     yield from found
 
 

@@ -74,6 +74,23 @@ def test_an_id_that_repeats_is_answered_within_its_step_also_while_an_earlier_ca
     assert shown(made) == [None, "2"]
 
 
+def test_several_results_of_one_call_are_its_answer_in_their_order():
+    made = steps(acts("a", "b", results=[told("1", "a"), told("2", "b"), told("3", "a", extra={"is_error": True})]))
+    assert shown(made) == ["1\n3", "2"]
+    assert [one.next_observation and one.next_observation.is_error for one in made] == [True, None]
+    later = {"source": "system", "observation": {"results": [told("1", "a"), told("2", "a")]}}
+    assert shown(steps(acts("a"), later)) == ["1\n2"]
+    made = steps(acts("a"), acts("b", results=[told("1", "a"), told("3", "b"), told("2", "a")]), acts("c"))
+    assert shown(made) == ["1\n2", "3", None]
+
+
+def test_a_result_that_comes_steps_after_the_answer_of_its_call_is_a_reject_that_says_so():
+    late = {"source": "system", "observation": {"results": [told("2", "a"), told("3", "x")]}}
+    found, rejects = read(document(acts("a", results=[told("1", "a")]), late, acts("b", results=[told("4", "a")] * 2)))
+    assert shown(list(found[0].steps)) == ["1", None]
+    assert [one.reason for one in rejects] == ["result_repeated", "result_without_call"] + ["result_repeated"] * 2
+
+
 def test_a_result_on_a_later_system_step_answers_its_call():
     made = steps(acts("a"), {"source": "system", "observation": {"results": [told("1", "a")]}}, acts("b"))
     assert shown(made) == ["1", None]

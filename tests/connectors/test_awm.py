@@ -59,3 +59,13 @@ def test_no_database_is_opened_and_its_digest_is_the_instance():
     (found,) = [one for one in Awm().parse(blob) if isinstance(one, Trajectory)]
     assert found.environment.instance_id == f"sha256:{blob.digest('initial.db')}"
     assert found.environment.kind == "code"
+
+
+def test_a_run_that_does_not_state_its_limit_is_recognized_by_its_iterations():
+    value = json.loads((FOLDER / "trajectory.json").read_bytes())
+    del value["max_iterations"]
+    told = Awm().sniff(json.dumps(value).encode()[:65536], "trajectory.json")
+    assert told is not None
+    assert told.score >= 0.9
+    del value["trajectory"]
+    assert Awm().sniff(json.dumps(value).encode(), "trajectory.json") is None

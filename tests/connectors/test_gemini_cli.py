@@ -48,6 +48,14 @@ def test_one_document_and_its_lines_come_to_the_same_steps():
     assert one.task == other.task
 
 
+def test_parts_of_a_text_are_joined_as_the_client_joins_them():
+    parts = [{"text": "Read @a."}, {"text": "\n--- Content from referenced files ---"}, {"text": "\nContent of a:\n"}]
+    first: dict[str, Any] = {**user("u", ""), "content": [*parts, {"text": "x"}, "y"]}
+    ((one,), _) = read(first, says("a", [{"text": "I re"}, {"text": "ad it."}], tool("x")))
+    assert one.task.instruction == "Read @a.\n--- Content from referenced files ---\nContent of a:\nxy"
+    assert one.steps[0].action.message == "I read it."
+
+
 def test_calls_recorded_together_are_one_turn_and_a_later_one_is_the_next():
     (one,), _ = read(says("a", "", tool("x", 1), tool("y", 1.01), tool("z", 3)))
     assert [(step.turn, step.num_calls) for step in one.steps] == [(0, 2), (0, 2), (1, 1)]

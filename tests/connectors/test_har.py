@@ -19,7 +19,7 @@ from connectors.registry import connector
 from connectors.web.bodies import byte_body, text_body, unbase64
 from connectors.web.elements import elements, excerpt, values
 from connectors.web.request_kind import kind_of
-from schemas import ParseError, Reject
+from schemas import ParseError, Reject, Trajectory
 
 HAR = connector("har")
 
@@ -226,6 +226,18 @@ def test_faults_within_an_archive_are_placed_where_its_member_begins():
     with pytest.raises(ParseError) as caught:
         read(MemoryBlob("x.har.zip", packed.getvalue()))
     assert (caught.value.reason, caught.value.offset) == ("truncated", place)
+
+
+def test_a_cut_archive_gives_its_log_and_a_reject_for_the_rest():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("har.har", json.dumps({"log": {"entries": [entry("http://a/"), entry("http://a/b")]}}))
+        archive.writestr("../outside.html", "<p>")
+        archive.writestr("body.html", "<p>")
+    data = packed.getvalue()
+    found = read(MemoryBlob("x.har.zip", data[: data.rindex(b"PK\x03\x04") + 10]))
+    assert [len(one.steps) for one in found if isinstance(one, Trajectory)] == [2]
+    assert [one.reason for one in found if isinstance(one, Reject)] == ["truncated", "unsafe_name"]
 
 
 def test_bodies_are_unpacked_only_where_they_are_packed():

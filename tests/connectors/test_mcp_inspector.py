@@ -129,6 +129,20 @@ def test_sessions_of_the_network_log_are_told_apart_by_the_id_in_their_headers()
     assert not rejects
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_call_that_http_refused_ends_its_turn(status):
+    def sent(asked, told, status=200):
+        answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": told if status else None}
+        where = {"method": "POST", "url": "https://s.example/mcp", "requestHeaders": {}, "category": "transport"}
+        return {"id": "x", "timestamp": "2026-01-01T00:00:00Z", "requestBody": json.dumps(asked), **where, **answer}
+
+    calls = [sent(call(2), "Not Found", status), sent(call(3), json.dumps(result(3, "c")))]
+    found, rejects, _ = parse("mcp_inspector", json.dumps([sent(INITIALIZE, json.dumps(HELLO)), *calls]))
+    assert seen(found[0]) == [("look", None), ("look", "c")]
+    assert turns(found[0]) == [(0, 0, 1), (1, 0, 1)]
+    assert not rejects
+
+
 def test_an_export_whose_first_message_is_longer_than_the_head_is_recognized():
     long = entry(
         request(1, "tools/list"), {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "x" * 99}] * 999}}, 0, 1

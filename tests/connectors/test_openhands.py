@@ -373,3 +373,56 @@ def test_both_parts_of_the_agent_sdks_system_prompt_are_what_the_agent_was_given
         made = next(iter(OpenHands().parse(MemoryBlob("events.json", data))))
         assert isinstance(made, Trajectory)
         assert made.context.agent_system == wanted
+
+
+def test_a_call_whose_reply_was_taken_out_keeps_the_name_and_the_id_that_stand_beside_it():
+    def called(action: str, tool: str, **args: object) -> dict:
+        metadata = {"tool_call_id": f"call_{tool}", "function_name": tool, "total_calls_in_response": 1}
+        return {"source": "agent", "action": action, "args": args, "tool_call_metadata": metadata}
+
+    view = {"path": "/a", "start": 0, "end": -1, "impl_source": "oh_aci", "view_range": None, "thought": "Look."}
+    edit = {"path": "/a", "command": "insert", "insert_line": 0, "new_str": "b", "old_str": None, "content": ""}
+    steps, _ = read(
+        called("run", "execute_bash", command="ls", is_input=False, thought="", cwd="/"),
+        called("run", "execute_bash", command="y", is_input=True),
+        called("read", "str_replace_editor", **view),
+        called("edit", "str_replace_editor", start=1, end=-1, **edit),
+        called("run_ipython", "execute_ipython_cell", code="1", kernel_init_code="", include_extra=True),
+        called("browse_interactive", "browser", browser_actions="noop()", browsergym_send_msg_to_user=""),
+        called("call_tool_mcp", "fetch", name="fetch", arguments={"url": "a"}),
+        called("think", "think", thought="So."),
+    )
+    assert [(one.action.name, json.loads(one.action.arguments or "")) for one in steps] == [
+        ("execute_bash", {"command": "ls"}),
+        ("execute_bash", {"command": "y", "is_input": "true"}),
+        ("str_replace_editor", {"command": "view", "path": "/a"}),
+        ("str_replace_editor", {"command": "insert", "path": "/a", "insert_line": 0, "new_str": "b"}),
+        ("execute_ipython_cell", {"code": "1"}),
+        ("browser", {"code": "noop()"}),
+        ("fetch", {"url": "a"}),
+        ("think", {"thought": "So."}),
+    ]
+    assert steps[0].action.call_id == "call_execute_bash"
+    assert steps[2].action.reasoning == "Look."
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ('Failed to parse tool call arguments: {"command', "harness"),
+        ('Missing required argument "command" in tool call execute_bash', "harness"),
+        ("Missing required parameters for function 'execute_bash': {'command'}", "harness"),
+        ("Tool bash is not registered. (arguments: {}). Please check the tool name and retry.", "harness"),
+        ("Function 'ls' not found in available tools: ['execute_bash']", "harness"),
+        ("Parameter 'end' is expected to be an integer.", "harness"),
+        ("The action has not been executed.", "harness"),
+        ("Stop button pressed. The action has not been executed.", "harness"),
+        ("File not found: /a. Your current working directory is /b.", "environment"),
+        ("ERROR:\nFailed to parse tool call", "environment"),
+    ],
+)
+def test_an_error_that_says_that_nothing_was_done_is_the_reply_of_the_harness(text, origin):
+    steps, _ = read(run(2, "a"), {"source": "agent", "observation": "error", "content": text, "cause": 2, "id": 3})
+    seen = steps[0].next_observation
+    assert seen is not None
+    assert (seen.content, seen.origin, seen.is_error) == (text, origin, True)

@@ -331,6 +331,13 @@ def test_traces_in_a_blob_report_are_read_each_on_its_own():
     assert trajectories[0].steps[0].offset != trajectories[1].steps[0].offset
 
 
+def test_a_cut_archive_gives_its_trace_and_a_reject_for_the_rest():
+    data = archive({"trace.trace": log(*CLICKED), "trace.network": b""})
+    trajectories, rejects = parsed(data[: data.rindex(b"PK\x03\x04") + 10])
+    assert [len(one.steps) for one in trajectories] == [1]
+    assert [one.reason for one in rejects] == ["truncated"]
+
+
 def test_archives_of_traces_are_known_by_their_members():
     found = sniff(archive({"trace.trace": log(*CLICKED), "trace.network": b""}), "anything.zip")
     assert found[0][0].name == "playwright_trace"

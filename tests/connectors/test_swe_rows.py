@@ -52,6 +52,14 @@ def test_a_message_without_an_action_is_answered_by_the_harness():
     assert made.steps[0].next_observation.origin == "harness"
 
 
+def test_the_state_of_the_shell_at_the_end_of_the_prompt_is_the_initial_state():
+    state = "(Open file: n/a)\n(Current directory: /a__b)\nbash-$"
+    made = read(row(("user", f"Fix it.\n\n{state}"), ("assistant", "```\nls\n```"), ("user", "a")))[0]
+    assert (made.task.instruction, made.context.initial_state) == ("Fix it.", state)
+    made = read(row(("user", f"{state}\nis what I see. Fix it."), ("assistant", "```\nls\n```"), ("user", "a")))[0]
+    assert (made.task.instruction, made.context.initial_state) == (f"{state}\nis what I see. Fix it.", None)
+
+
 def test_messages_may_be_json_text_with_lone_surrogates_replaced_later():
     text = '[{"role": "user", "content": "Go \\ud800"}, {"role": "assistant", "content": "```\\nls\\n```"}]'
     assert len(read({"instance_id": "a__b-1", "messages": text})[0].steps) == 1

@@ -118,6 +118,14 @@ def test_a_report_of_the_same_id_in_the_run_folder_is_joined_and_others_are_not(
     ]
 
 
+def test_a_report_right_beside_a_trajectory_judges_it():
+    log = next(iter(SweAgent().join(["run/x__y-1/report.json", "run/x__y-1/x__y-1.traj"])))
+    files = {"x__y-1.traj": {"trajectory": [step("ls", "", "/")], "history": []}, "report.json": {"resolved": True}}
+    blob = MemoryBlob(log.uri, {name: json.dumps(files[name]).encode() for name in log.members})
+    made = [one for one in SweAgent().parse(blob) if isinstance(one, Trajectory)]
+    assert [one.outcome and one.outcome.resolved for one in made] == [True]
+
+
 def test_a_report_that_two_trajectories_could_mean_is_joined_to_neither():
     paths = ["run/a/x__y-1.traj", "run/b/x__y-1.traj", "run/logs/x__y-1/report.json"]
     assert list(SweAgent().join(paths)) == []

@@ -212,6 +212,25 @@ def test_sessions_with_ids_run_side_by_side():
     ]
 
 
+@pytest.mark.parametrize(("status", "body"), [(404, "Not Found"), (500, ""), (502, "<html>"), (404, {"error": "no"})])
+def test_a_call_that_http_refused_ends_its_turn(status, body):
+    calls = [http(MCP, call(1), result(1, "a")), http(MCP, call(2), body, status=status)]
+    calls += [http(MCP, call(3), result(3, "c")), http(MCP, call(4), result(4, "d"))]
+    found, rejects, _ = parse("vcr_cassette", cassette(http(MCP, INITIALIZE, HELLO), *calls))
+    assert seen(found[0]) == [("look", "a"), ("look", None), ("look", "c"), ("look", "d")]
+    assert [(one.turn, one.num_calls) for one in found[0].steps] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert [one.observation and one.observation.content for one in found[0].steps] == [None, "a", "a", "c"]
+    assert not rejects
+
+
+def test_an_error_that_comes_with_a_failure_of_http_answers_its_request_whatever_its_id():
+    told = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Session not found"}}
+    calls = [http(MCP, call(1), result(1, "a")), http(MCP, call(2), told, status=404)]
+    found, rejects, _ = parse("vcr_cassette", cassette(http(MCP, INITIALIZE, HELLO), *calls))
+    assert [one.next_observation and one.next_observation.is_error for one in found[0].steps] == [False, True]
+    assert not rejects
+
+
 def test_embeddings_and_failed_requests_begin_no_conversation():
     text = cassette(
         http("https://api.openai.com/v1/embeddings", {"model": "e", "input": "do"}, {"data": []}),

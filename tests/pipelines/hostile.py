@@ -243,10 +243,14 @@ CASES: Final[Mapping[str, Hostile]] = {
                 special(tarfile.FIFOTYPE, "pipe.jsonl", ""),
             )
         },
-        (),
+        tuple((f"logs.tar/{name}.jsonl", "not_a_file", "", -1) for name in ("soft", "near", "hard", "device", "pipe")),
         ("logs.tar/good.jsonl",),
     ),
-    "tar_cut": Hostile({"logs.tar": tarred({"a.jsonl": GOOD})[: len(GOOD)]}, (("logs.tar", "bad_archive", "", 0),)),
+    "tar_cut": Hostile(
+        {"logs.tar": tarred({"good.jsonl": GOOD, "a.jsonl": GOOD})[: 2 * len(GOOD)]},
+        (("logs.tar", "truncated", "", None), ("logs.tar/a.jsonl", "truncated", "", -1)),
+        ("logs.tar/good.jsonl",),
+    ),
     "gzip_bomb": Hostile({"log.jsonl.gz": gzip.compress(GOOD + b"x" * BEYOND)}, (("log.jsonl.gz", "bomb", "", None),)),
     "zstd_bomb": Hostile(
         {"log.jsonl.zst": zstandard.compress(GOOD + b"x" * BEYOND)}, (("log.jsonl.zst", "bomb", "", None),)

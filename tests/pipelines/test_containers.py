@@ -1,20 +1,22 @@
 import contextlib
 import gzip
 import io
+import random
 import shutil
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from pipelines.containers import Archive, kind_of
+from pipelines.containers import Archive, Member, kind_of
 from pipelines.plan import make_plan
 from pipelines.recipe import Recipe
 from pipelines.run import Run
-from pipelines.storage import StoredBlob
-from schemas import ParseError, scan_transitions
+from pipelines.storage import StoredBlob, open_raw
+from schemas import ParseError, Reject, scan_transitions
 from tests.conftest import ROOT
 
 RECIPE = Recipe(name="t", source="t")
@@ -105,14 +107,77 @@ def test_a_member_that_climbs_out_is_refused_by_name(tmp_path, name):
     assert [one.reason for one in plan.unrecognized] == ["unsafe_name"]
 
 
-def test_links_in_a_tar_are_no_members(tmp_path):
+def test_links_in_a_tar_are_rejected_by_name():
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
-            info = tarfile.TarInfo("link.jsonl")
+        for name, kind in (("s", tarfile.SYMTYPE), ("l", tarfile.LNKTYPE), ("p", tarfile.FIFOTYPE)):
+            info = tarfile.TarInfo(f"logs/{name}.jsonl")
             info.type, info.linkname = kind, "/etc/passwd"
             archive.addfile(info)
-    assert list(Archive("a.tar", "tar", io.BytesIO(out.getvalue()), 1 << 20).members()) == []
+        archive.addfile(tarfile.TarInfo("a.jsonl"))
+    found = list(Archive("a.tar", "tar", io.BytesIO(out.getvalue()), 1 << 20).members())
+    assert [one.name for one in found if isinstance(one, Member)] == ["a.jsonl"]
+    lost = [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+    assert lost == [("not_a_file", f"logs/{name}.jsonl") for name in "slp"]
+
+
+def cut(data: bytes, size: int) -> bytes:
+    """A gzip file of incompressible data that ends after `size` bytes of it."""
+    packed = zlib.compressobj(0, wbits=31)
+    return packed.compress(data[:size]) + packed.flush(zlib.Z_FULL_FLUSH)
+
+
+@pytest.mark.parametrize("pack", [lambda data, size: data[:size], cut])
+@pytest.mark.parametrize("where", ["in b", "in the header of c", "before c"])
+def test_of_a_cut_tar_what_stands_before_the_cut_is_read(tmp_path, pack, where):
+    data = tarred({"a.jsonl": LOG, "b.jsonl": LOG, "c.jsonl": LOG})
+    one = 512 * (1 + -(-len(LOG) // 512))
+    size = {"in b": one + 600, "in the header of c": 2 * one + 100, "before c": 2 * one}[where]
+    (tmp_path / "logs").write_bytes(pack(data, size))
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    names = ["a"] if where == "in b" else ["a", "b"]
+    assert [one.uri for one in plan.inputs] == [f"logs/{name}.jsonl" for name in names]
+    assert all(StoredBlob(one.uri, one.members, 1 << 30).read() == LOG for one in plan.inputs)
+    lost = [("logs", "truncated"), *([("logs/b.jsonl", "truncated")] if where == "in b" else [])]
+    assert [(one.uri, one.reason) for one in plan.unrecognized] == lost
+
+
+def test_of_a_tar_whose_compressed_bytes_were_cut_anywhere_nothing_is_lost_silently(tmp_path):
+    files = {f"{n}.jsonl": random.Random(n).randbytes(4000) for n in range(3)}
+    data = gzip.compress(tarred(files))
+    for size in range(600, len(data), 997):
+        stream = open_raw(_written(tmp_path / "cut", data[:size]), "cut", "", 1 << 30)
+        found = list(Archive("cut", "tar", stream, 1 << 20).members())
+        assert [one.reason for one in found if isinstance(one, Reject)][-1:] == ["truncated"]
+
+
+def _written(path: Path, data: bytes) -> str:
+    path.write_bytes(data)
+    return str(path)
+
+
+def test_what_a_tar_holds_behind_damage_or_its_end_or_twice_is_told():
+    def told(data: bytes) -> list[tuple[str, str]]:
+        found = Archive("a.tar", "tar", io.BytesIO(data), 1 << 20).members()
+        return [(one.reason, one.member) for one in found if isinstance(one, Reject)]
+
+    good = tarred({"a": b"x", "b": b"y"})
+    assert told(good) == []
+    assert told(good + good) == [("bad_archive", "")]
+    assert told(good[:1024] + b"\1" * 512 + good[1536:]) == [("bad_archive", "")]
+    twice = io.BytesIO(good)
+    with tarfile.open(fileobj=twice, mode="a") as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    assert told(twice.getvalue()) == [("replaced", "a")]
+
+
+def test_a_cut_zip_is_rejected_as_cut_and_a_damaged_one_by_its_members(tmp_path):
+    data = zipped({"a.jsonl": LOG, "b.jsonl": LOG})
+    (tmp_path / "cut.zip").write_bytes(data[: len(data) // 2])
+    (tmp_path / "bad.zip").write_bytes(data[: len(data) // 2] + data[len(data) // 2 + 9 :])
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    told = {"bad.zip/a.jsonl": "bad_archive", "bad.zip/b.jsonl": "bad_archive", "cut.zip": "truncated"}
+    assert {one.uri: one.reason for one in plan.unrecognized} == told
 
 
 def test_a_zip_bomb_is_refused_before_it_is_read(tmp_path):

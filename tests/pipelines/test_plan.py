@@ -126,3 +126,27 @@ def test_a_limit_takes_the_first_inputs_by_name(raw):
 def test_a_plan_survives_the_way_through_its_file(raw):
     plan = make_plan(RECIPE, [str(raw)])
     assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("evaluation", ["run/logs/x__y-1", "run/x__y-1"])
+def test_a_report_judges_its_patch_also_where_a_trajectory_is_judged_by_it(tmp_path, evaluation):
+    files = {
+        "run/x__y-1/x__y-1.traj": '{"trajectory": [{"action": "ls", "observation": "a", "thought": "", "state": ""}]}',
+        f"{evaluation}/report.json": '{"x__y-1": {"patch_successfully_applied": true, "resolved": true}}',
+        f"{evaluation}/patch.diff": "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
+        "alone/x__y-2.traj": '{"trajectory": [{"action": "ls", "observation": "a", "thought": "", "state": ""}]}',
+        "alone/logs/x__y-2/report.json": '{"x__y-2": {"patch_successfully_applied": true, "resolved": false}}',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert plan.unrecognized == ()
+    found = {
+        (one.connector, tuple(sorted(path.rpartition("/")[2] for path in one.members.values()))) for one in plan.inputs
+    }
+    assert found == {
+        ("sweagent", ("report.json", "x__y-1.traj")),
+        ("swebench_eval", ("patch.diff", "report.json")),
+        ("sweagent", ("report.json", "x__y-2.traj")),
+    }
