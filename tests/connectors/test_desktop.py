@@ -114,6 +114,22 @@ def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is()
     ]
 
 
+@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
+def test_an_id_that_a_toolkit_of_the_web_draws_afresh_is_left_out(drawn: str) -> None:
+    shown = {"ubuntu": 'st:showing="true" st:visible="true"', "windows": "", "macos": ""}
+    for system, key in (("ubuntu", "attr:id"), ("windows", "class:automation_id"), ("macos", "attr:AXDOMIdentifier")):
+        told = f'<button name="A" {shown[system]} {{}} {box(1, 1, 9, 9)}/>'
+        texts = [screen(frame("W", told.format(more)), system).text for more in ("", f'{key}="{drawn}"')]
+        assert texts[0] == texts[1]
+        assert "button" in texts[0]
+        assert "id=save" in screen(frame("W", told.format(f'{key}="save"')), system).text
+
+
+def test_of_two_ids_the_one_that_lasts_is_shown() -> None:
+    told = f'<button name="A" attr:id=":r4:" class:automation_id="save" {box(1, 1, 9, 9)}/>'
+    assert screen(frame("W", told), "windows").text.endswith('button "A" id=save [1,1][10,10]')
+
+
 def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
     spaces = 'xmlns:s="uri:deskat:state.at-spi.gnome.org" xmlns:c="uri:deskat:component.at-spi.gnome.org"'
     shown = 's:showing="true" s:visible="true" s:enabled="true" c:screencoord="(1, 2)" c:size="(3, 4)"'

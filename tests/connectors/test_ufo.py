@@ -57,6 +57,15 @@ def test_a_tree_stands_before_the_step_of_its_number_and_after_the_one_before() 
     assert titles(steps) == [("a", None), (None, "c"), ("c", "z")]
 
 
+@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
+def test_an_automation_id_that_is_drawn_afresh_is_left_out(drawn: str) -> None:
+    root = json.loads(window("a"))
+    for ident, shown in ((drawn, ""), ("save", " id=save")):
+        root["children"][0]["children"][0]["automation_id"] = ident
+        steps, _ = read(step(1), trees={"step_1": json.dumps(root).encode(), "step_2": window("b")})
+        assert f'#2 button "OK"{shown} [0,0][9,9]' in steps[0].observation.content
+
+
 def test_after_a_line_that_cannot_be_read_nothing_is_known_of_the_step_before() -> None:
     steps, rejects = read(step(1), b'{"step": 2,', step(3), step_1=window("a"), step_2=window("b"), step_3=window("c"))
     assert titles(steps) == [("a", None), ("c", None)]
