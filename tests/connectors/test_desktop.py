@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from connectors.connector import Choices, MemoryBlob
 from connectors.desktop import action as act
 from connectors.desktop.action import action_of
+from connectors.desktop.agentnet import AgentNet
 from connectors.desktop.atspi import Screen, read_screen
 from connectors.desktop.computer_13 import call_of
 from connectors.desktop.osworld import OSWorld
@@ -459,6 +460,17 @@ def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
     assert taken(b'{"events": [{"event": "Mouse"}]}', "any.json") == []
     task = b'{"task_id": "1", "traj": [{"image": "a.png", "value": {"code": "pyautogui.press(1)"}}]}\n'
     assert taken(task, "any.jsonl") == ["agentnet"]
+
+
+def test_over_a_step_that_is_missing_nothing_is_known_of_what_came_of_the_one_before() -> None:
+    def taken(index: int) -> dict[str, Any]:
+        return {"index": index, "image": f"{index}.png", "value": {"code": "pyautogui.click(x=0.1, y=0.2)"}}
+
+    task = {"task_id": "1", "traj": [taken(0), taken(2), taken(3)]}
+    (one,) = AgentNet().parse(MemoryBlob("a.jsonl", json.dumps(task).encode()))
+    assert isinstance(one, Trajectory)
+    after = [step.next_observation and step.next_observation.uri for step in one.steps]
+    assert after == [None, "3.png", None]
 
 
 def test_a_screenshot_that_two_lines_name_shows_what_the_later_one_led_to() -> None:
