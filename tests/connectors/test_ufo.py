@@ -49,12 +49,28 @@ def _title(side: Any) -> str | None:
 
 
 def test_a_tree_stands_before_the_step_of_its_number_and_after_the_one_before() -> None:
-    trees = {"step_1": window("a"), "step_2": window("b"), "step_10": window("c")}
-    steps, rejects = read(step(1), step(2), step(10), trees=trees)
+    trees = {"step_8": window("a"), "step_9": window("b"), "step_10": window("c")}
+    steps, rejects = read(step(8), step(9), step(10), trees=trees)
     assert titles(steps) == [("a", "b"), ("b", "c"), ("c", None)]
     assert rejects == []
     steps, _ = read(step(1), step(2), step(3), step_1=window("a"), step_3=window("c"), ui_tree_final=window("z"))
     assert titles(steps) == [("a", None), (None, "c"), ("c", "z")]
+
+
+def test_where_lines_are_missing_the_tree_of_the_next_number_shows_what_a_step_led_to() -> None:
+    trees = {f"step_{number}": window(str(number)) for number in (1, 2, 4, 6)}
+    steps, _ = read(step(1), step(4), step(6), trees=trees)
+    assert titles(steps) == [("1", "2"), ("4", None), ("6", None)]
+
+
+def test_a_host_agent_calls_functions_in_later_versions() -> None:
+    told = {"function": "select_application_window", "arguments": {"id": "1", "name": "Mail"}}
+    steps, rejects = read(step(0, agent_type="HostAgent", action=None, **told), step(1), step_1=window("a"))
+    assert json.loads(steps[0].action.text) == {
+        "name": "select_application_window",
+        "arguments": {"id": "1", "name": "Mail"},
+    }
+    assert rejects == []
 
 
 @pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
