@@ -14,9 +14,9 @@
 | task_complete | the agent says it is done | |
 
 `element` is the id of a node that stands in the observation's text, never of one that does not; without it the text has
-the coordinates. Where a recipe keeps the log's own text of screens, there are no ids in it, and `element` is an object
-of `resource_id` and `bounds` as that text has them. A log's own word is kept for what is none of these. The original
-arguments stay in `arguments`.
+the coordinates, or as `target` the log's own word for it. Where a recipe keeps the log's own text of screens, there are
+no ids in it, and `element` is an object of `resource_id` and `bounds` as that text has them. A log's own word is kept
+for what is none of these. The original arguments stay in `arguments`.
 """
 
 from __future__ import annotations

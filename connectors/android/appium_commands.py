@@ -24,7 +24,7 @@ LONG_PRESS_MS: Final = 500
 
 _LOCATOR: Final = re.compile(r"""@(resource-id|text|content-desc)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _SELECTOR: Final = re.compile(r'\b(resourceId|text|description)\(\s*"((?:[^"\\]|\\.)*)"\s*\)')
-_OF_ELEMENT: Final = re.compile(r"element/([^/]+)/(click|value|clear|submit)")
+_OF_ELEMENT: Final = re.compile(r"(?:appium/)?element/([^/]+)/(click|value|replace_value|clear|submit)")
 _QUIET: Final = re.compile(
     r"(?:element(?:/[^/]+)?/)?elements?|element/active|timeouts(?:/.*)?|(?:se/)?log(?:/.*)?|context|window(?:/.*)?|frame(?:/.*)?"
     r"|appium/settings|appium/device/(?:get_|is_|system_|app_|current_|display_|pull_).*|appium/app/strings"
@@ -37,6 +37,8 @@ _LOOKS: Final = re.compile(
     r"|stop.*record.*"
 )
 """`mobile:` scripts that change nothing on the screen."""
+_OWN_WORDS: Final = {"doubleclickgesture": "double_tap"}
+"""`mobile:` scripts whose word other logs have too, though the vocabulary does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ def _made(
 def _on_element(word: str, found: Found | None, body: dict[str, Any], offset: int, time: Moment | None) -> Performed:
     if word == "value":
         return _made(act.INPUT_TEXT, {"text": _typed(body)}, body, found, offset, time)
+    if word == "replace_value":
+        return _made(act.INPUT_TEXT, {"text": _typed(body), "clear": True}, body, found, offset, time)
     if word == "clear":
         return _made(act.INPUT_TEXT, {"text": "", "clear": True}, body, found, offset, time)
     return _made(act.CLICK if word == "click" else word, {}, body, found, offset, time)
@@ -197,6 +201,9 @@ def _script(body: dict[str, Any], known: Elements, offset: int, time: Moment | N
     names |= {"scrollgesture": act.SCROLL, "scroll": act.SCROLL, "flinggesture": act.SCROLL}
     if (name := names.get(word.lower())) is not None:
         return _made(name, {"direction": direction} if direction else {}, body, found, offset, time, point)
+    start, end = (_point({axis: told.get(f"{side}{axis.upper()}") for axis in "xy"}) for side in ("start", "end"))
+    if word.lower() == "draggesture" and start is not None and end is not None:
+        return _made(act.SWIPE, {}, body, None, offset, time, start, end)
     if word == "pressKey" and isinstance(told.get("keycode"), int | str):
         return Performed(offset, act.PRESS, body, {"keys": [str(told["keycode"])]}, time=time)
     if word == "shell":
@@ -208,7 +215,8 @@ def _script(body: dict[str, Any], known: Elements, offset: int, time: Moment | N
         name = act.CLOSE_APP if word == "terminateApp" else act.OPEN_APP
         return Performed(offset, name, body, {"package": package}, time=time)
     scalars = {key: value for key, value in told.items() if isinstance(value, str | int | float)}
-    return Performed(offset, word, body, scalars, time=time)
+    scalars.pop("elementId", None)
+    return _made(_OWN_WORDS.get(word.lower(), word), scalars, body, found, offset, time, point)
 
 
 _Gesture = tuple[str, act.Point | None, act.Point | None, str | None]

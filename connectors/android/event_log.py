@@ -11,7 +11,7 @@ One object a line. What was done stands under `action`, `event_type`, `action_ty
 - dump, screen, capture, snapshot, hierarchy, observe: not an action; a screen was captured here
 
 Where: `x` and `y`; `coordinate`, `coordinates`, `point` or `position` (a pair); `start`/`end`, `from`/`to`, `x1` … `y2`
-or `start_x` … `end_y` for swipes; `bounds`; `element` or `target` (an object with these, a resource id or a text).
+or `start_x` … `end_y` for swipes; `bounds`; `text`; `element` or `target` (an object with these, an id or a text).
 Fractions of the screen are left as they are. Which screen: `before`, `screen_before`, `dump_before`, `screen`, `dump`,
 `xml`, `hierarchy`, `file`, and `after`, `screen_after`, `dump_after`, `next_screen`, `next_dump`: a file name with or
 without its ending or folder, or a number. When: `time`, `timestamp`, `ts`. An object that does nothing states facts of
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from connectors.android import action as act
@@ -38,7 +39,7 @@ _TIMES: Final = ("time", "timestamp", "ts", "datetime")
 _THOUGHTS: Final = ("reasoning", "thought", "rationale", "thinking")
 _PAIRS: Final = ("coordinate", "coordinates", "point", "position")
 _STARTS: Final = ("start", "from", "start_coordinate")
-_ENDS: Final = ("end", "to", "end_coordinate")
+_ENDS: Final = ("end", "to", "end_coordinate", "coordinate2")
 _ELEMENTS: Final = ("element", "target", "node", "view")
 _META: Final = frozenset(
     (*KIND_KEYS, *_BEFORE, *_AFTER, *_TIMES, *_THOUGHTS, "step", "step_id", "index", "seq", "id", "screenshot", "image")
@@ -103,7 +104,7 @@ def _entries(record: dict[str, Any], offset: int) -> Iterator[Entry]:
             yield About(offset, facts)
         return
     if _COMMAND.match(word):
-        yield from command_entries(word, offset, time)
+        yield from _beside(list(command_entries(word, offset, time)), record)
         return
     name = re.sub(r"[\s-]+", "_", word.strip().lower())
     before = _reference(record, _BEFORE)
@@ -111,6 +112,22 @@ def _entries(record: dict[str, Any], offset: int) -> Iterator[Entry]:
         yield Captured(offset, before or _reference(record, ("path", "filename")), time)
     else:
         yield _performed(name, word, record, offset, time)
+
+
+def _beside(entries: list[Entry], record: Mapping[str, Any]) -> list[Entry]:
+    """The entries of a record's commands: the first action left the screen that it names, the last led to the other."""
+    acting = [place for place, entry in enumerate(entries) if isinstance(entry, Performed)]
+    thought = next((record[key] for key in _THOUGHTS if isinstance(record.get(key), str)), None)
+    for place in acting:
+        entry = entries[place]
+        assert isinstance(entry, Performed)
+        entries[place] = replace(
+            entry,
+            before=_reference(record, _BEFORE) if place == acting[0] else None,
+            after=_reference(record, _AFTER) if place == acting[-1] else None,
+            reasoning=thought if place == acting[0] else None,
+        )
+    return entries
 
 
 def _flattened(record: dict[str, Any]) -> dict[str, Any]:
@@ -141,8 +158,9 @@ def _performed(name: str, word: str, record: dict[str, Any], offset: int, time: 
     action = act.PRESS if name in _KEY_WORDS else _WORDS.get(name, word)
     element = next((record[key] for key in _ELEMENTS if record.get(key)), None)
     target = _target(element if isinstance(element, dict) else record)
-    if isinstance(element, str):
-        target = {**target, "name": element}
+    said = element if isinstance(element, str) else _label(element if isinstance(element, dict) else record, action)
+    if said is not None:
+        target = {**target, "name": said}
     place = {**element, **record} if isinstance(element, dict) else record
     point = _point(place, _PAIRS) or _pair(place, "x", "y") or _point(place, _STARTS) or _pair(place, "x1", "y1")
     point = point or _pair(place, "start_x", "start_y")
@@ -209,6 +227,14 @@ def _target(record: Mapping[str, Any]) -> dict[str, Any]:
     }
     found = {key: next((record[name] for name in some if record.get(name)), None) for key, some in names.items()}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _label(record: Mapping[str, Any], action: str) -> str | None:
+    """What a record says that its element is labelled; None if it says nothing, or the text is what was typed."""
+    if action not in (act.CLICK, act.LONG_PRESS, act.SCROLL, act.SWIPE):
+        return None
+    found = (record.get(key) for key in ("text", "content_desc", "content-desc", "content_description"))
+    return next((one for one in found if isinstance(one, str) and one), None)
 
 
 def _point(record: Mapping[str, Any], keys: tuple[str, ...]) -> act.Point | None:

@@ -261,6 +261,9 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
     node = act.named(screen, performed.target, box, point)
     if screen is not None and node is not None:
         return act.call(name, told, original, screen.element(node), reasoning)
+    said = performed.target.get("name") or performed.target.get("resource_id")
+    if point is None and isinstance(said, str) and name in act.VOCABULARY:
+        told = {"target": said, **told}
     return act.touch(name, screen, point, original, told, reasoning)
 
 

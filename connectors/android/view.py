@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
+from connectors.lasting import is_lasting
 from connectors.tree import DIALECT, Box, Node, Tree
 from schemas import Attachment, Observation, Trajectory
 from schemas.trajectory import without_surrogates
@@ -141,8 +142,11 @@ def view_node(
     """The node of a view, or None if the view only lays out its children.
 
     A view has a line unless its role is `group` and it has no text, no resource id and nothing to act on. The text of a
-    field is its value, and its hint a label; elsewhere text and description are labels.
+    field is its value, and its hint a label; elsewhere text and description are labels. A resource id without a package
+    is that of an element of a page in the app, which counts where it lasts.
     """
+    if resource and ":id/" not in resource and not is_lasting(resource):
+        resource = ""
     role = role_of(kind)
     if role == "textbox":
         name, value = description or hint, text

@@ -2,8 +2,9 @@
 
 A line is `{task_id, instruction, task_completed, alignment_score, …, traj}`; `traj` has a step an action: `{index,
 image, value: {code, observation, thought, action, last_step_correct, last_step_redundant, reflection}}`. The image is
-the screen before the action, so the next step's image is what came of it. Screens stand in the data set as pictures
-only, in an archive of their own: the content of every observation is null, and the picture's name is its address.
+the screen before the action, so the image of the step with the next index is what came of it. Screens stand in the data
+set as pictures only, in an archive of their own: the content of every observation is null, and the picture's name is
+its address.
 
 `observation`, `thought` and `action` are a model's words about what a person did, written afterwards: they are
 reasoning, and never an observation. `reflection` says what the action led to and is left out, since it would tell the
@@ -81,7 +82,7 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         code = told.get("code") if isinstance(told, dict) else None
         if not isinstance(code, str) or not isinstance(told, dict):
             raise ParseError(uri, offset, "bad_step", f"step {place} of the task has no code")
-        after = pictures[place + 1] if place + 1 < len(pictures) else None
+        after = pictures[place + 1] if place + 1 < len(pictures) and _follows(rows[place + 1], row) else None
         steps.append(Step(_action(code, told), pictures[place], after, turn=place, offset=offset))
     completed = value.get("task_completed")
     resolved = completed if isinstance(completed, bool) else None
@@ -94,6 +95,12 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         task=Task(identity, _text(value.get("instruction"))),
         outcome=Outcome(resolved=resolved, verifier="agentnet") if resolved is not None else None,
     )
+
+
+def _follows(later: Any, row: dict[str, Any]) -> bool:
+    """Whether no step is missing between two, as far as their numbers say."""
+    index, after = row.get("index"), later.get("index") if isinstance(later, dict) else None
+    return not (isinstance(index, int) and isinstance(after, int)) or after == index + 1
 
 
 def _text(value: Any) -> str | None:

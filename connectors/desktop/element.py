@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from connectors.desktop.widgets import HOLDING, MEASURING, POPUPS, role_of, states_of
+from connectors.lasting import lasting
 from connectors.tree import Box, Node
 
 SYSTEM: Final = re.compile(r"//accessibility\.(ubuntu|windows|macos)\.example\.org/ns/([a-z/]+)")
@@ -21,6 +22,7 @@ _PLACEHOLDERS: Final = {0xFFFC: None, 0xFFFD: None}
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}\.0*")
 _CLICKS: Final = frozenset({"click", "press", "activate", "jump", "toggle", "open", "select"})
 _LONGEST_REMEMBERED: Final = 1 << 12
+_IDENTS: Final = ("id", "automation_id", "AXDOMIdentifier")
 
 FARTHEST: Final = 10**6
 """Coordinates beyond this stand for widgets that are nowhere (AT-SPI gives -2147483648)."""
@@ -210,11 +212,11 @@ def _node(found: _Element) -> Node | None:
         states = (*states, "clickable")
     told = found.attributes
     second = clean(told.get("description", "") or told.get("placeholder-text", "") or told.get("AXHelp", ""))
-    ident = told.get("id") or told.get("automation_id") or told.get("AXDOMIdentifier") or ""
+    idents = [clean(told.get(key, "")) for key in _IDENTS]
     # A bare group says nothing but a box; what is in it says the rest.
     if role == "group" and not (name or value or set(states) - {"unchecked", "expanded"}):
         return None
-    return Node(role, name, value, second if second != name else "", states, clean(ident)[:200], found.box)
+    return Node(role, name, value, second if second != name else "", states, lasting(*idents), found.box)
 
 
 def _short_number(text: str) -> str:

@@ -7,9 +7,10 @@ an object, or a list of those that one answer asked for.
 
 `ui_tree/step_<n>.json` (`ui_trees/ui_tree_step<n>.json` in other versions) is the window before step n: UFO takes it
 before it asks the model. So the observation of a step is the tree of its number, and the next observation that of the
-step logged after it, or after the last one that does anything `ui_tree_final.json`; where a tree was not saved it is
-null. A HostAgent chooses the window that an AppAgent then works
-in (`select_application`), and sees no tree. What the model says of the screen (`observation`) is reasoning.
+step logged after it (of the next number, where lines are missing), or after the last one that does anything
+`ui_tree_final.json`; where a tree was not saved it is null. A HostAgent chooses the window that an AppAgent then works
+in (`select_application`, or a function of its own in later versions), and sees no tree. What the model says of the
+screen (`observation`) is reasoning.
 
 A line that holds no action is rejected. Whether the task was completed is what `evaluation.log` says, a model's word.
 """
@@ -199,8 +200,10 @@ def _steps(
             rejected.append(ParseError(folder.uri, offset, "no_action", detail[:300], log))
             continue
         before = folder.observation(numbers[place])
-        following = numbers[place + 1] if place + 1 < len(rows) else None
-        after = folder.observation(following) if following != numbers[place] else None
+        number, following = numbers[place], numbers[place + 1] if place + 1 < len(rows) else None
+        # Where lines are missing, the tree of the next one that is there is what a step of theirs left.
+        following = min(following, number + 1) if number is not None and following is not None else following
+        after = folder.observation(following) if following != number else None
         if after is None and acting[-1:] == [place]:
             after = folder.observation(_FINAL)
         for index, action in enumerate(actions):
@@ -247,6 +250,8 @@ def _actions(row: Mapping[str, Any], window: Window | None) -> Iterator[Action]:
             yield act.told_action(_SELECT, {"application": name}, {"control_text": name}, reasoning)
         elif status in _DONE:
             yield act.told_action(COMPLETE, {}, {"status": status}, reasoning)
+        elif _function(row) is not None:
+            yield _action(row, None, None, reasoning)
         return
     listed = row.get("action")
     listed = listed if isinstance(listed, list) else [listed]

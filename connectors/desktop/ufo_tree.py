@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from connectors.desktop.element import clean
 from connectors.desktop.widgets import role_of
+from connectors.lasting import lasting
 from connectors.records import json_value
 from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
 from schemas import Attachment, Observation, ParseError
@@ -91,7 +92,7 @@ def _node(source: dict[str, Any], is_top: bool) -> Node | None:
     if role == "group" and not name:
         return None
     box = box_of(source.get("adjusted_rectangle")) or box_of(source.get("rectangle"))
-    return Node(role, name, ident=ident[:200], bounds=box)
+    return Node(role, name, ident=lasting(ident), bounds=box)
 
 
 def box_of(value: Any) -> Box | None:

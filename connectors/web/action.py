@@ -3,7 +3,7 @@
 | name | what it does | arguments of its text |
 |---|---|---|
 | click, dblclick, right_click, hover, focus | points at an element | element, or x and y; button |
-| fill | sets what a field holds | element, text |
+| fill | sets what a field holds | element, text; enter, where that key follows |
 | type | types into what has the focus, or into an element | element, text |
 | press | one key or chord | key, element |
 | select_option | chooses in a list | element, options |

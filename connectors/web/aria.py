@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from connectors.lasting import is_lasting
 from schemas.record import record
 
 INLINE: Final = "inline"
@@ -23,28 +24,10 @@ BLOCK: Final = "block"
 GONE: Final = "gone"
 """The role of what is never shown (`script`, `template`)."""
 
-GENERATED_ID: Final = re.compile(
-    r"""
-    :[^:]*:                                          # React's useId: ":r1a:"
-    | [^:]*:r[0-9a-z]+:.*                            # Radix and others on it: "radix-:r1:"
-    | [0-9]+
-    | (?:ember|ext-gen|ext-comp-|j_idt|uid|guid|gen)[0-9]+.*
-    | (?:mui|radix|headlessui|react-aria|downshift|rc|ember|ext|yui|gwt|dijit|cdk|mat|ng|el-id|__BVID|chakra|aui)
-      [-_.].*[0-9].*                                 # counters of libraries of widgets
-    | .*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-.*       # a UUID
-    | .*(?:(?<![0-9A-Za-z])|_)(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{10,}(?![0-9A-Za-z]).*
-    | .*[0-9]{6,}.*                                  # a time stamp or a row of a database
-    | .*(?:csrf|xsrf|nonce).*
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-"""Ids that a page draws afresh: they are left out, so that equal screens have equal text. Of all other attributes only
-those that this module names are read, so a nonce, a token or a generated class never gets near a tree."""
-
 ID_ATTRIBUTES: Final = ("id", "data-testid", "data-test-id", "data-test", "data-qa", "name")
-"""Where a lasting id is looked for, in this order."""
+"""Where a lasting id is looked for, in this order. Of all other attributes only those that this module names are read,
+so a nonce, a token or a generated class never gets near a tree."""
 
-_ID_LENGTH: Final = 64
 _IDENTS: Final = frozenset(ID_ATTRIBUTES)
 
 
@@ -389,9 +372,3 @@ def ident_of(attributes: Mapping[str, str]) -> str:
         if told and is_lasting(told):
             return told
     return ""
-
-
-@lru_cache(maxsize=16384)
-def is_lasting(ident: str) -> bool:
-    """Whether an id looks given by a person and not generated; see `GENERATED_ID`."""
-    return len(ident) <= _ID_LENGTH and ident.isprintable() and not GENERATED_ID.fullmatch(ident)

@@ -136,7 +136,15 @@ class BrowserGym(Connector):
         for name in pickles:
             yield Reject("record", "pickle", "Python pickles are never loaded", blob.uri, name, 0, self.name)
         document, steps = _steps_of(blob)
-        rows = list(_rows(steps, _numbers(steps)))
+        rows: list[Step] = []
+        for row in _rows(steps, _numbers(steps)):
+            if isinstance(row, Step):
+                rows.append(row)
+            else:
+                number, place, member = row
+                detail = f"the action of step {number} is not calls of names with constants"
+                excerpt = text_of(steps[number][0].get("action")).encode("utf-8", "replace")
+                yield Reject.of(ParseError(blob.uri, place, "no_action", detail, member, excerpt), connector=self.name)
         if not rows:
             why = f"; {len(pickles)} pickles are not loaded" if pickles else ""
             raise ParseError(blob.uri, -1, "no_transitions", f"no step is written out as text{why}")
@@ -192,16 +200,21 @@ def _numbers(steps: Sequence[tuple[dict[str, Any], int, str]]) -> list[int]:
     return list(range(len(steps)))
 
 
-def _rows(steps: Sequence[tuple[dict[str, Any], int, str]], numbers: Sequence[int]) -> Iterator[Step]:
-    """A row for each call; the calls of one step are one turn.
+def _rows(
+    steps: Sequence[tuple[dict[str, Any], int, str]], numbers: Sequence[int]
+) -> Iterator[Step | tuple[int, int, str]]:
+    """A row for each call; the calls of one step are one turn. Number, offset and file of a step that cannot be read.
 
     What followed a step is told by the one of the next number; where that is not there, it is not known.
     """
     pages = [_page(one) for one, _, _ in steps]
     turn = 0
     for number, (one, place, member) in enumerate(steps):
-        calls = read_calls(text_of(one.get("action")))
+        code = text_of(one.get("action"))
+        calls = read_calls(code)
         if not calls:
+            if code.strip():
+                yield number, place, member
             continue
         thought = next((text_of(one.get(key)) for key in _THOUGHTS if text_of(one.get(key))), None)
         followed = number + 1 < len(steps) and numbers[number + 1] == numbers[number] + 1

@@ -9,7 +9,8 @@ Chrome, Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTes
 - Playwright keeps bodies in files beside the log (`content._file`), or with it in a zip archive (`.har.zip`). Only a
   file of the same folder or archive is read.
 - Status 0: no response came. `_error`, `_failureText` or the like say why, in the browser's words.
-- `_webSocketMessages`: data of opcode 2 is base64; control frames (opcodes 8 to 10) are no messages.
+- `_webSocketMessages`: data of opcode 2 is base64; control frames (opcodes 8 to 10) are no messages. They are
+  taken in the order of their times.
 
 The order of entries means nothing: HAR 1.2 (`entries`) leaves it to the reader to sort them, and recorders list them as
 they begin, as they end or anyhow. They are taken in the order in which they began where all entries of a page say when,
@@ -23,11 +24,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
+from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import urlencode
 
@@ -290,7 +292,7 @@ class _Reader:
             duration=duration,
             began=started,
             ended=started + round(duration * 1_000_000) if started is not None and duration is not None else None,
-            messages=tuple(_messages(entry.get("_webSocketMessages"))),
+            messages=_in_order(_messages(entry.get("_webSocketMessages"))),
             member=log.member,
         )
 
@@ -392,6 +394,15 @@ def _seconds(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         return None
     return round(value / 1000, 6)
+
+
+def _in_order(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages in the order of their times; as listed where one has none."""
+    found = tuple(messages)
+    told = [one.at for one in found if one.at is not None]
+    if len(told) < len(found) or all(one <= other for one, other in pairwise(told)):
+        return found
+    return tuple(sorted(found, key=lambda one: one.at or 0.0))
 
 
 def _messages(value: Any) -> Iterator[Message]:

@@ -139,6 +139,8 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
         name = _POINTING[method]
         if name == act.CLICK and params.get("button") == "right":
             return act.RIGHT_CLICK, _keys(params)
+        if name == act.CLICK and params.get("clickCount") == 2:
+            name = act.DBLCLICK
         return name, {**(_button(params) if name == act.CLICK else {}), **_keys(params)}
     if method in _WORDS:
         name, key, source = _WORDS[method]

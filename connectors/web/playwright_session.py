@@ -51,12 +51,16 @@ class Part:
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call: its record, or what of it was merged from `before`, `input` and `after`."""
+    """A call: its record, or what of it was merged from `before`, `input` and `after`.
+
+    `began` and `ended` are the numbers of the records of the trace that say so, `ended` None if none does.
+    """
 
     ident: str
     offset: int
     told: dict[str, Any]
-    ended: bool = False
+    began: int
+    ended: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +116,7 @@ class Session:
         self._known: dict[tuple[Any, ...], tuple[Observation, Page | None]] = {}
         self._problems: list[Reject] = []
         self._version = 6
+        self._taken = 0
 
     def read(self) -> Iterator[Reject]:
         """A reject for each line that is not read.
@@ -144,6 +149,7 @@ class Session:
     def _take(self, event: dict[str, Any], offset: int) -> bool:
         """Takes a record in; whether it is one."""
         kind = event.get("type")
+        self._taken += 1
         if kind == "context-options":
             self._begin(event)
         elif kind == "frame-snapshot":
@@ -154,11 +160,11 @@ class Session:
             ident = told.get("callId")
             if not isinstance(ident, str):
                 return False
-            self._calls[ident] = _Call(ident, offset, told, kind == "action")
+            self._calls[ident] = _Call(ident, offset, told, self._taken, self._taken if kind == "action" else None)
         elif kind in ("input", "after"):
             call = self._calls.get(str(event.get("callId")))
             if call is not None:
-                call.ended = call.ended or kind == "after"
+                call.ended = call.ended or (self._taken if kind == "after" else None)
                 call.told = {**call.told, **{key: value for key, value in event.items() if key != "type"}}
         return isinstance(kind, str)
 
@@ -325,9 +331,10 @@ class Session:
             before, page = self._view(call, "before"), self._page_of(call)
             following = calls[turn + 1] if turn + 1 < len(calls) else None
             after: _View | None = None
-            if call.ended:
-                # A new page is shown first by what is done in it.
-                if following is not None and page in ("", self._page_of(following)):
+            if call.ended is not None:
+                # A new page is shown first by what is done in it; one that began meanwhile shows what was before it.
+                is_later = following is not None and following.began >= call.ended
+                if following is not None and is_later and page in ("", self._page_of(following)):
                     after = self._view(following, "before")
                 after = after or self._view(call, "after")
             target = self._target(call, before)
@@ -354,7 +361,7 @@ class Session:
                     interleaved=json_text([{"role": "harness", "content": said}]) if said else None,
                     started_at=self._wall_time(call.told, began),
                     duration_s=(ended - began) / 1000
-                    if call.ended and began is not None and ended is not None and ended >= began
+                    if call.ended is not None and began is not None and ended is not None and ended >= began
                     else None,
                 )
             )

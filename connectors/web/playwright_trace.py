@@ -6,8 +6,8 @@ names (`beforeSnapshot`, up to version 8) or by phases (from 9 on). Here
 
 - the observation is the page in the snapshot before the call; iframes stand in it as far as they have a snapshot;
 - the next observation is the snapshot before the next call on the same page, which has had all the time until then to
-  settle, as with rrweb; where the next call is on another page, or none follows, that after the call itself. A call
-  that never ended, in a trace that breaks off, has none;
+  settle, as with rrweb; where the next call is on another page or began before this one ended (`Promise.all`), or none
+  follows, that after the call itself. A call that never ended, in a trace that breaks off, has none;
 - assertions (`expect`, `waitFor…`) are actions that wait for a state: they take time, and can fail. What only reads is
   `extract`; what does not act on a page (`playwright_calls`) is left out;
 - a call that failed has `is_error` set on what was then shown, and its message, which is Playwright's own and not the

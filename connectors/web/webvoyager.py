@@ -7,8 +7,9 @@ its screenshot only, where the run's folder holds it, else it is null. Screensho
 turn from 1; a turn in which the harness showed no page has none. The picture in a message is a placeholder.
 
 Actions are read as the harness does (`extract_information` in its `utils.py`): Click, Type, Scroll, Wait, GoBack,
-Google, ANSWER. Numbers in them are labels of the page before. What the harness answered in place of a page (an action
-that could not be done, an answer in the wrong form) is an observation of origin harness.
+Google, ANSWER; what was typed is followed by enter. Numbers in them are labels of the page before. What the harness
+answered in place of a page (an action that could not be done, an answer in the wrong form) is an observation of origin
+harness.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _LEAD: Final = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FAILED: Final = re.compile(r"The action you have chosen cannot be exec|Format ERROR|cannot be exected", re.IGNORECASE)
-_COMMAND: Final = re.compile(r"(?:.*)Action:\s*(.*)", re.DOTALL)
+_COMMAND: Final = re.compile(r"Action:\s*(.*?)\s*(?=Thought:|Action:|Observation:|\Z)", re.DOTALL)
 _CLICK: Final = re.compile(r"Click\s*\[?(\d+)\]?", re.IGNORECASE)
 _TYPE: Final = re.compile(r"Type\s*\[?(\d+)\]?[; ]+\[?(.[^\]]*)\]?", re.IGNORECASE | re.DOTALL)
 _SCROLL: Final = re.compile(r"Scroll\s*\[?(\d+|WINDOW)\]?[; ]+\[?(up|down)\]?", re.IGNORECASE)
@@ -221,15 +222,22 @@ def _text(content: Any) -> str:
 
 
 def read_action(text: str) -> Action | None:
-    """The action that an answer of WebVoyager asks for; None if it asks for none."""
-    found = _COMMAND.match(text)
-    if found is None:
-        return None
-    command = found[1].strip()
-    reasoning = text[: found.start(1)].rpartition("Action:")[0].strip().removeprefix("Thought:").strip() or None
+    """The action that an answer of WebVoyager asks for; None if it asks for none.
+
+    WebVoyager does the first one: what stands behind it is a course that the model imagined.
+    """
+    for found in _COMMAND.finditer(text):
+        reasoning = text[: found.start()].strip().removeprefix("Thought:").strip() or None
+        if (action := _read_command(found[1].lstrip("*` "), reasoning)) is not None:
+            return action
+    return None
+
+
+def _read_command(command: str, reasoning: str | None) -> Action | None:
     if hit := _TYPE.match(command):
-        told: dict[str, Any] = {"element": int(hit[1]), "text": hit[2].rstrip()}
-        return act.call(words.FILL, told, {"label": int(hit[1]), "content": hit[2].rstrip()}, reasoning)
+        typed = hit[2].rstrip()
+        told: dict[str, Any] = {"element": int(hit[1]), "text": typed, "enter": True}
+        return act.call(words.FILL, told, {"label": int(hit[1]), "content": typed}, reasoning)
     if hit := _CLICK.match(command):
         return act.call(words.CLICK, {"element": int(hit[1])}, {"label": int(hit[1])}, reasoning)
     if hit := _SCROLL.match(command):

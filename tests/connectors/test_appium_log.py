@@ -141,6 +141,9 @@ def script(name: str, **told: Any) -> dict[str, Any]:
         ("element/1/value", {"text": "ab", "value": ["a", "b"]}, "input_text", {"text": "ab"}),
         ("element/1/value", {"value": ["a", "b"]}, "input_text", {"text": "ab"}),
         ("element/1/clear", {}, "input_text", {"text": "", "clear": True}),
+        ("appium/element/1/replace_value", {"text": "ab"}, "input_text", {"text": "ab", "clear": True}),
+        ("execute/sync", script("dragGesture", startX=1, startY=2, endX=3, endY=4), "swipe", {}),
+        ("execute/sync", script("doubleClickGesture", elementId="1"), "double_tap", {}),
         ("back", {}, "press", {"keys": ["back"]}),
         ("appium/device/press_keycode", {"keycode": 66}, "press", {"keys": ["66"]}),
         ("appium/device/start_activity", {"appPackage": "p"}, "open_app", {"package": "p", "activity": None}),
@@ -157,6 +160,19 @@ def test_a_command_that_acts_is_an_action_of_the_vocabulary(path, body, name, to
     deed = performed(path, body, Elements(), 7, None)
     assert deed is not None
     assert (deed.name, dict(deed.told), deed.offset) == (name, told, 7)
+
+
+def test_an_element_of_a_script_is_what_it_was_found_by_and_not_the_servers_id():
+    known = Elements()
+    known.learn({"using": "id", "value": "p:id/ok"}, {"ELEMENT": "x"})
+    for path, body in (
+        ("execute/sync", script("doubleClickGesture", elementId="x")),
+        ("appium/element/x/replace_value", {"text": "a"}),
+    ):
+        deed = performed(path, body, known, 0, None)
+        assert deed is not None
+        assert deed.target == {"resource_id": "p:id/ok", "target": "id=p:id/ok"}
+        assert "x" not in deed.told.values()
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,19 @@ def test_what_followed_a_step_is_not_known_where_the_next_one_is_missing():
     assert [step.next_observation is None for step in one.steps] == [True, False, True]  # type: ignore[union-attr]
 
 
+def test_an_action_that_is_no_calls_is_rejected_and_the_rest_is_kept():
+    steps = [
+        {"action": "click('1')", "axtree": "A"},
+        {"action": "I click on it", "axtree": "B"},
+        {"action": "click('2')", "axtree": "C"},
+        {"action": None, "axtree": "D"},
+    ]
+    rejected, one = GYM.parse(MemoryBlob("r", json.dumps({"steps": steps}).encode()))
+    assert (rejected.reason, rejected.excerpt) == ("no_action", "I click on it")  # type: ignore[union-attr]
+    seen = [(step.observation.content, step.next_observation.content) for step in one.steps]  # type: ignore[union-attr]
+    assert seen == [("A", "B"), ("C", "D")]
+
+
 def test_a_run_whose_pages_are_not_text_is_refused():
     steps = [{"action": "click('1')", "axtree_object": {"nodes": []}}] * 2
     with pytest.raises(ParseError) as caught:

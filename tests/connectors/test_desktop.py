@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from connectors.connector import Choices, MemoryBlob
 from connectors.desktop import action as act
 from connectors.desktop.action import action_of
+from connectors.desktop.agentnet import AgentNet
 from connectors.desktop.atspi import Screen, read_screen
 from connectors.desktop.computer_13 import call_of
 from connectors.desktop.osworld import OSWorld
@@ -112,6 +113,22 @@ def test_a_mac_widget_is_what_its_ax_role_says_in_whatever_language_its_tag_is()
         '  #2 button "Sichern" [1,1][10,10]',
         '  #3 textbox "Name" value="Ada" focused [1,20][10,29]',
     ]
+
+
+@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
+def test_an_id_that_a_toolkit_of_the_web_draws_afresh_is_left_out(drawn: str) -> None:
+    shown = {"ubuntu": 'st:showing="true" st:visible="true"', "windows": "", "macos": ""}
+    for system, key in (("ubuntu", "attr:id"), ("windows", "class:automation_id"), ("macos", "attr:AXDOMIdentifier")):
+        told = f'<button name="A" {shown[system]} {{}} {box(1, 1, 9, 9)}/>'
+        texts = [screen(frame("W", told.format(more)), system).text for more in ("", f'{key}="{drawn}"')]
+        assert texts[0] == texts[1]
+        assert "button" in texts[0]
+        assert "id=save" in screen(frame("W", told.format(f'{key}="save"')), system).text
+
+
+def test_of_two_ids_the_one_that_lasts_is_shown() -> None:
+    told = f'<button name="A" attr:id=":r4:" class:automation_id="save" {box(1, 1, 9, 9)}/>'
+    assert screen(frame("W", told), "windows").text.endswith('button "A" id=save [1,1][10,10]')
 
 
 def test_dumps_with_the_namespaces_of_2024_are_read_too() -> None:
@@ -443,6 +460,17 @@ def test_the_formats_are_told_apart_and_what_is_none_of_them_is_left() -> None:
     assert taken(b'{"events": [{"event": "Mouse"}]}', "any.json") == []
     task = b'{"task_id": "1", "traj": [{"image": "a.png", "value": {"code": "pyautogui.press(1)"}}]}\n'
     assert taken(task, "any.jsonl") == ["agentnet"]
+
+
+def test_over_a_step_that_is_missing_nothing_is_known_of_what_came_of_the_one_before() -> None:
+    def taken(index: int) -> dict[str, Any]:
+        return {"index": index, "image": f"{index}.png", "value": {"code": "pyautogui.click(x=0.1, y=0.2)"}}
+
+    task = {"task_id": "1", "traj": [taken(0), taken(2), taken(3)]}
+    (one,) = AgentNet().parse(MemoryBlob("a.jsonl", json.dumps(task).encode()))
+    assert isinstance(one, Trajectory)
+    after = [step.next_observation and step.next_observation.uri for step in one.steps]
+    assert after == [None, "3.png", None]
 
 
 def test_a_screenshot_that_two_lines_name_shows_what_the_later_one_led_to() -> None:

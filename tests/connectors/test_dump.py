@@ -26,7 +26,7 @@ def documents(draw: st.DrawFn) -> str:
     """Dumps of odd layout: either quote, white space between tags, attributes in any order, comments."""
 
     def element(levels: int) -> str:
-        pairs = {"text": draw(XML_TEXT), "class": "android.widget.Button", "resource-id": draw(XML_TEXT)}
+        pairs = {"text": draw(XML_TEXT), "class": "android.widget.Button", "resource-id": "a:id/" + draw(XML_TEXT)}
         pairs |= {"bounds": "[0,0][9,9]", "checked": draw(st.sampled_from(["true", "false"]))}
         names = draw(st.permutations(sorted(pairs)))
         single = draw(st.booleans())
@@ -52,6 +52,16 @@ def test_the_tree_is_what_an_xml_library_sees(document: str) -> None:
     ]
     nodes = read_dump(document.encode(), "x").tree.nodes[1:]
     assert [(one.name, one.ident, "checked" in one.states) for one in nodes] == seen
+
+
+@pytest.mark.parametrize(
+    ("ident", "shown"),
+    [("search", "search"), ("radix-:r1:", ""), ("mui-123", ""), ("org.example:id/mui-123", "mui-123")],
+)
+def test_the_id_of_an_element_of_a_web_view_is_shown_where_it_lasts(ident: str, shown: str) -> None:
+    told = {"class": "android.widget.Button", "clickable": "true", "resource-id": ident}
+    (_, button) = read_dump(dump(node("[0,0][9,9]", "A", **told)), "x").tree.nodes
+    assert (button.name, button.ident) == ("A", shown)
 
 
 @given(

@@ -359,6 +359,22 @@ def test_web_socket_messages_sent_in_a_row_are_one_action():
     assert last.next_observation is None
 
 
+def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
+    messages = [
+        {"type": "send", "opcode": 1, "data": "a", "time": 1.5},
+        {"type": "send", "opcode": 1, "data": "c", "time": 3.5},
+        {"type": "receive", "opcode": 1, "data": "b", "time": 2.5},
+    ]
+    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=messages))
+    assert [(one.action.text, one.next_observation and one.next_observation.content) for one in sent] == [
+        ("a", "b"),
+        ("c", None),
+    ]
+    del messages[2]["time"]
+    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=messages))
+    assert [one.action.text for one in sent] == ["a\nc"]
+
+
 @pytest.mark.corpus
 def test_real_archives_of_every_recorder_are_read(corpus):
     found: dict[str, int | str] = {}

@@ -97,6 +97,31 @@ CLICKED = (
 )
 
 
+def test_a_call_that_another_began_during_is_followed_by_what_was_there_when_it_ended():
+    found = steps(
+        options(),
+        before("c1", "waitForSelector", {"selector": "text=Two"}),
+        shot("c1", "before", document("One")),
+        before("c2", "click", {"selector": "text=Go"}),
+        shot("c2", "before", document("One")),
+        after("c2"),
+        shot("c2", "after", document("Two")),
+        after("c1"),
+        shot("c1", "after", document("Two")),
+        before("c3", "click", {"selector": "text=Go"}),
+        shot("c3", "before", document("Three")),
+    )
+    seen = [step.next_observation and step.next_observation.content.splitlines()[1] for step in found]
+    assert seen == ['  #2 text "Two"', '  #2 text "Three"', None]
+
+
+def test_two_clicks_of_one_call_are_a_double_click():
+    (step,) = steps(
+        options(), before("c1", "click", {"selector": "a", "clickCount": 2}), shot("c1", "before", document("One"))
+    )
+    assert step.action.text == '{"name": "dblclick", "arguments": {"target": "a"}}'
+
+
 def test_a_click_names_the_line_of_its_target_in_the_page_before():
     (step,) = steps(*CLICKED)
     assert step.action.text == '{"name": "click", "arguments": {"element": "#3"}}'

@@ -49,12 +49,37 @@ def _title(side: Any) -> str | None:
 
 
 def test_a_tree_stands_before_the_step_of_its_number_and_after_the_one_before() -> None:
-    trees = {"step_1": window("a"), "step_2": window("b"), "step_10": window("c")}
-    steps, rejects = read(step(1), step(2), step(10), trees=trees)
+    trees = {"step_8": window("a"), "step_9": window("b"), "step_10": window("c")}
+    steps, rejects = read(step(8), step(9), step(10), trees=trees)
     assert titles(steps) == [("a", "b"), ("b", "c"), ("c", None)]
     assert rejects == []
     steps, _ = read(step(1), step(2), step(3), step_1=window("a"), step_3=window("c"), ui_tree_final=window("z"))
     assert titles(steps) == [("a", None), (None, "c"), ("c", "z")]
+
+
+def test_where_lines_are_missing_the_tree_of_the_next_number_shows_what_a_step_led_to() -> None:
+    trees = {f"step_{number}": window(str(number)) for number in (1, 2, 4, 6)}
+    steps, _ = read(step(1), step(4), step(6), trees=trees)
+    assert titles(steps) == [("1", "2"), ("4", None), ("6", None)]
+
+
+def test_a_host_agent_calls_functions_in_later_versions() -> None:
+    told = {"function": "select_application_window", "arguments": {"id": "1", "name": "Mail"}}
+    steps, rejects = read(step(0, agent_type="HostAgent", action=None, **told), step(1), step_1=window("a"))
+    assert json.loads(steps[0].action.text) == {
+        "name": "select_application_window",
+        "arguments": {"id": "1", "name": "Mail"},
+    }
+    assert rejects == []
+
+
+@pytest.mark.parametrize("drawn", ["radix-:r1:", "mui-123", "8b1f2c3d-0a1b-4c5d-8e9f-001122334455"])
+def test_an_automation_id_that_is_drawn_afresh_is_left_out(drawn: str) -> None:
+    root = json.loads(window("a"))
+    for ident, shown in ((drawn, ""), ("save", " id=save")):
+        root["children"][0]["children"][0]["automation_id"] = ident
+        steps, _ = read(step(1), trees={"step_1": json.dumps(root).encode(), "step_2": window("b")})
+        assert f'#2 button "OK"{shown} [0,0][9,9]' in steps[0].observation.content
 
 
 def test_after_a_line_that_cannot_be_read_nothing_is_known_of_the_step_before() -> None:

@@ -143,6 +143,25 @@ def test_captures_say_which_screen_an_action_left_and_reached() -> None:
     assert json.loads(found[3].action.text) == {"name": "wait", "arguments": {"seconds": 3}}
 
 
+def test_a_command_in_an_event_left_and_reached_the_screens_that_the_event_names() -> None:
+    log = (
+        '{"action": "input tap 50 20", "before": "screen_1", "after": "screen_2", "thought": "t"}\n'
+        '{"command": "adb shell input text a && adb shell input keyevent 66", "before": 2, "after": 3}\n'
+    )
+    found = steps(log, "a", "b", "c")
+    assert [shown(step) for step in found] == [("a", "b"), ("b", None), (None, "c")]
+    assert json.loads(found[0].action.text)["arguments"] == {"element": "#2"}
+    assert [step.action.reasoning for step in found] == ["t", None, None]
+
+
+@pytest.mark.parametrize("told", ['"element": {"text": "a"}', '"text": "a"', '"target": {"content_desc": "a"}'])
+def test_an_element_is_found_by_what_it_is_labelled(told: str) -> None:
+    (step,) = steps(f'{{"action": "click", {told}}}\n', "a", "b")
+    assert json.loads(step.action.text)["arguments"] == {"element": "#2"}
+    (step,) = steps(f'{{"action": "click", {told}}}\n', "x", "b")
+    assert json.loads(step.action.text)["arguments"] == {"target": "a"}
+
+
 def test_of_two_captures_in_a_row_the_later_is_what_an_action_led_to() -> None:
     captures = [f"uiautomator dump /sdcard/screen_{place}.xml" for place in range(1, 6)]
     log = adb(captures[0], "input tap 5 5", captures[1], captures[2], "input tap 5 5", captures[3], captures[4])
@@ -260,7 +279,7 @@ def test_a_command_becomes_an_action_of_the_vocabulary(command: str, name: str, 
         ({"action": "tap", "x": 0.5, "y": 0.25}, "click", {"x": 0.5, "y": 0.25}),
         ({"action": "shake", "times": 3}, "shake", {"times": 3}),
         ({"action": "tap", "element": "a"}, "click", {"element": "#2"}),
-        ({"action": "tap", "element": "nowhere"}, "click", {}),
+        ({"action": "tap", "element": "nowhere"}, "click", {"target": "nowhere"}),
         ({"status": "done", "action": "done"}, "task_complete", {}),
     ],
 )

@@ -19,8 +19,9 @@ RUN = ROOT / "tests" / "fixtures" / "webvoyager" / "input" / "taskTides--0"
     [
         ("Click [12]", "click", {"element": 12}),
         ("Click 12", "click", {"element": 12}),
-        ("Type [3]; old quay", "fill", {"element": 3, "text": "old quay"}),
-        ("Type [3]; [old quay]", "fill", {"element": 3, "text": "old quay"}),
+        ("Type [3]; old quay", "fill", {"element": 3, "text": "old quay", "enter": True}),
+        ("Type [3]; [old quay]", "fill", {"element": 3, "text": "old quay", "enter": True}),
+        ("**Click [4]**", "click", {"element": 4}),
         ("Scroll [WINDOW]; up", "scroll", {"direction": "up"}),
         ("Scroll [5]; [down]", "scroll", {"direction": "down", "element": 5}),
         ("Wait", "wait", {"seconds": 5}),
@@ -34,6 +35,13 @@ def test_every_action_is_read_with_and_without_brackets(command, name, arguments
     assert action is not None
     assert json.loads(action.text) == {"name": name, "arguments": arguments}
     assert action.reasoning == "so be it"
+
+
+def test_of_an_imagined_course_the_first_action_is_what_was_done():
+    action = read_action("Thought: a\nAction: Type [2]; tea\n\nObservation: A page\n\nThought: b\nAction: Click [9]")
+    assert action is not None
+    told = {"element": 2, "text": "tea", "enter": True}
+    assert (json.loads(action.text), action.reasoning) == ({"name": "fill", "arguments": told}, "a")
 
 
 def test_what_calls_nothing_is_no_action():
