@@ -210,9 +210,9 @@ def _channel(entry: dict[str, Any]) -> str:
 
 
 def _failed(entry: dict[str, Any]) -> bool:
-    """Whether HTTP refused what was sent, so that no message need have answered it."""
-    status = entry.get("responseStatus")
-    return entry["category"] == "transport" and isinstance(status, NUMBERS) and status >= _FAILED
+    """Whether HTTP refused a message, so that none need have answered it. A stream refused is no failure of a call."""
+    status, sent = entry.get("responseStatus"), isinstance(entry.get("requestBody"), str)
+    return entry["category"] == "transport" and sent and isinstance(status, NUMBERS) and status >= _FAILED
 
 
 def _session_id(headers: Any) -> str | None:

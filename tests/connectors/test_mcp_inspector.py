@@ -129,17 +129,30 @@ def test_sessions_of_the_network_log_are_told_apart_by_the_id_in_their_headers()
     assert not rejects
 
 
+def network(asked, told, status=200, method="POST"):
+    answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": told}
+    where = {"method": method, "url": "https://s.example/mcp", "requestHeaders": {}, "category": "transport"}
+    sent = {} if asked is None else {"requestBody": json.dumps(asked)}
+    return {"id": "x", "timestamp": "2026-01-01T00:00:00Z", **sent, **where, **answer}
+
+
 @pytest.mark.parametrize("status", [404, 500])
 def test_a_call_that_http_refused_ends_its_turn(status):
-    def sent(asked, told, status=200):
-        answer = {"responseStatus": status, "responseHeaders": {}, "responseBody": told if status else None}
-        where = {"method": "POST", "url": "https://s.example/mcp", "requestHeaders": {}, "category": "transport"}
-        return {"id": "x", "timestamp": "2026-01-01T00:00:00Z", "requestBody": json.dumps(asked), **where, **answer}
-
-    calls = [sent(call(2), "Not Found", status), sent(call(3), json.dumps(result(3, "c")))]
-    found, rejects, _ = parse("mcp_inspector", json.dumps([sent(INITIALIZE, json.dumps(HELLO)), *calls]))
+    opened = network(INITIALIZE, json.dumps(HELLO))
+    calls = [network(call(2), "Not Found", status), network(call(3), json.dumps(result(3, "c")))]
+    found, rejects, _ = parse("mcp_inspector", json.dumps([opened, *calls]))
     assert seen(found[0]) == [("look", None), ("look", "c")]
     assert turns(found[0]) == [(0, 0, 1), (1, 0, 1)]
+    assert not rejects
+
+
+def test_a_stream_that_a_server_does_not_offer_ends_no_turn():
+    opened = network(INITIALIZE, json.dumps(HELLO))
+    late = json.dumps([result(2, "b"), result(3, "c")])
+    calls = [network(call(2), "", 202), network(None, "", 405, "GET"), network(call(3), late)]
+    found, rejects, _ = parse("mcp_inspector", json.dumps([opened, *calls]))
+    assert seen(found[0]) == [("look", "b"), ("look", "c")]
+    assert turns(found[0]) == [(0, 0, 2), (0, 1, 2)]
     assert not rejects
 
 
