@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from benchmarks.labels import LABELS, Label, Place, read_labels
 from pipelines.judge import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.recipe import Benchmark, Recipe, RuleValues
 from pipelines.recipe_file import load_recipe
+from pipelines.replicates import NAME as REPLICATES
 from pipelines.run import Run
 from pipelines.storage import Folder
 from quality.signal import Numbers
@@ -295,6 +297,17 @@ def domain_table(drops: Mapping[str, Sequence[Drop]]) -> Iterator[str]:
         yield f"| {rule} | {' | '.join(str(counts[domain] or '') for domain in DOMAINS)} |"
 
 
+def ceiling_table(out: str) -> Iterator[str]:
+    """Markdown: what replicates of each domain agree on, of those runs of `all_tables` that the folder has."""
+    yield "| domain | histories met twice or more | rows | answered differently | agreement of these | noise ceiling |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for folder in (Folder(f"{out}/{name}/measures") for name in DOMAINS):
+        told = json.loads(folder.read(REPLICATES)) if REPLICATES in folder.names(".json") else {}
+        for domain, of in told.items():
+            counts = f"{of['groups']} | {of['rows']} | {of['differing']}"
+            yield f"| {domain} | {counts} | {of['agreement_where_differing']:.3f} | {of['noise_ceiling']:.3f} |"
+
+
 def all_tables(raw: str, out: str) -> tuple[dict[str, Table], Table]:
     """The table of each domain's recipe, and that of the benchmarks."""
     tables = {domain: run_over(whole_recipe(domain), raw, f"{out}/{domain}") for domain in DOMAINS}
@@ -333,7 +346,14 @@ def main() -> None:
             print(f"[{number}]", *shown(table, drop, options.width), sep="\n")
         return
     drops = {rule: [drop for _, drop in pairs] for rule, pairs in found.items()}
-    print(*precision_table(drops, labels), "", *rate_table(list(runs[0].values())), "", *domain_table(drops), sep="\n")
+    told: tuple[Iterator[str], ...] = (
+        precision_table(drops, labels),
+        rate_table(list(runs[0].values())),
+        domain_table(drops),
+        ceiling_table(options.out),
+    )
+    for lines in told:
+        print(*lines, "", sep="\n")
 
 
 if __name__ == "__main__":

@@ -63,10 +63,14 @@ def _rows(unit: Unit, judging: Judging, sidecar: Sidecar, chosen: npt.NDArray[np
 
 
 def told(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
-    """Packed rows whose environment and answer are known, by partition of the key."""
+    """Packed rows whose environment and answer are known, by partition of the key; not those that a rule of rows takes.
+
+    Whether their trajectory is kept does not matter: an environment's answer is no less known for a short log.
+    """
     sidecar = read_sidecar(unit, judging)
     content = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[:, 0]
     known = (sidecar.column("instance_node") != content) & sidecar.column("has_text")
+    known &= sidecar.decision.transition < 0
     yield from partitioned(_rows(unit, judging, sidecar, np.flatnonzero(known)), "key")
 
 

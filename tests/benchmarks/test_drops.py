@@ -1,5 +1,6 @@
 """Drops of rules on real logs: the order in which they are judged, and what is counted of the labels."""
 
+import json
 import random
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from benchmarks.drops import (
     NUMBER,
     Drop,
     Table,
+    ceiling_table,
     domain_table,
     drops_of,
     in_turn,
@@ -112,7 +114,7 @@ def test_a_domains_whole_recipe_has_a_rule_on_every_signal_that_decides(domain):
 
 
 def test_a_run_over_samples_is_told_by_rule_domain_action_error_and_outcome(tmp_path):
-    table = run_over(whole_recipe("terminal"), str(ROOT / "samples" / "terminal"), str(tmp_path))
+    table = run_over(whole_recipe("terminal"), str(ROOT / "samples" / "terminal"), str(tmp_path / "terminal"))
     drops = drops_of(table)
     assert set(drops) >= {"few_turns", "turn_mask", "duplicate_trajectory", "no_text"}
     some = next(found[0] for found in drops.values() if found)
@@ -125,6 +127,8 @@ def test_a_run_over_samples_is_told_by_rule_domain_action_error_and_outcome(tmp_
     assert [row.split(" | ")[0].strip("| ") for row in rates[2:]][:2] == ["all", "domain"]
     counted = dict(zip(sorted(drops), list(domain_table(drops))[2:], strict=True))
     assert f" {len(drops[some.place.rule])} |" in counted[some.place.rule]
+    groups = json.loads((tmp_path / "terminal" / "measures" / "replicates.json").read_bytes())["terminal"]["groups"]
+    assert [row.split(" | ")[:2] for row in list(ceiling_table(str(tmp_path)))[2:]] == [["| terminal", str(groups)]]
 
 
 def test_benchmarks_are_named_relative_to_the_corpora():

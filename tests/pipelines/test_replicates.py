@@ -49,6 +49,13 @@ def test_the_report_says_what_replicates_agree_on(raw: Path, tmp_path: Path, par
     assert found["noise_ceiling"] == pytest.approx(0.9)
 
 
+def test_rows_that_a_rule_takes_from_the_targets_do_not_count(raw: Path, tmp_path: Path):
+    # a turn of `listening` has 32 tokens, one of START 21
+    values = recipe(rules={"no_numbers": {"signal": "turn_tokens", "max": 31, "use": "context"}})
+    found = Run(values, [str(raw)], str(tmp_path)).run("judge").replicates["terminal"]
+    assert (found["groups"], found["rows"], found["differing"], found["noise_ceiling"]) == (1, 6, 0, 1.0)
+
+
 def uses(out: Path) -> pl.DataFrame:
     names = pl.read_parquet(out / "transitions" / "*" / "*.parquet", columns=["trajectory_id", "step", "native_id"])
     table = pl.read_parquet(out / "verdicts" / "*" / "*.parquet").join(names, on=["trajectory_id", "step"])
