@@ -72,6 +72,20 @@ def marks_before(marks: npt.NDArray[np.bool_], places: Places) -> Places:
     return before[whole] + np.bitwise_count(within)
 
 
+def sums_before(eights: npt.NDArray[np.uint64], places: Places) -> Places:
+    """The sum of the bytes before each place, like `marks_before`; no eight of them may add up to over 255."""
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(_sums_of_eight(eights), dtype=np.int64)])
+    whole, rest = np.divmod(places, 8)
+    within = eights[whole] & ((np.uint64(1) << (rest.astype(np.uint64) * np.uint64(8))) - np.uint64(1))
+    return before[whole] + _sums_of_eight(within).astype(np.int64)
+
+
+def _sums_of_eight(eights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The sum of the eight bytes of each number, which a product adds up in its top byte."""
+    found: npt.NDArray[np.uint64] = (eights * np.uint64(0x0101010101010101)) >> np.uint64(56)
+    return found
+
+
 def common_bits(*texts: int) -> int:
     """Bits of hash that are left beside the place of a text, for sets of so many texts that are to be compared."""
     return 64 - (max(texts) + 1).bit_length()

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from quality.tokens import TokenCounter, text_bytes
 from schemas import ConfigError
 
-TEXTS = st.lists(st.one_of(st.none(), st.text(st.sampled_from("ab09é \n"), max_size=12)), max_size=10)
+TEXTS = st.lists(
+    st.one_of(st.none(), st.text(st.sampled_from("ab09é \n\t(){}_жא日한ก─\U0001f600\x1b"), max_size=24)), max_size=10
+)
 
 
 @pytest.fixture
@@ -24,16 +26,45 @@ def bytes_tokenizer(tmp_path):
     return str(tmp_path / "tokenizer.json")
 
 
+def kind_of(letter: str) -> str:
+    if not letter.isascii():
+        return "other"
+    if letter.isdigit() or letter.isalpha():
+        return "digit" if letter.isdigit() else "letter"
+    return "space" if letter == " " else "break" if letter in "\t\n\r" else "sign"
+
+
+def twentieths(text: str) -> int:
+    """The rule of docs/design/tokens.md, a character at a time."""
+    others = ((0x400, 14), (0x800, 7), (0x2000, 22), (0x3000, 24), (0xA000, 12), (0xE000, 14), (0x110000, 40))
+    found, before = 0, "start"
+    for letter in text:
+        kind = kind_of(letter)
+        if kind == "other":
+            found += next(units for end, units in others if ord(letter) < end)
+        elif kind == "letter":
+            found += 2 if before == "letter" else 14
+        elif kind in ("digit", "sign"):
+            found += 0 if before == kind == "sign" else 20
+        elif kind == "break":
+            found += 0 if before in ("break", "sign") else 24
+        before = kind
+    return found
+
+
 @given(TEXTS)
-def test_the_estimate_is_a_token_a_digit_and_one_for_four_other_bytes(texts):
-    expected = []
-    for text in texts:
-        digits = sum(letter in "0123456789" for letter in text or "")
-        expected.append(digits + -(-(len((text or "").encode()) - digits) // 4))
+def test_the_estimate_follows_runs_of_signs_words_and_scripts(texts):
+    expected = [-(-twentieths(text or "") // 20) for text in texts]
     column = pa.array(texts, pa.string())
     assert TokenCounter().count(column).tolist() == expected
     assert TokenCounter().count(column.dictionary_encode()).tolist() == expected
     assert TokenCounter().count(column.slice(1)).tolist() == expected[1:]
+
+
+def test_the_estimate_of_texts_longer_than_a_block_is_that_of_their_parts():
+    texts = ["word, 12\n" * 100_000, "", "(", "\n", "\U0001f600" * 9, "9" * 700_000]
+    expected = [-(-twentieths(text) // 20) for text in texts]
+    assert TokenCounter().count(pa.array(texts)).tolist() == expected
 
 
 @given(TEXTS)
