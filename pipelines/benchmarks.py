@@ -22,7 +22,7 @@ from pipelines.parquet import read_batches, write_parquet
 from pipelines.raw import list_raw
 from pipelines.recipe import Benchmark
 from pipelines.storage import Folder, StoredBlob
-from quality.contamination import Index, Runs, checkout_name, name_hash
+from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
 from quality.fingerprint import text_hashes
 from schemas import ConfigError, ParseError
 
@@ -31,7 +31,7 @@ LARGEST: Final = 8 << 30
 TELLING: Final = 50
 """Words from which the answer that AgentWorldBench evaluates is looked for by itself; fewer say what many say."""
 
-_KINDS: Final = ("text", "answer", "id", "checkout", "canary")
+_KINDS: Final = ("text", "answer", "id", "checkout", "task", "canary")
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?")
 _GUID: Final = re.compile(r"canary GUID:?\s+([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[0-9_.:-]*")
@@ -67,6 +67,8 @@ class _Rows:
     def add_text(self, item: str, strings: Sequence[str], kind: str = "text") -> None:
         runs = Runs.of(strings, 1) if kind == "answer" else Runs.of(strings)
         self.add(item, kind, runs.hashes.tolist(), runs.whole)
+        if kind == "text" and len(strings) == 1 and (words := few_words(pa.array(strings, pa.string()))).all():
+            self.add(item, "task", name_hash(words, "task").tolist())
 
     def add_name(self, item: str, kind: str, name: str) -> None:
         self.add(item, kind, name_hash(text_hashes(pa.array([name]))[:, 0], kind).tolist())
@@ -205,7 +207,7 @@ def read_index(folder: Folder, digest: str) -> Index:
     kind = np.array(table["kind"].to_pylist())
     text, whole, hashes = (table[name].to_numpy() for name in ("text", "whole", "hash"))
     _, first, of_run = np.unique(text[kind == "text"], return_index=True, return_inverse=True)
-    named = (kind == "id") | (kind == "checkout")
+    named = np.isin(kind, ("id", "checkout", "task"))
     order = np.lexsort([item[named], hashes[named]])
     answers = kind == "answer"
     canaries = zip(table["canary"].to_pylist(), item.tolist(), strict=True)

@@ -5,7 +5,8 @@ An item is looked for by
 - its *texts*: the runs of `RUN` words of a text, of which a uniform sample of at most `SAMPLED` is kept; a text of
   fewer words is one run, which counts where it stands alone (a whole text, line, quoted string, cell or value), or
   where its answer follows;
-- its *names*: id, and repository at base commit, by equality;
+- its *names*: id, repository at base commit, and a text of fewer than `FEWEST` words, which is looked for nowhere but
+  in the instruction, by equality;
 - its *canaries*: strings that whoever trains is asked to search for, by one linear scan (RE2) of all texts.
 
 A run that occurs in many tasks of the corpus, or in many items of the benchmark, is boilerplate and counts less:
@@ -45,7 +46,7 @@ SAMPLED: Final = 256
 """Runs kept of a text, the smallest hashes: a share of 0.5 is then known to 0.03 (one standard deviation)."""
 
 FEWEST: Final = 4
-"""Words that a text must have to be looked for: fewer name nothing."""
+"""Words that a text must have to be looked for anywhere: fewer are said by anybody."""
 
 Shares = npt.NDArray[np.float64]
 
@@ -323,9 +324,22 @@ def canary_hits(texts: pa.StringArray, index: Index) -> tuple[Offsets, Offsets]:
 
 
 def name_hash(hashes: Numbers, kind: str) -> Numbers:
-    """Hashes of names of a kind: `id` or `checkout`."""
-    salt = {"id": 1, "checkout": 2}[kind]
+    """Hashes of names of a kind: `id`, `checkout` or `task`."""
+    salt = {"id": 1, "checkout": 2, "task": 3}[kind]
     return mixed(hashes + np.uint64(salt * _ODD & _ALL))
+
+
+def few_words(texts: pa.StringArray) -> Numbers:
+    """The hash of each text that has 1 to `FEWEST` - 1 words, as `task` names are made of; 0 of all others."""
+    found = np.zeros(len(texts), np.uint64)
+    for number, data, starts in _unescaped(texts):
+        begin, end = word_places(data, starts)
+        first = np.searchsorted(begin, starts)
+        count = np.diff(first)
+        for length, sums in runs(word_hashes(data, begin, end), FEWEST - 1):
+            some = np.flatnonzero(count == length)
+            found[number + some] = _named(sums[first[some]], length)
+    return found
 
 
 def checkout_name(repository: str, commit: str) -> str | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quality.contamination import Hits, Index, canary_hits, checkout_name, name_hash
+from quality.contamination import Hits, Index, canary_hits, checkout_name, few_words, name_hash
 from quality.fingerprint import struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Numbers
 from quality.parts import goes_on
@@ -222,6 +222,10 @@ def _named(batch: pa.RecordBatch, index: Index, starts: Offsets) -> Iterator[Mat
     checkouts = [checkout_name(*one.rpartition("@")[::2]) for one in texts.to_pylist()]
     hashes = name_hash(text_hashes(pa.array(checkouts, pa.string()))[:, 0], "checkout")
     yield _known(index, starts, used, hashes[text])
+    texts, used, text = _distinct(struct_text(batch, "task", "instruction"), starts)
+    words = few_words(texts.cast(pa.string()))
+    said = words[text] != 0
+    yield _known(index, starts, used[said], name_hash(words[text][said], "task"))
 
 
 def _known(index: Index, starts: Offsets, rows: Offsets, hashes: Numbers) -> Matches:

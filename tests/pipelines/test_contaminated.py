@@ -151,6 +151,14 @@ def test_checkouts_of_a_benchmark_are_names(tmp_path):
     assert kinds.count("text") == 8
 
 
+def test_a_question_of_few_words_is_a_name(tmp_path):
+    rows = [{"question": "Open settings"}, {"question": "open the settings page"}, {"question": "?"}]
+    (tmp_path / "short.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    one = Benchmark(name="short", path=str(tmp_path / "short.jsonl"), texts=("question",))
+    write_index([one], Folder(str(tmp_path)))
+    assert pl.read_parquet(tmp_path / NAME)["kind"].sort().to_list() == ["task", "text"]
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quality.contamination import FEWEST, RUN, SAMPLED, Hits, Index, Keys, Runs, checkout_name, name_hash
+from quality.contamination import FEWEST, RUN, SAMPLED, Hits, Index, Keys, Runs, checkout_name, few_words, name_hash
 from quality.exposure import decided, exposed, tasks_showing
 from quality.fingerprint import text_hashes
 from schemas import Environment, Task
@@ -151,6 +151,27 @@ def test_names_are_found_exactly():
     commit = "0123abc" + "9" * 33
     assert found(index, "a", environment=Environment(instance_id=f"Django/django@{commit}")) == ["b:2"]
     assert found(index, "a", environment=Environment(instance_id="django/django@0123abd9")) == []
+
+
+@pytest.mark.parametrize("asked", ["Open Settings", "open  settings!", '"Open\\tSettings"'])
+def test_a_text_of_few_words_is_found_where_it_is_the_whole_task(asked):
+    index = replace(
+        index_of({"b:1": []}),
+        names=name_hash(few_words(pa.array(["Open settings."])), "task"),
+        name_item=np.zeros(1, np.int64),
+    )
+    assert found(index, "a", task=Task(instruction=asked)) == ["b:1"]
+    assert found(index, "Open settings", asked, task=Task(instruction="Open settings, then leave")) == []
+    assert found(index, "Open settings", task=Task(instruction="settings open")) == []
+    assert found(index, "Open settings") == []
+
+
+def test_words_are_few_from_one_to_three():
+    texts = ["", None, "...", "one", "one two", "one two three", "one two three four", "one", "Two words"]
+    hashes = few_words(pa.array(texts, pa.string()))
+    assert [bool(one) for one in hashes] == [False, False, False, True, True, True, False, True, True]
+    assert hashes[3] == hashes[7]
+    assert len(set(hashes.tolist())) == 5
 
 
 def test_checkouts_have_one_name():
