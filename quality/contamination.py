@@ -24,6 +24,7 @@ not found. Nothing here reads a file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -96,8 +97,27 @@ _SIGNS: Final = (("[‘’ʼ′]", "'"), ("[“”„″]", '"'), ("[‐-―−]
 """Signs that one writer sets and another types."""
 
 
+_CODES: Final = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+"""Characters of JSON that was written in ASCII."""
+
+
+def _character(codes: re.Match[str]) -> str:
+    units = bytes.fromhex(codes[0].replace("\\u", ""))
+    return units.decode("utf-16-be", "replace")
+
+
+def _decoded(texts: pa.StringArray) -> pa.StringArray:
+    """The texts with `\\u` and four digits as the character that they mean."""
+    coded = pc.fill_null(pc.match_substring(texts, "\\u"), False)
+    if not pc.any(coded, min_count=0).as_py():
+        return texts
+    plain = [_CODES.sub(_character, text) for text in texts.filter(coded).to_pylist()]
+    return pc.replace_with_mask(texts, coded, pa.array(plain, pa.string()))
+
+
 def _folded(texts: pa.StringArray) -> pa.StringArray:
     """The texts with one way to write what looks alike (Unicode's NFKC, lower case, typed quotes and dashes)."""
+    texts = _decoded(texts)
     foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if not pc.any(foreign, min_count=0).as_py():
         return texts

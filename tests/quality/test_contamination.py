@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -98,6 +99,8 @@ def test_a_planted_item_is_found_however_it_stands(text, placed):
     [
         ("What's the café's oldest name?", "What\u2019s the CAF\u00c9\u2019s oldest name\uff1f"),
         ("Which well\u2013known river isn\u2019t Émile\u2019s?", "Which well-known river isn't E\u0301mile's?"),
+        ("Welcher Fluss fließt durch Żnin und Łódź?", json.dumps({"q": "welcher Fluss fließt durch Żnin und Łódź?"})),
+        ("which 🦊 is it in here?", json.dumps("Which 🦊 is it in here?")),
     ],
 )
 def test_signs_that_look_alike_are_one_however_they_are_written(asked, shown):
