@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 
 from pipelines.storage import Folder
-from schemas.manifest import Manifest, summed_counts
+from schemas.manifest import PROGRAM_VERSION, Manifest, summed_counts
 from schemas.transition import SCHEMA_VERSION
 
 UNITS: Final = "_units"
@@ -39,9 +39,11 @@ def read_manifest(folder: Folder, name: str) -> Manifest | None:
 
 
 def is_done(stage: Folder, unit: str, digest: str) -> bool:
-    """Whether the unit has a manifest of that digest and every file named in it is there in full."""
+    """Whether this version finished the unit: its manifest has that digest, and every file named in it is there."""
     manifest = read_manifest(units_of(stage), manifest_name(unit))
-    if manifest is None or manifest.digest != digest or manifest.schema_version != SCHEMA_VERSION:
+    if manifest is None or manifest.digest != digest:
+        return False
+    if (manifest.schema_version, manifest.program_version) != (SCHEMA_VERSION, PROGRAM_VERSION):
         return False
     return all(stage.size(file.name) == file.bytes for file in manifest.files)
 

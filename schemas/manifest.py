@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from typing import Any, Final
 
 MANIFEST_VERSION: Final = 1
+PROGRAM_VERSION: Final = version("trajmill")
+"""Another version may read or judge otherwise, so what it left is not taken for done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Manifest:
         unit: the unit of work, such as `part-00003`; empty for a whole folder.
         digest: of everything the content depends on: recipe, inputs, versions. Equal digest, equal content.
         schema_version: of the transitions it was made under.
+        program_version: of trajmill that made it; empty where it was not noted yet.
         files: in the order of their names.
         counts: numbers by name, added up over units.
         diversity: of the dataset, by domain and kind of thing, its effective numbers; absent where empty.
@@ -42,6 +46,7 @@ class Manifest:
     counts: dict[str, int] = field(default_factory=dict)
     diversity: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
+    program_version: str = PROGRAM_VERSION
 
     def to_json(self) -> bytes:
         """The manifest as JSON, the same bytes for the same content."""
@@ -62,6 +67,7 @@ class Manifest:
         if not isinstance(values, dict) or values.pop("manifest_version", None) != MANIFEST_VERSION:
             raise ValueError("not a manifest of this version")
         files = tuple(FileEntry(**entry) for entry in values.pop("files"))
+        values.setdefault("program_version", "")
         return cls(files=files, **values)
 
 

@@ -99,6 +99,24 @@ def test_a_second_run_does_nothing_again(raw, finished):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.parametrize("version", ["0.0.1", None])
+def test_what_another_version_of_trajmill_left_is_made_again(raw, tmp_path, version):
+    Run(RECIPE, [str(raw)], str(tmp_path)).run()
+    noted = 0
+    for path in tmp_path.rglob("*.json"):
+        values = json.loads(path.read_bytes())
+        if "manifest_version" in values:
+            noted += bool(values.pop("program_version"))
+            path.write_text(json.dumps({**values, "program_version": version} if version else values))
+    made = [path for path in tmp_path.rglob("part-*.parquet") if "plan" not in path.parts]
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in made}
+    Run(RECIPE, [str(raw)], str(tmp_path)).run()
+    assert noted >= 3
+    for path, (stamp, content) in before.items():
+        assert path.stat().st_mtime_ns > stamp
+        assert path.read_bytes() == content
+
+
 def test_a_changed_rule_judges_again_but_does_not_measure_or_parse_again(raw, tmp_path):
     Run(RECIPE, [str(raw)], str(tmp_path)).run()
     kept = [*(tmp_path / "transitions").rglob("*.parquet"), *(tmp_path / "measures").rglob("*.parquet")]
