@@ -1,9 +1,9 @@
 """Counting tokens: exactly under a tokenizer file that the recipe names, or estimated from the bytes of the text.
 
 The estimate follows how byte-pair encodings of today's models split a text before they merge: a token for each digit
-and for each run of punctuation, `0.6 + 0.1 n` for a word of n ASCII letters, 1.2 for line breaks that follow no
-punctuation, other characters by their script. docs/design/tokens.md gives its error. What is written as token ids never
-comes from here.
+and for each run of punctuation, `0.6 + 0.1 n` for a word of n ASCII letters, 0.6 for a run of line breaks and tabs,
+other characters by their script. docs/design/tokens.md gives its error. What is written as token ids never comes from
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNITS: Final = 20
 _DIGIT: Final = 20
 _LETTER: Final = 0x40 | 14
 _SIGN: Final = 0x80 | 20
-_BREAK: Final = 0xC0 | 24
+_BREAK: Final = 0xC0 | 12
 """Codes of ASCII bytes: units of the first of a run, and above them which kind of run it is, if it counts as one."""
 
 _FIRST: Final = 0x3F
@@ -92,19 +92,12 @@ def _estimated(texts: pa.Array) -> Counts:
 def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint64]:
     """Units of each byte of texts that begin at `starts` (the last of them is where all end), by eight."""
     eights = np.zeros(len(codes) // 8 + 1, np.uint64)
-    found = eights.view(np.uint8)[: len(codes)]
-    before, own = codes[:-1], codes[1:]
-    begins = starts[:-1][np.diff(starts) > 0]
-    goes_on = np.zeros(len(codes), np.uint8)
-    np.bitwise_and(own == before, own >= _LETTER, out=goes_on[1:].view(np.bool_))
-    goes_on[begins] = 0
-    goes_on *= _FIRST & ~_GOES_ON
-    # a break that follows a sign is one token with it
-    swallowed = (own == _BREAK) & (before == _SIGN)
-    swallowed[begins[1:] - 1] = False
-    goes_on[1:] |= swallowed.view(np.uint8) * np.uint8(_FIRST)
-    np.bitwise_and(codes, _FIRST, out=found)
-    found &= ~goes_on
+    kept = np.full(len(codes), _FIRST, np.uint8)
+    begins = (codes[1:] != codes[:-1]) | (codes[1:] < _LETTER)
+    np.multiply(begins.view(np.uint8), _FIRST & ~_GOES_ON, out=kept[1:])
+    kept |= _GOES_ON
+    kept[starts[:-1][np.diff(starts) > 0]] = _FIRST
+    np.bitwise_and(codes, kept, out=eights.view(np.uint8)[: len(codes)])
     return eights
 
 

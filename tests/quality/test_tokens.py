@@ -47,7 +47,7 @@ def twentieths(text: str) -> int:
         elif kind in ("digit", "sign"):
             found += 0 if before == kind == "sign" else 20
         elif kind == "break":
-            found += 0 if before in ("break", "sign") else 24
+            found += 0 if before == "break" else 12
         before = kind
     return found
 
