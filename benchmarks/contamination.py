@@ -11,7 +11,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,7 +88,11 @@ def table(of: Mapping[str, Rows], items: Sequence[str], found: Mapping[str, Sequ
     counts = (len(of), len(items), len(own), len(others), len(alike), len(others) - len(alike))
     yield "| " + " | ".join(map(str, counts)) + " |"
     yield ""
-    yield from _listed("not found", (number for number in range(len(items)) if number not in own), of, items)
+    for number in range(len(items)):
+        if number not in own:
+            rows = of[items[number]]
+            size = f"{len(rows)} steps, {_words(rows)} words of observations"
+            yield f"not found: item {number}, {rows[0]['domain']}, {size}"
     took = ", ".join(f"{item} took {count}" for item, count in by.most_common())
     yield f"of those that went else, by item: {took or 'none'}"
 
@@ -100,12 +104,6 @@ def _words(rows: Rows) -> int:
 def _instruction(rows: Rows) -> str | None:
     text = (rows[0]["task"] or {}).get("instruction")
     return text if isinstance(text, str) and text else None
-
-
-def _listed(what: str, numbers: Iterable[int], of: Mapping[str, Rows], items: Sequence[str]) -> Iterator[str]:
-    for number in numbers:
-        rows = of[items[number]]
-        yield f"{what}: item {number}, {rows[0]['domain']}, {len(rows)} steps, {_words(rows)} words of observations"
 
 
 def main() -> None:

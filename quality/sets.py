@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,18 +67,24 @@ def marks_before(marks: npt.NDArray[np.bool_], places: Places) -> Places:
     """How many marks stand before each place: counted by eight, which is quicker than `np.add.reduceat`."""
     eights = np.zeros(len(marks) // 8 + 1, np.uint64)
     eights.view(np.bool_)[: len(marks)] = marks
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bitwise_count(eights), dtype=np.int64)])
-    whole, rest = np.divmod(places, 8)
-    within = eights[whole] & ((np.uint64(1) << (rest.astype(np.uint64) * np.uint64(8))) - np.uint64(1))
-    return before[whole] + np.bitwise_count(within)
+    return _before(eights, places, np.bitwise_count)
 
 
 def sums_before(eights: npt.NDArray[np.uint64], places: Places) -> Places:
-    """The sum of the bytes before each place, like `marks_before`; no eight of them may add up to over 255."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(_sums_of_eight(eights), dtype=np.int64)])
+    """The sum of the bytes before each place, of which no eight may add up to over 255."""
+    return _before(eights, places, _sums_of_eight)
+
+
+def _before(
+    eights: npt.NDArray[np.uint64],
+    places: Places,
+    counted: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.unsignedinteger]],
+) -> Places:
+    """What is counted of the bytes before each place, which stand by eight."""
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counted(eights), dtype=np.int64)])
     whole, rest = np.divmod(places, 8)
     within = eights[whole] & ((np.uint64(1) << (rest.astype(np.uint64) * np.uint64(8))) - np.uint64(1))
-    return before[whole] + _sums_of_eight(within).astype(np.int64)
+    return before[whole] + counted(within).astype(np.int64)
 
 
 def _sums_of_eight(eights: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

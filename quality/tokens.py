@@ -90,7 +90,11 @@ def _estimated(texts: pa.Array) -> Counts:
 
 
 def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint64]:
-    """Units of each byte of texts that begin at `starts` (the last of them is where all end), by eight."""
+    """Units of each byte of texts that begin at `starts` (the last of them is where all end), by eight.
+
+    No eight add up to over 192, of which `sums_before` needs to be sure: those of most units are `_OTHERS`, whose
+    characters have further bytes of none, and digits.
+    """
     eights = np.zeros(len(codes) // 8 + 1, np.uint64)
     kept = np.full(len(codes), _FIRST, np.uint8)
     begins = (codes[1:] != codes[:-1]) | (codes[1:] < _LETTER)

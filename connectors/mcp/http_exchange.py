@@ -16,6 +16,9 @@ import zstandard
 
 from connectors.records import json_value
 
+FAILED: Final = 400
+"""Lowest status of HTTP that is a failure."""
+
 UNPACKED_BYTES: Final = 64 << 20
 """A compressed body that is longer unpacked is not read."""
 

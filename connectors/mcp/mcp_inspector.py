@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.mcp.http_exchange import FAILED
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
@@ -37,8 +38,6 @@ _CUT_HISTORY: Final = re.compile(
     r'\s*\[\s*\{(?:\s*"(?:id|timestamp|origin)"\s*:\s*"[^"]*",){1,3}\s*"direction"\s*:\s*"(?:request|response|notification)"'
 )
 _SESSION_ID: Final = "mcp-session-id"
-_FAILED: Final = 400
-"""Lowest status of HTTP that is a failure."""
 _LONGEST_MS: Final = 1e12
 
 
@@ -212,7 +211,7 @@ def _channel(entry: dict[str, Any]) -> str:
 def _failed(entry: dict[str, Any]) -> bool:
     """Whether HTTP refused a message, so that none need have answered it. A stream refused is no failure of a call."""
     status, sent = entry.get("responseStatus"), isinstance(entry.get("requestBody"), str)
-    return entry["category"] == "transport" and sent and isinstance(status, NUMBERS) and status >= _FAILED
+    return entry["category"] == "transport" and sent and isinstance(status, NUMBERS) and status >= FAILED
 
 
 def _session_id(headers: Any) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp import http_exchange
-from connectors.mcp.http_exchange import BodyError, Exchange
+from connectors.mcp.http_exchange import FAILED, BodyError, Exchange
 from connectors.mcp.llm_chains import Chain, Chains, canonical, common, marked
 from connectors.mcp.llm_course import Course, course
 from connectors.mcp.llm_stream import assembled, events
@@ -33,8 +33,6 @@ from schemas import Agent, Context, Environment, ParseError, Reject, Task, Traje
 _KEYS: Final = ("interactions", "http_interactions")
 _YAML: Final = re.compile(rb"(?:\A|\n)(?:http_)?interactions:\s*\n\s*- ")
 _SESSION_ID: Final = "mcp-session-id"
-_FAILED: Final = 400
-"""Lowest status of HTTP that is a failure."""
 
 
 class VcrCassette(Connector):
@@ -161,7 +159,7 @@ def _take(one: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Traj
             if isinstance(message, dict) and message.get("id") is None and "method" not in message:
                 continue
             yield from reader.take(Message(one.offset, message, SERVER), one.sent[_SESSION_ID])
-    elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < _FAILED:
+    elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < FAILED:
         chains.take(one.offset, one.url, asked, _response(one.told))
 
 
@@ -171,7 +169,7 @@ def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | 
     An error without an id answers the request it came with, and so does one that comes with a status of HTTP for a
     failure, whatever its id. A failure without a message is no answer that the agent was shown, but ends the turn.
     """
-    failed = (one.status or 200) >= _FAILED
+    failed = (one.status or 200) >= FAILED
     opens = isinstance(one.asked, dict) and one.asked.get("method") == "initialize"
     given = one.received.get(_SESSION_ID) if opens else one.sent.get(_SESSION_ID)
     channel = given or one.url.partition("?")[0]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from connectors.lasting import is_lasting
+from connectors.lasting import lasting
 from schemas.record import record
 
 INLINE: Final = "inline"
@@ -367,8 +367,4 @@ def ident_of(attributes: Mapping[str, str]) -> str:
     """The lasting id of an element, the first of `ID_ATTRIBUTES` that is not drawn afresh; "" if it has none."""
     if _IDENTS.isdisjoint(attributes):
         return ""
-    for name in ID_ATTRIBUTES:
-        told = attributes.get(name)
-        if told and is_lasting(told):
-            return told
-    return ""
+    return lasting(*(attributes.get(name, "") for name in ID_ATTRIBUTES))
