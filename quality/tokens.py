@@ -92,8 +92,8 @@ def _estimated(texts: pa.Array) -> Counts:
 def _units(codes: npt.NDArray[np.uint8], starts: Counts) -> npt.NDArray[np.uint64]:
     """Units of each byte of texts that begin at `starts` (the last of them is where all end), by eight.
 
-    No eight add up to over 192, of which `sums_before` needs to be sure: those of most units are `_OTHERS`, whose
-    characters have further bytes of none, and digits.
+    No eight add up to over 180, as `sums_before` needs: a byte has 20 at most, but for the first of a character of
+    several bytes, whose others have none.
     """
     eights = np.zeros(len(codes) // 8 + 1, np.uint64)
     kept = np.full(len(codes), _FIRST, np.uint8)
