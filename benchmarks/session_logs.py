@@ -7,28 +7,25 @@ rarer members and turns are left out, those that a reader has to go through are 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from benchmarks.sessions import Session, sessions, tools
+from benchmarks.terminal_logs import (
+    atif,
+    codex_exec,
+    gemini_cli,
+    gemini_stream,
+    harbor,
+    managed_agent,
+    terminus,
+    terminus_rows,
+)
+from benchmarks.written import Members, document, lines, moment
 from connectors.connector import MemoryBlob
 
 BYTES: Final = 1_500_000
 """About how much is made of a format."""
-
-Members = bytes | dict[str, bytes]
-
-
-def _at(second: int) -> str:
-    return f"2026-01-05T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000Z"
-
-
-def _lines(values: Iterable[Any]) -> bytes:
-    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
-
-
-def _document(value: Any, indent: int | None = 2) -> bytes:
-    return json.dumps(value, indent=indent).encode()
 
 
 def adp(one: Session) -> Members:
@@ -40,107 +37,7 @@ def adp(one: Session) -> Members:
         shown = {"class_": "text_observation", "source": "system", "content": act.shown}
         content.append({**shown, "tool_call_id": act.call_id})
     content.append({"class_": "message_action", "content": "Done.", "description": None})
-    return _lines([{"id": f"adp-{one.number}", "content": content, "details": {"dataset": "made"}}])
-
-
-def codex_exec(one: Session) -> Members:
-    events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": f"t{one.number}"}, {"type": "turn.started"}]
-    for act in one.acts:
-        thought = {"id": f"item_{2 * act.number}", "type": "reasoning", "text": act.said}
-        ran = {"id": f"item_{2 * act.number + 1}", "type": "command_execution", "command": act.arguments["command"]}
-        begun = {**ran, "aggregated_output": "", "exit_code": None, "status": "in_progress"}
-        done = {**ran, "aggregated_output": act.shown, "exit_code": 0, "status": "completed"}
-        events.append({"type": "item.completed", "item": thought})
-        events.append({"type": "item.started", "item": begun})
-        events.append({"type": "item.completed", "item": done})
-    events.append({"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}})
-    return _lines(events)
-
-
-def gemini_cli(one: Session) -> Members:
-    messages: list[dict[str, Any]] = [{"id": "m", "timestamp": _at(0), "type": "user", "content": one.task}]
-    for place, act in enumerate(one.acts):
-        response = {"functionResponse": {"id": act.call_id, "name": act.tool, "response": {"output": act.shown}}}
-        called = {"id": act.call_id, "name": act.tool, "args": act.arguments, "result": [response]}
-        told = {"status": "success", "timestamp": _at(place), "displayName": act.tool, "resultDisplay": act.shown[:200]}
-        thought = {"subject": "Plan", "description": act.said, "timestamp": _at(place)}
-        messages.append(
-            {
-                "id": f"m-{act.number}",
-                "timestamp": _at(place),
-                "type": "gemini",
-                "content": "",
-                "thoughts": [thought],
-                "model": "gemini-2.5-pro",
-                "tokens": {"input": 1000, "output": 10, "total": 1010},
-                "toolCalls": [{**called, **told}],
-            }
-        )
-    known = {"sessionId": f"s-{one.number}", "projectHash": "5f" * 32, "startTime": _at(0), "lastUpdated": _at(99)}
-    return _document({**known, "messages": messages})
-
-
-def managed_agent(one: Session) -> Members:
-    events: list[dict[str, Any]] = []
-
-    def event(role: str, kind: str, content: str, raw: dict[str, Any]) -> None:
-        at, number = _at(len(events)), f"sevt_{one.number}_{len(events)}"
-        told = {"id": number, "processed_at": at, "type": f"{role}.{kind}", **raw}
-        events.append({"role": role, "kind": kind, "time": at, "raw": told, "content": content})
-
-    def text(content: str) -> dict[str, Any]:
-        return {"content": [{"type": "text", "text": content}]}
-
-    event("user", "message", one.task, text(one.task))
-    for act in one.acts:
-        event("agent", "message", act.said, text(act.said))
-        event("agent", "tool_use", json.dumps(act.arguments), {"name": "bash", "input": act.arguments})
-        called = events[-1]["raw"]["id"]
-        events[-1]["tool"] = "bash"
-        event("agent", "tool_result", act.shown, {"is_error": False, "tool_use_id": called, **text(act.shown)})
-    return _lines(events)
-
-
-def _atif(one: Session) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = [{"step_id": 1, "source": "user", "timestamp": _at(0), "message": one.task}]
-    for place, act in enumerate(one.acts):
-        called = {"tool_call_id": act.call_id, "function_name": "bash", "arguments": act.arguments}
-        steps.append(
-            {
-                "step_id": place + 2,
-                "timestamp": _at(place + 1),
-                "source": "agent",
-                "model_name": "m-1",
-                "message": act.said,
-                "tool_calls": [called],
-                "observation": {"results": [{"source_call_id": act.call_id, "content": act.shown}]},
-                "metrics": {"prompt_tokens": 1000, "completion_tokens": 100, "cost_usd": 0.01},
-            }
-        )
-    agent = {"name": "acme-agent", "version": "2.1", "model_name": "m-1"}
-    return {"schema_version": "ATIF-v1.5", "session_id": f"s-{one.number}", "agent": agent, "steps": steps}
-
-
-def atif(one: Session) -> Members:
-    return _document(_atif(one))
-
-
-def harbor(one: Session) -> Members:
-    trial = f"mill__{one.number}"
-    config = {"task": {"path": "tasks/mill"}, "trial_name": trial, "trials_dir": "jobs/one", "agent": {"name": "acme"}}
-    result = {
-        "id": f"{one.number:08}-0000-4000-8000-000000000001",
-        "task_name": "mill",
-        "trial_name": trial,
-        "trial_uri": f"file:///jobs/one/{trial}",
-        "source": "terminal-bench",
-        "config": config,
-        "agent_info": {"name": "acme-agent", "version": "2.1", "model_info": {"name": "m-1", "provider": "acme"}},
-        "verifier_result": {"rewards": {"reward": 1.0}},
-        "exception_info": None,
-    }
-    files = {"result.json": result, "config.json": config, "agent/trajectory.json": _atif(one)}
-    return {name: _document(value) for name, value in files.items()}
+    return lines([{"id": f"adp-{one.number}", "content": content, "details": {"dataset": "made"}}])
 
 
 def _rpc(number: int, method: str, params: dict[str, Any], result: dict[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -160,26 +57,26 @@ def _wire(one: Session) -> list[tuple[dict[str, Any], ...]]:
 
 
 def mcp_jsonrpc(one: Session) -> Members:
-    return _lines(message for pair in _wire(one) for message in pair)
+    return lines(message for pair in _wire(one) for message in pair)
 
 
 def mcp_recorder(one: Session) -> Members:
     told = {"response_is_sse": True, "response_status": 200, "latency_ms": 16, "http_method": None, "http_path": None}
     pairs = [{"type": "jsonrpc_request", "request": ask, "response": back, **told} for ask, back in _wire(one)]
-    known = {"recorded_at": _at(0), "server_url": "http://localhost:3000", "protocol_version": "2025-06-18"}
-    return _document({"version": "1.0", "metadata": known, "interactions": pairs})
+    known = {"recorded_at": moment(0), "server_url": "http://localhost:3000", "protocol_version": "2025-06-18"}
+    return document({"version": "1.0", "metadata": known, "interactions": pairs})
 
 
 def agent_vcr(one: Session) -> Members:
     (hello, welcome), *pairs = _wire(one)
     told = {"direction": "client_to_server", "notifications": [], "latency_ms": 8.7}
     calls = [
-        {"sequence": place, "timestamp": _at(place), "request": ask, "response": back, **told}
+        {"sequence": place, "timestamp": moment(place), "request": ask, "response": back, **told}
         for place, (ask, back) in enumerate(pairs)
     ]
     opened = {"initialize_request": hello, "initialize_response": welcome, "capabilities": {"tools": {}}}
-    known = {"version": "1.0.0", "recorded_at": _at(0), "transport": "stdio"}
-    return _document({"format_version": "1.0.0", "metadata": known, "session": {**opened, "interactions": calls}})
+    known = {"version": "1.0.0", "recorded_at": moment(0), "transport": "stdio"}
+    return document({"format_version": "1.0.0", "metadata": known, "session": {**opened, "interactions": calls}})
 
 
 def mcp_interceptor(one: Session) -> Members:
@@ -190,20 +87,20 @@ def mcp_interceptor(one: Session) -> Members:
         asked = {"method": "call_tool", "args": [act.tool], "kwargs": {"arguments": act.arguments}}
         calls.append(
             {
-                "request": {**asked, "timestamp": _at(place)},
+                "request": {**asked, "timestamp": moment(place)},
                 "response": {"success": True, "result": {**result, "isError": False}, "error": None, "timestamp": "x"},
                 "duration_ms": 133.3,
             }
         )
     known = {"session_id": f"s{one.number}", "server_info": {"url": "https://example.org/mcp", "name": "s"}}
-    return _lines([{**known, "calls": calls, "started_at": _at(0), "ended_at": _at(99), "metadata": {}}])
+    return lines([{**known, "calls": calls, "started_at": moment(0), "ended_at": moment(99), "metadata": {}}])
 
 
 def mcp_inspector(one: Session) -> Members:
     told = {"direction": "request", "origin": "client"}
-    return _document(
+    return document(
         [
-            {"id": f"h{place}", "timestamp": _at(place), **told, "message": ask, "response": back, "duration": 40}
+            {"id": f"h{place}", "timestamp": moment(place), **told, "message": ask, "response": back, "duration": 40}
             for place, (ask, back) in enumerate(_wire(one))
         ]
     )
@@ -232,7 +129,7 @@ def otel_genai(one: Session) -> Members:
         back = {"type": "tool_call_response", "id": act.call_id, "response": act.shown}
         said += [words, {"role": "tool", "parts": [back]}]
     scope = {"scope": {"name": "x"}}
-    return _lines({"resourceSpans": [{"resource": {}, "scopeSpans": [{**scope, "spans": [one]}]}]} for one in spans)
+    return lines({"resourceSpans": [{"resource": {}, "scopeSpans": [{**scope, "spans": [one]}]}]} for one in spans)
 
 
 def react_notebook(one: Session) -> Members:
@@ -255,7 +152,7 @@ def react_notebook(one: Session) -> Members:
             "source": ["webthink(1)"],
         },
     ]
-    return _document({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2}, 1)
+    return document({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2}, 1)
 
 
 def awm(one: Session) -> Members:
@@ -275,7 +172,7 @@ def awm(one: Session) -> Members:
         )
     known = {"scenario": f"mill_{one.number}", "task_id": 4, "task": one.task, "model": "m", "max_iterations": 40}
     said = [{"role": "system", "content": one.system}, {"role": "user", "content": one.task}]
-    return _document({**known, "total_iterations": len(turns), "trajectory": turns, "messages": said})
+    return document({**known, "total_iterations": len(turns), "trajectory": turns, "messages": said})
 
 
 def _chat(one: Session) -> list[dict[str, Any]]:
@@ -291,14 +188,14 @@ def _chat(one: Session) -> list[dict[str, Any]]:
 def chat_tools(one: Session) -> Members:
     functions = [{"name": tool["name"], "parameters": tool["inputSchema"]} for tool in tools()]
     listed = [{"type": "function", "function": function} for function in functions]
-    return _lines([{"id": f"r{one.number}", "tools": listed, "messages": _chat(one)}])
+    return lines([{"id": f"r{one.number}", "tools": listed, "messages": _chat(one)}])
 
 
 def swe_rows(one: Session) -> Members:
     """A row as SWE-smith publishes them, whose messages are JSON text, or as Nebius does, in turn."""
     if one.number % 2:
         row = {"instance_id": f"acme__lamp.0a1b2c3d.func_pm__{one.number}", "resolved": True, "model": "m"}
-        return _lines([{"messages": json.dumps(_chat(one)), **row, "patch": "diff"}])
+        return lines([{"messages": json.dumps(_chat(one)), **row, "patch": "diff"}])
     empty = {"cutoff_date": None, "mask": False}
     said = [{**empty, "role": "system", "system_prompt": one.system, "text": None}]
     said.append({**empty, "role": "user", "system_prompt": None, "text": f"ISSUE:\n{one.task}\n"})
@@ -308,13 +205,20 @@ def swe_rows(one: Session) -> Members:
         said.append({**empty, "role": "ai", "system_prompt": None, "text": written})
         said.append({**empty, "role": "user", "system_prompt": None, "text": act.shown + "\n" + state})
     row = {"instance_id": f"acme__lamp-{one.number}", "model_name": "m", "target": False, "trajectory": said}
-    return _lines([{**row, "exit_status": "submitted", "generated_patch": "diff", "eval_logs": "log"}])
+    return lines([{**row, "exit_status": "submitted", "generated_patch": "diff", "eval_logs": "log"}])
 
 
 def openhands(one: Session) -> Members:
     message = {"content": one.task, "image_urls": None, "wait_for_response": False}
     events: list[dict[str, Any]] = [
-        {"id": 0, "timestamp": _at(0)[:-1], "source": "user", "message": one.task, "action": "message", "args": message}
+        {
+            "id": 0,
+            "timestamp": moment(0)[:-1],
+            "source": "user",
+            "message": one.task,
+            "action": "message",
+            "args": message,
+        }
     ]
     for place, act in enumerate(one.acts):
         command = act.arguments["command"]
@@ -324,7 +228,7 @@ def openhands(one: Session) -> Members:
         told = {"id": f"reply-{place}", "model": "m", "choices": [reply]}
         asked = {"function_name": "execute_bash", "tool_call_id": act.call_id, "model_response": told}
         arguments = {"command": command, "is_input": "false", "thought": act.said, "blocking": False, "hidden": False}
-        at = {"timestamp": _at(place)[:-1], "source": "agent"}
+        at = {"timestamp": moment(place)[:-1], "source": "agent"}
         running = {"id": 2 * place + 1, **at, "message": f"Running command: {command}", "action": "run"}
         events.append({**running, "tool_call_metadata": asked, "args": arguments})
         known = {"exit_code": 0, "pid": -1, "username": "miller", "working_dir": "/workspace", "prefix": ""}
@@ -332,26 +236,14 @@ def openhands(one: Session) -> Members:
         done = {"id": 2 * place + 2, **at, "message": f"Command `{command}` executed with exit code 0."}
         ran = {"cause": 2 * place + 1, "observation": "run", "content": act.shown, "extras": extras, "success": True}
         events.append({**done, "tool_call_metadata": asked, **ran})
-    return _document(events)
-
-
-def terminus_rows(one: Session) -> Members:
-    head = 'You are an AI assistant tasked with solving command-line tasks. Answer with JSON: "analysis", "plan", '
-    asked = f'{head}"commands".\n\nTask Description:\n{one.task}\n\nCurrent terminal state:\nroot@h:/app# '
-    said = [{"role": "user", "content": asked}]
-    for act in one.acts:
-        keys = [{"keystrokes": act.arguments["command"] + "\n", "duration": 0.1}]
-        answer = {"analysis": act.said, "plan": "I go on.", "commands": keys, "task_complete": False}
-        said.append({"role": "assistant", "content": json.dumps(answer)})
-        said.append({"role": "user", "content": f"New Terminal Output:\n{act.shown}"})
-    known = {"agent": "terminus-2", "model": "m", "task": f"mill-{one.number}", "episode": "episode-1"}
-    return _lines([{"conversations": said, **known}])
+    return document(events)
 
 
 MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], bool]]] = {
     "adp": ("rows.jsonl", "swe", adp, True),
     "codex_exec": ("exec.jsonl", "terminal", codex_exec, False),
     "gemini_cli": ("session.json", "terminal", gemini_cli, False),
+    "gemini_stream": ("stream.jsonl", "terminal", gemini_stream, False),
     "managed_agent": ("session.jsonl", "terminal", managed_agent, False),
     "harbor": ("mill", "terminal", harbor, False),
     "atif": ("trajectory.json", "terminal", atif, False),
@@ -366,6 +258,7 @@ MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], bool]]] = {
     "chat_tools": ("rows.jsonl", "mcp", chat_tools, True),
     "openhands": ("trajectory.json", "swe", openhands, False),
     "swe_rows": ("rows.jsonl", "swe", swe_rows, True),
+    "terminus": ("mill", "terminal", terminus, False),
     "terminus_rows": ("rows.jsonl", "terminal", terminus_rows, True),
 }
 """Connector → (name of a log, domain of its sessions, what writes one, whether one log holds many)."""
