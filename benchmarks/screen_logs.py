@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from benchmarks.android import View, uiautomator, views
+from benchmarks.gui_logs import agentnet, aitz, android_world, appium_log, ufo
 from benchmarks.text import Text
 
 BYTES: Final = 1_500_000
@@ -284,12 +285,17 @@ def _dumps(text: Text, limit: int) -> Mapping[str, bytes]:
 
 
 LOGS: Final[dict[str, Callable[[Text, int], Mapping[str, bytes]]]] = {
+    "agentnet": agentnet,
+    "aitz": aitz,
     "android_control_jsonl": android_control_jsonl,
+    "android_world": android_world,
+    "appium_log": appium_log,
     "miniwob": miniwob,
     "osworld": osworld,
     "playwright_trace": playwright_trace,
     "rico": rico,
     "rrweb": rrweb,
+    "ufo": ufo,
     "uiautomator": _dumps,
 }
 

@@ -9,7 +9,7 @@ from connectors.connector import MemoryBlob
 from connectors.registry import connector
 from schemas import Trajectory
 
-WITHOUT_SCREENS = {"android_control_jsonl"}
+WITHOUT_SCREENS = {"android_control_jsonl", "agentnet"}
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
