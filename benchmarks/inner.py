@@ -1,4 +1,4 @@
-"""What connectors decode within the container of a log: pages of HTML, and texts that are JSON or Python literals.
+"""What connectors decode within the container of a log: pages of HTML, XML, and texts that are JSON or Python literals.
 
 It listens to the decoders while a connector parses; what it names is for a plain decoder to decode as well.
 """
@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+from lxml import etree
 
+from connectors.android import appium_log, dump
 from connectors.web import markup, snapshot
 
 Decoding = tuple[bytes, Callable[[bytes], Any]]
@@ -46,9 +48,32 @@ def pages_read() -> Iterator[list[Decoding]]:
             setattr(module, name, own[module])
 
 
+def xml_tree(data: bytes) -> Any:
+    """The tree of an XML document, as `lxml` makes it."""
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
+
+
+@contextmanager
+def dumps_read() -> Iterator[list[Decoding]]:
+    """A list that grows by each page source that a connector finds within a line, with the plain decoder of XML."""
+    dumps: list[Decoding] = []
+    own = dump.read_dump
+
+    def read_noted(data: bytes, *rest: Any) -> Any:
+        screen = own(data, *rest)
+        dumps.append((data, xml_tree))
+        return screen
+
+    setattr(appium_log, "read_dump", read_noted)  # noqa: B010
+    try:
+        yield dumps
+    finally:
+        setattr(appium_log, "read_dump", own)  # noqa: B010
+
+
 @contextmanager
 def texts_read(members: Sequence[bytes]) -> Iterator[list[TextDecoding]]:
-    """A list that grows by each text that a connector decodes as an array or object, but for members and their lines.
+    """A list that grows by each text that a connector decodes to more than a number, but for members and lines.
 
     Equal texts are named once. The texts of a container are read as bytes; where a connector reads one as text, as it
     does with a line that only the standard library takes, it is none of those within.
@@ -66,7 +91,7 @@ def texts_read(members: Sequence[bytes]) -> Iterator[list[TextDecoding]]:
     def noted(reader: Callable[..., Any], plain: Callable[[Any], Any]) -> Callable[..., Any]:
         def read_noted(text: Any, **options: Any) -> Any:
             value = reader(text, **options)
-            if isinstance(text, str) and isinstance(value, list | dict) and text not in known:
+            if isinstance(text, str) and isinstance(value, list | dict | str) and text not in known:
                 known.add(text)
                 if text.encode("utf-8", "surrogatepass").strip() not in lines:
                     texts.append((text, plain))

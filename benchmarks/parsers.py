@@ -13,10 +13,10 @@ time.
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
 the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. What holds a second
 container has a second row: `json+html` where the plain decoder also parses the pages that the connector parses, with
-the connector's own library (Lexbor; lxml for the XML of Mind2Web), `zip+json` where it also decodes the JSON lines of
-the members, `json+json` where it also decodes the texts in the log that the connector decodes as JSON or as Python
-literals (arguments of calls, answers that are JSON, messages that stand as text in a row), each of them once. Their MB
-are still those of the log.
+the connector's own library (Lexbor; lxml for the XML of Mind2Web), `+xml` where it also parses the page sources in the
+lines of a log, `zip+json` where it also decodes the JSON lines of the members, `json+json` where it also decodes the
+texts in the log that the connector decodes as JSON or as Python literals (arguments of calls, answers that are JSON,
+messages that stand as text in a row), each of them once. Their MB are still those of the log.
 
 Parsing does more than decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte:
 small fixtures, whose steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or
@@ -40,11 +40,10 @@ from typing import Any, Final
 
 import orjson
 import yaml
-from lxml import etree
 from rich.console import Console
 
 from benchmarks import screen_logs
-from benchmarks.inner import Decoding, pages_read, texts_read
+from benchmarks.inner import Decoding, dumps_read, pages_read, texts_read, xml_tree
 from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
@@ -106,10 +105,6 @@ def text_lines(data: bytes) -> list[str]:
 
 def yaml_value(data: bytes) -> Any:
     return yaml.load(data, yaml.CSafeLoader)
-
-
-def xml_tree(data: bytes) -> Any:
-    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
 
 
 DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
@@ -213,7 +208,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     jsons = [data for data, kind in members if kind == "json"]
     forget = forgetter()
     forget()
-    with pages_read() as pages, texts_read([data for data, _ in members]) as texts:
+    with pages_read() as pages, dumps_read() as dumps, texts_read([data for data, _ in members]) as texts:
         steps = parse(one, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
@@ -230,7 +225,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
             json_values(data, orjson.loads)
 
     def inner() -> None:
-        for data, decode in [*within, *pages]:
+        for data, decode in [*within, *pages, *dumps]:
             decode(data)
         for text, decode_text in texts:
             decode_text(text)
@@ -243,7 +238,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = kind + "+json" * bool(within or texts) + "+html" * bool(pages)
+    second = kind + "+json" * bool(within or texts) + "+xml" * bool(dumps) + "+html" * bool(pages)
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 
