@@ -64,8 +64,11 @@ ENOUGH: Final = 100_000
 FLOOR: Final = 0.5
 """Share of the plain decoder's speed that a parser should reach."""
 
-EMULATED: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench"})
-"""Formats whose parsing is mostly the emulation of a terminal, told in MB/s alone."""
+REBUILT: Final = frozenset({"asciicast", "script", "ttyrec", "terminal_bench", "rrweb", "playwright_trace"})
+"""Formats whose logs tell the changes of a screen that is shown whole at each step, told in MB/s alone.
+
+Parsing is mostly the emulation of a terminal, or the rebuilding of a DOM (see `dom`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +319,7 @@ def line(row: Row) -> str:
 
 def compared(row: Row) -> bool:
     """Whether the ratio says something: the decoder does a part of what the parser does, and steps came of it."""
-    return row.name not in EMULATED and row.container != "text" and row.steps > 0
+    return row.name not in REBUILT and row.container != "text" and row.steps > 0
 
 
 def main() -> None:
