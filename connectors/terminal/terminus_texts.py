@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from connectors.records import json_value
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, keystrokes_text
+from schemas.record import record
 
 _MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
 _TASK: Final = "Task Description:\n"
@@ -30,7 +31,7 @@ _XML_OPEN: Final = re.compile(r"<keystrokes((?:\s+\w+=\"[^\"]*\")*)\s*>")
 _XML_DURATION: Final = re.compile(r"duration=\"(\d{1,9}(?:\.\d{1,9})?)\"")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt:
     """What an episode's prompt says.
 
@@ -49,8 +50,7 @@ class Prompt:
     system: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """What a response does; `agent` is terminus-1 or terminus-2, `complete` whether it declares the task done."""
 
     action: Action
@@ -74,7 +74,8 @@ def prompt_of(text: str, bare: bool) -> Prompt:
         text: of the prompt.
         bare: whether text without any heading is the terminal's, as in Terminus 1.
     """
-    task, state = text.find(_TASK), text.rfind(_STATE)
+    task = text.find(_TASK)
+    state = text.rfind(_STATE) if task >= 0 else -1
     if 0 <= task < state:
         seen, note = _terminal(text[state + len(_STATE) :], True)
         return Prompt(seen, note, task=text[task + len(_TASK) : state].strip(), system=text[:task].strip() or None)
@@ -99,12 +100,13 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
         return None, text.strip()
     before = body[: marker.end()].strip()
     form = "stream" if marker[1].startswith("New") else "screen"
-    return _seen(body[marker.end() :], form), "\n\n".join(part for part in (before, question) if part)
+    return _seen(body[marker.end() :], form), f"{before}\n\n{question}" if question else before
 
 
 def _seen(content: str, form: str) -> Observation:
     truncation = "harness" if "[... output limited to " in content and _LIMITED.search(content) else "none"
-    return Observation(content.strip("\n").rstrip(" \n"), form=form, truncation=truncation)
+    shown = content.strip("\n").rstrip(" \n")
+    return Observation(shown, "text/plain", form, None, "environment", None, truncation)
 
 
 def recovered(text: str) -> Response | None:
@@ -122,7 +124,7 @@ def recovered(text: str) -> Response | None:
         if made.agent == "terminus-2":
             around = (text[:start].strip(), text[start + len(inner) :].strip())
             said = "\n".join(part for part in around if part)
-            return replace(made, action=replace(made.action, message=said or None))
+            return Response(replace(made.action, message=said or None), made.agent, made.complete)
     return None
 
 
@@ -200,9 +202,14 @@ def _json(value: dict[str, Any]) -> Response:
     if not isinstance(commands, list):
         raise UnclearResponseError("bad_response", "wanted a list of commands")
     strokes = [_stroke(command, first) for command in commands]
-    thoughts = [value.get(name) for name in (("state_analysis", "explanation") if first else ("analysis", "plan"))]
-    reasoning = "\n".join(one for one in thoughts if isinstance(one, str) and one.strip()) or None
+    analysis, plan = ("state_analysis", "explanation") if first else ("analysis", "plan")
+    thought, more = _thought(value.get(analysis)), _thought(value.get(plan))
+    reasoning = f"{thought}\n{more}" if thought and more else thought or more
     return _response(strokes, commands, complete, reasoning, "terminus-1" if first else "terminus-2")
+
+
+def _thought(value: Any) -> str | None:
+    return value if isinstance(value, str) and value and not value.isspace() else None
 
 
 def _stroke(command: Any, first: bool) -> tuple[str, float | None]:
