@@ -197,7 +197,8 @@ class Episodes(ABC):
         if len(data) > MAX_BYTES:
             self.reject("too_large", f"a file of more than {MAX_BYTES} bytes", member)
             return None
-        return data.decode("utf-8", "replace").replace("\r\n", "\n")
+        text = data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n") if "\r" in text else text
 
     def reject(self, reason: str, detail: str, member: str, excerpt: str = "") -> None:
         """Notes that a prompt or a response is not carried on."""

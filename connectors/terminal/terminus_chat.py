@@ -121,7 +121,7 @@ class _Row(Episodes):
 
     def _text(self, text: str) -> str | None:
         if text.isascii() and len(text) <= MAX_BYTES:
-            return text.replace("\r\n", "\n")
+            return text.replace("\r\n", "\n") if "\r" in text else text
         return self.text_of(text.encode("utf-8", "surrogatepass"), "")
 
 

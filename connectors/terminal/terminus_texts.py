@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.records import json_value
+from connectors.records import json_value, quoted
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, keystrokes_text
 from schemas.record import record
 
@@ -254,10 +254,26 @@ def _response(
     strokes: list[tuple[str, float | None]], commands: list[Any], complete: bool, reasoning: str | None, agent: str
 ) -> Response:
     """The response of the keystrokes. None at all is a wait of unknown length, unless the task is complete."""
-    arguments = json_text({"commands": commands, "task_complete": complete})
+    text = _plain(strokes, commands)
+    if text is None:
+        arguments = json_text({"commands": commands, "task_complete": complete})
+    else:
+        arguments = f'{{"commands": {text}, "task_complete": {"true" if complete else "false"}}}'
     if not strokes:
         name, text = (COMPLETE, keystrokes_text([])) if complete else (WAIT, keystrokes_text([("", None)]))
     else:
-        name = KEYSTROKES if any(keys for keys, _ in strokes) else WAIT
-        text = keystrokes_text(strokes)
-    return Response(Action(name, text, arguments, reasoning=reasoning), agent, complete)
+        name = KEYSTROKES if any([keys for keys, _ in strokes]) else WAIT
+        text = text or keystrokes_text(strokes)
+    return Response(Action(name, text, arguments, None, None, reasoning), agent, complete)
+
+
+def _plain(strokes: list[tuple[str, float | None]], commands: list[Any]) -> str | None:
+    """The commands as JSON text where that is what `keystrokes_text` writes of them too, as of most; else None."""
+    written: list[str] = []
+    for (keys, seconds), command in zip(strokes, commands, strict=True):
+        if seconds is None or len(command) != 2 or next(iter(command)) != "keystrokes":
+            return None
+        if type(command["duration"]) is not float or round(seconds, 3) != seconds:
+            return None
+        written.append(f'{{"keystrokes": {quoted(keys)}, "duration": {seconds!r}}}')
+    return f"[{', '.join(written)}]"
