@@ -18,6 +18,7 @@ from schemas import Action, Attachment
 from schemas.record import record
 
 _ROLES: Final = {"ai": "assistant", "human": "user", "function": "tool"}
+_CONTENTS: Final = ("output", "text", "system_prompt")
 
 
 class Call(NamedTuple):
@@ -110,6 +111,10 @@ def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
     if not turn.message.calls:
         return 0 if turn.after else None
     ids = [one.call_id for one in turn.message.calls]
+    if len(ids) == 1 and ids[0] is not None and turn.after:
+        first = turn.after[0][0]
+        if first.role == "tool" and first.call_id == ids[0]:
+            return 0
     tools = [place for place, (message, _) in enumerate(turn.after) if message.role == "tool"]
     if not tools:
         return 0 if turn.after and index + 1 == len(ids) else None
@@ -125,11 +130,10 @@ def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
 
 def called(message: Message) -> list[Action | None]:
     """The calls of a message as actions, text and reasoning with the first; None for one nested too deeply."""
-    told = (message.text or "").strip() or None, message.reasoning
-    return [
-        call(one.name, one.arguments, one.call_id, *(told if index == 0 else (None, None)))
-        for index, one in enumerate(message.calls)
-    ]
+    first, *others = message.calls
+    said = (message.text or "").strip() or None
+    made = [call(first.name, first.arguments, first.call_id, said, message.reasoning)]
+    return made + [call(one.name, one.arguments, one.call_id) for one in others] if others else made
 
 
 def _names(turn: Turn, call_id: str | None) -> bool:
@@ -140,24 +144,27 @@ def message_of(value: Any) -> Message | None:
     """The message that a JSON value is; None if it is none."""
     if not isinstance(value, dict):
         return None
-    role, content = value.get("role"), value.get("content")
-    told = value.get("extra")
+    get = value.get
+    role, content, told = get("role"), get("content"), get("extra")
     extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
     if isinstance(role, str) and isinstance(content, str) and len(value) == 2 + ("extra" in value):
         text, attachments = content_of(content) if may_hold_pictures(content) else (content, ())
         return _message(extra, _ROLES.get(role, role), text, attachments)
-    if role is None and isinstance(value.get("output"), list):
+    if role is None and isinstance(get("output"), list):
         return _response(value["output"], extra)
-    if value.get("type") == "function_call_output":
+    if get("type") == "function_call_output":
         role = "tool"
     if not isinstance(role, str):
         return None
-    for key in ("output", "text", "system_prompt"):
-        content = value.get(key) if content is None else content
-    text, attachments = content_of(content)
+    if content is None:
+        content = next((value[key] for key in _CONTENTS if get(key) is not None), None)
+    plain = isinstance(content, str) and not may_hold_pictures(content)
+    text, attachments = (content, ()) if plain else content_of(content)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
-    call_id = text_in(value, "tool_call_id") or text_in(value, "call_id") or _first(value.get("tool_call_ids"))
-    reasoning = text_in(value, "reasoning_content")
+    call_id = get("tool_call_id")
+    if not isinstance(call_id, str) or not call_id:
+        call_id = text_in(value, "call_id") or _first(get("tool_call_ids"))
+    reasoning = text_in(value, "reasoning_content") if "reasoning_content" in value else None
     return _message(extra, _ROLES.get(role, role), text, attachments, calls, call_id, reasoning)
 
 
@@ -215,11 +222,12 @@ def _calls(value: Any) -> tuple[Call, ...]:
         value = _parsed(value)
     made: list[Call] = []
     for one in value if isinstance(value, list) else ():
-        name = text_in(one, "function", "name")
-        if name is not None:
-            arguments = one["function"].get("arguments")
+        function = one.get("function") if isinstance(one, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        if isinstance(name, str) and name:
+            arguments, call_id = function.get("arguments"), one.get("id")
             given = arguments if isinstance(arguments, str | dict) else "{}"
-            made.append(Call(name, given, text_in(one, "id")))
+            made.append(Call(name, given, call_id if isinstance(call_id, str) and call_id else None))
     return tuple(made)
 
 

@@ -111,10 +111,12 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
             return refused("bad_json", f"the messages are no JSON text: {error}")
     if not isinstance(raw, list):
         return refused("no_messages", "wanted an object with a list `messages` or `trajectory`")
-    read = [message_of(one) for one in raw]
-    if None in read:
-        return refused("bad_message", f"message {read.index(None)} is no object with a role")
-    messages = [one for one in read if one is not None]
+    messages: list[Message] = []
+    for one in raw:
+        message = message_of(one)
+        if message is None:
+            return refused("bad_message", f"message {len(messages)} is no object with a role")
+        messages.append(message)
     demonstrations, others = _shown(raw, messages)
     before, done = turns((one, offset) for one in others)
     course = Course(held=True)
@@ -185,23 +187,18 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
         if action is None:
             return False
         place = answer_of(turn, index, used)
-        seen = None
+        seen, code = None, None
         if place is not None and place not in used:
             used.add(place)
-            seen = _seen(turn.after[place][0], action, acted)
-        told = undressed(seen.content) if seen is not None and seen.content is not None else None
-        if seen is not None and told is not None and told.notes and seen.origin == "environment":
-            notes += told.notes
-            shown = Observation(told.text, origin=seen.origin, truncation=seen.truncation, attachments=seen.attachments)
-            acts.append(Act(action, shown, turn.offset, told.exit_code))
-        else:
-            acts.append(Act(action, seen, turn.offset))
+            seen, code = _seen(turn.after[place][0], action, acted, notes)
+        acts.append(Act(action, seen, turn.offset, code))
     course.turn(acts)
     for note in notes:
         course.say("harness", note)
-    for place, (message, _) in enumerate(turn.after):
-        if place not in used:
-            course.say("harness", message.text)
+    if len(used) < len(turn.after):
+        for place, (message, _) in enumerate(turn.after):
+            if place not in used:
+                course.say("harness", message.text)
     return True
 
 
@@ -213,23 +210,28 @@ def _actions(message: Message, reading: str) -> tuple[list[Action | None], bool]
     written = None if reading == "calls" else function(text) if reading == "xml" else last_fence(text)
     if written is None:
         return [spoken(text, message.reasoning)], False
-    reasoning = "\n\n".join(part for part in (message.reasoning, written.around) if part) or None
+    thought, around = message.reasoning, written.around
+    reasoning = f"{thought}\n\n{around}" if thought and around else thought or around or None
     if written.name is None:
-        return [shell(written.arguments["command"], reasoning=reasoning)], True
+        return [shell(written.arguments["command"], None, reasoning)], True
     return [call(written.name, written.arguments, reasoning=reasoning)], True
 
 
-def _seen(message: Message, action: Action, acted: bool) -> Observation | None:
+def _seen(message: Message, action: Action, acted: bool, notes: list[str]) -> tuple[Observation | None, int | None]:
+    """What a message shows, and the exit code that it tells; the harness's words in it are added to `notes`."""
     text = message.text
-    if text is None and not message.attachments:
-        return None
-    turned_away = not acted or (text or "").startswith(_TURNED_AWAY)
-    return Observation(
-        text,
-        origin="harness" if turned_away or action.name in _THOUGHTS else "environment",
-        truncation="harness" if text is not None and is_clipped(text) else "none",
-        attachments=message.attachments,
-    )
+    if text is None:
+        if not message.attachments:
+            return None, None
+        harness, cut, code = not acted or action.name in _THOUGHTS, False, None
+    else:
+        harness = not acted or action.name in _THOUGHTS or text.startswith(_TURNED_AWAY)
+        cut, code = is_clipped(text), None
+        if not harness and (told := undressed(text)).notes:
+            text, said, code = told
+            notes += said
+    origin, truncation = "harness" if harness else "environment", "harness" if cut else "none"
+    return Observation(text, "text/plain", "response", None, origin, None, truncation, None, message.attachments), code
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:

@@ -19,6 +19,9 @@ _ENDED: Final = re.compile(
 )
 _CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
 
+_SHELL: Final = "bash-$"
+_REMINDS: Final = "ENVIRONMENT REMINDER: You have "
+
 _TAIL: Final = 8192
 """Characters of an end that a template is looked for in."""
 
@@ -44,6 +47,8 @@ def undressed(text: str) -> Dressed:
             break
         tail.append(found[1].rstrip())
         end = max(begin, end - _TAIL) + found.start()
+    if not tail and head is None:
+        return Dressed(text, ())
     tail.reverse()
     codes = [int(told[1]) for note in tail if (told := _CODE.match(note))]
     body = text[begin:end].rstrip("\n") if tail else text[begin:]
@@ -53,7 +58,8 @@ def undressed(text: str) -> Dressed:
 
 def state_apart(text: str) -> tuple[str | None, str | None]:
     """A text, None if nothing is left of it, and the state of SWE-agent's shell that it ends in, None if in none."""
-    found = _STATE.search(text, max(0, len(text) - _TAIL))
+    ends = text.rstrip().endswith(_SHELL)
+    found = _STATE.search(text, max(0, len(text) - _TAIL)) if ends else None
     if found is None:
         return text or None, None
     return text[: found.start()].rstrip("\n") or None, found[1].rstrip()
@@ -64,8 +70,8 @@ def _last(text: str) -> re.Match[str] | None:
     if text.endswith("]"):
         line = text.rfind("\n")
         return _ENDED.search(text, max(line, 0))
-    if text.rstrip().endswith("bash-$"):
+    if text.rstrip().endswith(_SHELL):
         place = text.rfind("(Open file: ")
         return _STATE.search(text, max(place - 1, 0)) if place >= 0 else None
-    place = text.rfind("ENVIRONMENT REMINDER: You have ")
-    return _REMINDER.search(text, max(place - 1, 0)) if place >= 0 else None
+    line = text.rfind("\n") + 1
+    return _REMINDER.search(text, max(line - 1, 0)) if text.rfind(_REMINDS, line) == line else None

@@ -13,6 +13,7 @@ from typing import Final
 from schemas.record import record
 
 _FENCE: Final = re.compile(r"^```(\S*)[ \t]*$", re.MULTILINE)
+_TICKS: Final = "```"
 _FUNCTION: Final = re.compile(r"<function=([A-Za-z0-9_.-]{1,64})>")
 _PARAMETER: Final = re.compile(r"<parameter=([A-Za-z0-9_.-]{1,64})>")
 
@@ -33,7 +34,12 @@ def last_fence(text: str) -> Written | None:
     """The last closed fenced block of a text whose fences are not nested; None if there is none."""
     opened: list[re.Match[str]] = []
     span: tuple[int, int, int, int] | None = None
-    for fence in _FENCE.finditer(text):
+    place = -1
+    while (place := text.find(_TICKS, place + 1)) >= 0:
+        fence = _FENCE.match(text, place)
+        if fence is None:
+            continue
+        place = fence.end() - 1
         if opened and not fence[1]:
             start = opened.pop()
             if not opened:
@@ -66,4 +72,5 @@ def function(text: str) -> Written | None:
 
 
 def _around(before: str, after: str) -> str:
-    return "\n".join(part for part in (before.strip(), after.strip()) if part)
+    before, after = before.strip(), after.strip()
+    return f"{before}\n{after}" if before and after else before or after
