@@ -77,8 +77,7 @@ def turns(messages: Iterable[tuple[Message, int]], typed: str = "") -> tuple[lis
         typed: how a user's message begins that is a command of its own, and so a turn; none if it is empty.
     """
     before: list[tuple[Message, int]] = []
-    found = list(each_turn(messages, before, typed))
-    return before, found
+    return before, list(each_turn(messages, before, typed))
 
 
 def each_turn(
@@ -86,16 +85,17 @@ def each_turn(
 ) -> Iterator[Turn]:
     """The turns as of `turns`, one at a time; `before` is filled when the first of them comes."""
     turn: Turn | None = None
-    for message, offset in messages:
-        own = bool(typed) and turn is not None and message.role == "user" and (message.text or "").startswith(typed)
+    after = before
+    for one in messages:
+        message, offset = one
+        own = typed and turn is not None and message.role == "user" and (message.text or "").startswith(typed)
         if message.role == "assistant" or own:
             if turn is not None:
                 yield turn
-            turn = Turn(message, offset)
-        elif turn is not None:
-            turn.after.append((message, offset))
+            after = []
+            turn = Turn(message, offset, after)
         else:
-            before.append((message, offset))
+            after.append(one)
     if turn is not None:
         yield turn
 
@@ -157,15 +157,21 @@ def message_of(value: Any) -> Message | None:
     if not isinstance(role, str):
         return None
     if content is None:
-        content = next((value[key] for key in _CONTENTS if get(key) is not None), None)
+        for key in _CONTENTS:
+            if (content := get(key)) is not None:
+                break
     plain = isinstance(content, str) and not may_hold_pictures(content)
     text, attachments = (content, ()) if plain else content_of(content)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
     call_id = get("tool_call_id")
     if not isinstance(call_id, str) or not call_id:
-        call_id = text_in(value, "call_id") or _first(get("tool_call_ids"))
+        told = "call_id" in value or "tool_call_ids" in value
+        call_id = text_in(value, "call_id") or _first(get("tool_call_ids")) if told else None
     reasoning = text_in(value, "reasoning_content") if "reasoning_content" in value else None
-    return _message(extra, _ROLES.get(role, role), text, attachments, calls, call_id, reasoning)
+    role = _ROLES.get(role, role)
+    if extra:
+        return _message(extra, role, text, attachments, calls, call_id, reasoning)
+    return Message(role, text, attachments, calls, call_id, reasoning)
 
 
 def _message(

@@ -118,7 +118,7 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
             return refused("bad_message", f"message {len(messages)} is no object with a role")
         messages.append(message)
     demonstrations, others = _shown(raw, messages)
-    before, done = turns((one, offset) for one in others)
+    before, done = turns([(one, offset) for one in others])
     course = Course(held=True)
     reading = _reading(messages)
     for turn in done:
@@ -159,27 +159,28 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
     others: list[Message] = []
     acted = False
     for value, message in zip(raw, messages, strict=True):
-        text = message.text or ""
         marked = value.get("is_demo") is True or value.get("message_type") == "demonstration"
-        if marked or (not acted and message.role == "user" and text.startswith(_DEMONSTRATION)):
-            shown.append({"role": message.role, "content": text})
+        role = message.role
+        if marked or (not acted and role == "user" and (message.text or "").startswith(_DEMONSTRATION)):
+            shown.append({"role": role, "content": message.text or ""})
             continue
-        acted = acted or message.role == "assistant"
+        acted = acted or role == "assistant"
         others.append(message)
     return (None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)), others
 
 
 def _reading(messages: Sequence[Message]) -> str:
     """How the row's actions are written: calls, xml or fences."""
-    if any(message.calls for message in messages):
+    if any([message.calls for message in messages]):
         return "calls"
-    said = (message.text or "" for message in messages if message.role == "assistant")
-    return "xml" if any("<function=" in text for text in said) else "fences"
+    said = [message.text or "" for message in messages if message.role == "assistant"]
+    return "xml" if any(["<function=" in text for text in said]) else "fences"
 
 
 def _add(course: Course, turn: Turn, reading: str) -> bool:
     """Adds a turn; False if a call of it cannot be carried on."""
     actions, acted = _actions(turn.message, reading)
+    after, offset = turn.after, turn.offset
     acts: list[Act] = []
     used: set[int] = set()
     notes: list[str] = []
@@ -187,16 +188,17 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
         if action is None:
             return False
         place = answer_of(turn, index, used)
-        seen, code = None, None
-        if place is not None and place not in used:
+        if place is None or place in used:
+            acts.append(Act(action, None, offset))
+        else:
             used.add(place)
-            seen, code = _seen(turn.after[place][0], action, acted, notes)
-        acts.append(Act(action, seen, turn.offset, code))
+            seen, code = _seen(after[place][0], action, acted, notes)
+            acts.append(Act(action, seen, offset, code))
     course.turn(acts)
     for note in notes:
         course.say("harness", note)
-    if len(used) < len(turn.after):
-        for place, (message, _) in enumerate(turn.after):
+    if len(used) < len(after):
+        for place, (message, _) in enumerate(after):
             if place not in used:
                 course.say("harness", message.text)
     return True

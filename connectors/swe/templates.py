@@ -19,6 +19,7 @@ _ENDED: Final = re.compile(
 )
 _CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
 
+_HEADS: Final = ("OBSERVATION:", "EXECUTION RESULT of [")
 _SHELL: Final = "bash-$"
 _REMINDS: Final = "ENVIRONMENT REMINDER: You have "
 
@@ -38,22 +39,27 @@ class Dressed(NamedTuple):
 
 def undressed(text: str) -> Dressed:
     """What was shown, and the harness's words around it; one line end goes with each of them."""
-    head = _HEAD.match(text)
+    head = _HEAD.match(text) if text.startswith(_HEADS) else None
     begin, end = head.end() if head else 0, len(text)
     tail: list[str] = []
+    code: re.Match[str] | None = None
     for _ in range(_LINES):
         found = _last(text[max(begin, end - _TAIL) : end].rstrip("\n"))
         if found is None:
             break
-        tail.append(found[1].rstrip())
+        note = found[1].rstrip()
+        tail.append(note)
+        code = code or _CODE.match(note)
         end = max(begin, end - _TAIL) + found.start()
-    if not tail and head is None:
+    if tail:
+        tail.reverse()
+        body = text[begin:end].rstrip("\n")
+    elif head is None:
         return Dressed(text, ())
-    tail.reverse()
-    codes = [int(told[1]) for note in tail if (told := _CODE.match(note))]
-    body = text[begin:end].rstrip("\n") if tail else text[begin:]
-    notes = [head[0].rstrip(), *tail] if head else tail
-    return Dressed(body, tuple(notes), codes[-1] if codes and abs(codes[-1]) < 2**31 and codes[-1] != -1 else None)
+    else:
+        body = text[begin:]
+    known = None if code is None or not -(2**31) < (number := int(code[1])) < 2**31 or number == -1 else number
+    return Dressed(body, (head[0].rstrip(), *tail) if head else tuple(tail), known)
 
 
 def state_apart(text: str) -> tuple[str | None, str | None]:
@@ -70,7 +76,7 @@ def _last(text: str) -> re.Match[str] | None:
     if text.endswith("]"):
         line = text.rfind("\n")
         return _ENDED.search(text, max(line, 0))
-    if text.rstrip().endswith(_SHELL):
+    if text.endswith(_SHELL) or (text[-1:].isspace() and text.rstrip().endswith(_SHELL)):
         place = text.rfind("(Open file: ")
         return _STATE.search(text, max(place - 1, 0)) if place >= 0 else None
     line = text.rfind("\n") + 1

@@ -33,7 +33,7 @@ class Written:
 def last_fence(text: str) -> Written | None:
     """The last closed fenced block of a text whose fences are not nested; None if there is none."""
     opened: list[re.Match[str]] = []
-    span: tuple[int, int, int, int] | None = None
+    last: tuple[re.Match[str], re.Match[str]] | None = None
     place = -1
     while (place := text.find(_TICKS, place + 1)) >= 0:
         fence = _FENCE.match(text, place)
@@ -43,12 +43,13 @@ def last_fence(text: str) -> Written | None:
         if opened and not fence[1]:
             start = opened.pop()
             if not opened:
-                span = start.start(), min(start.end() + 1, fence.start()), fence.start(), fence.end()
+                last = start, fence
         else:
             opened.append(fence)
-    if span is None:
+    if last is None:
         return None
-    return Written(None, {"command": text[span[1] : span[2]]}, _around(text[: span[0]], text[span[3] :]))
+    (begin, inside), (end, outside) = last[0].span(), last[1].span()
+    return Written(None, {"command": text[min(inside + 1, end) : end]}, _around(text[:begin], text[outside:]))
 
 
 def function(text: str) -> Written | None:
