@@ -7,7 +7,7 @@ mini-swe-agent adds in `extra`, and the items of the Responses interface. What a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connectors.records import json_value
@@ -66,28 +66,20 @@ class Turn:
 
     message: Message
     offset: int
-    after: list[tuple[Message, int]] = field(default_factory=list)
+    after: list[Message]
 
 
-def turns(messages: Iterable[tuple[Message, int]], typed: str = "") -> tuple[list[tuple[Message, int]], list[Turn]]:
-    """The messages before the first of the agent, and the turns, each with its byte offset.
+def each_turn(messages: Iterable[tuple[Message, int]], before: list[Message], typed: str = "") -> Iterator[Turn]:
+    """The turns, one at a time.
 
     Args:
-        messages: in the order of the log, with offsets.
+        messages: in the order of the log, each with its byte offset.
+        before: is filled with the messages before the first of the agent, when the first turn comes.
         typed: how a user's message begins that is a command of its own, and so a turn; none if it is empty.
     """
-    before: list[tuple[Message, int]] = []
-    return before, list(each_turn(messages, before, typed))
-
-
-def each_turn(
-    messages: Iterable[tuple[Message, int]], before: list[tuple[Message, int]], typed: str = ""
-) -> Iterator[Turn]:
-    """The turns as of `turns`, one at a time; `before` is filled when the first of them comes."""
     turn: Turn | None = None
     after = before
-    for one in messages:
-        message, offset = one
+    for message, offset in messages:
         own = typed and turn is not None and message.role == "user" and (message.text or "").startswith(typed)
         if message.role == "assistant" or own:
             if turn is not None:
@@ -95,7 +87,7 @@ def each_turn(
             after = []
             turn = Turn(message, offset, after)
         else:
-            after.append(one)
+            after.append(message)
     if turn is not None:
         yield turn
 
@@ -108,36 +100,39 @@ def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
         index: which of the turn's actions.
         used: places that answer an action before.
     """
-    if not turn.message.calls:
-        return 0 if turn.after else None
-    ids = [one.call_id for one in turn.message.calls]
-    if len(ids) == 1 and ids[0] is not None and turn.after:
-        first = turn.after[0][0]
-        if first.role == "tool" and first.call_id == ids[0]:
+    calls, after = turn.message.calls, turn.after
+    if not calls:
+        return 0 if after else None
+    if len(calls) == 1 and after:
+        first = after[0]
+        if first.role == "tool" and first.call_id == calls[0].call_id is not None:
             return 0
-    tools = [place for place, (message, _) in enumerate(turn.after) if message.role == "tool"]
+    ids = [one.call_id for one in calls]
+    tools = [place for place, message in enumerate(after) if message.role == "tool"]
     if not tools:
-        return 0 if turn.after and index + 1 == len(ids) else None
+        return 0 if after and index + 1 == len(ids) else None
     if ids[index] is not None and ids.count(ids[index]) == 1:
-        named = next((place for place in tools if turn.after[place][0].call_id == ids[index]), None)
+        named = next((place for place in tools if after[place].call_id == ids[index]), None)
         if named is not None:
             return named
     told = {one for one in ids if one is not None and ids.count(one) == 1}
-    unnamed = [place for place in tools if turn.after[place][0].call_id not in told]
+    unnamed = [place for place in tools if after[place].call_id not in told]
     rank = sum(1 for one in ids[:index] if one not in told or not _names(turn, one))
     return unnamed[rank] if rank < len(unnamed) and unnamed[rank] not in used else None
 
 
 def called(message: Message) -> list[Action | None]:
     """The calls of a message as actions, text and reasoning with the first; None for one nested too deeply."""
-    first, *others = message.calls
-    said = (message.text or "").strip() or None
-    made = [call(first.name, first.arguments, first.call_id, said, message.reasoning)]
-    return made + [call(one.name, one.arguments, one.call_id) for one in others] if others else made
+    said, thought = (message.text or "").strip() or None, message.reasoning
+    made: list[Action | None] = []
+    for one in message.calls:
+        made.append(call(one.name, one.arguments, one.call_id, said, thought))
+        said = thought = None
+    return made
 
 
 def _names(turn: Turn, call_id: str | None) -> bool:
-    return any(message.role == "tool" and message.call_id == call_id for message, _ in turn.after)
+    return any(message.role == "tool" and message.call_id == call_id for message in turn.after)
 
 
 def message_of(value: Any) -> Message | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
@@ -26,8 +27,8 @@ from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
-from connectors.swe.messages import Message, Turn, answer_of, called, message_of, turns
-from connectors.swe.templates import state_apart, undressed
+from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of
+from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import function, last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -118,16 +119,16 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
             return refused("bad_message", f"message {len(messages)} is no object with a role")
         messages.append(message)
     demonstrations, others = _shown(raw, messages)
-    before, done = turns([(one, offset) for one in others])
+    before: list[Message] = []
     course = Course(held=True)
     reading = _reading(messages)
-    for turn in done:
+    for turn in each_turn(zip(others, repeat(offset)), before):
         if not _add(course, turn, reading):
             return refused("nested_too_deeply", "the arguments of a call")
     if not course.steps:
         return refused("no_transitions", "no message is the agent's")
     _end(course, told)
-    return _whole(told, course, [one for one, _ in before], demonstrations)
+    return _whole(told, course, before, demonstrations)
 
 
 def _whole(row: Mapping[str, Any], course: Course, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
@@ -159,13 +160,13 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
     others: list[Message] = []
     acted = False
     for value, message in zip(raw, messages, strict=True):
-        marked = value.get("is_demo") is True or value.get("message_type") == "demonstration"
         role = message.role
+        marked = value.get("is_demo") is True or value.get("message_type") == "demonstration"
         if marked or (not acted and role == "user" and (message.text or "").startswith(_DEMONSTRATION)):
             shown.append({"role": role, "content": message.text or ""})
-            continue
-        acted = acted or role == "assistant"
-        others.append(message)
+        else:
+            acted = acted or role == "assistant"
+            others.append(message)
     return (None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)), others
 
 
@@ -192,13 +193,13 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
             acts.append(Act(action, None, offset))
         else:
             used.add(place)
-            seen, code = _seen(after[place][0], action, acted, notes)
+            seen, code = _seen(after[place], action, acted, notes)
             acts.append(Act(action, seen, offset, code))
     course.turn(acts)
     for note in notes:
         course.say("harness", note)
     if len(used) < len(after):
-        for place, (message, _) in enumerate(after):
+        for place, message in enumerate(after):
             if place not in used:
                 course.say("harness", message.text)
     return True
@@ -229,8 +230,8 @@ def _seen(message: Message, action: Action, acted: bool, notes: list[str]) -> tu
     else:
         harness = not acted or action.name in _THOUGHTS or text.startswith(_TURNED_AWAY)
         cut, code = is_clipped(text), None
-        if not harness and (told := undressed(text)).notes:
-            text, said, code = told
+        if not harness and may_be_dressed(text):
+            text, said, code = undressed(text)
             notes += said
     origin, truncation = "harness" if harness else "environment", "harness" if cut else "none"
     return Observation(text, "text/plain", "response", None, origin, None, truncation, None, message.attachments), code

@@ -22,6 +22,8 @@ _CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with ex
 _HEADS: Final = ("OBSERVATION:", "EXECUTION RESULT of [")
 _SHELL: Final = "bash-$"
 _REMINDS: Final = "ENVIRONMENT REMINDER: You have "
+_REMINDS_BARE: Final = _REMINDS.rstrip()
+_ENDS: Final = ("]", _SHELL)
 
 _TAIL: Final = 8192
 """Characters of an end that a template is looked for in."""
@@ -37,9 +39,15 @@ class Dressed(NamedTuple):
     exit_code: int | None = None
 
 
+def may_be_dressed(text: str) -> bool:
+    """Whether there may be a template at an end of the text; without one it is what was shown."""
+    end = text.rstrip()
+    return end.endswith(_ENDS) or text.startswith(_HEADS) or end.find(_REMINDS_BARE, end.rfind("\n") + 1) >= 0
+
+
 def undressed(text: str) -> Dressed:
     """What was shown, and the harness's words around it; one line end goes with each of them."""
-    head = _HEAD.match(text) if text.startswith(_HEADS) else None
+    head = _HEAD.match(text)
     begin, end = head.end() if head else 0, len(text)
     tail: list[str] = []
     code: re.Match[str] | None = None
@@ -54,8 +62,6 @@ def undressed(text: str) -> Dressed:
     if tail:
         tail.reverse()
         body = text[begin:end].rstrip("\n")
-    elif head is None:
-        return Dressed(text, ())
     else:
         body = text[begin:]
     known = None if code is None or not -(2**31) < (number := int(code[1])) < 2**31 or number == -1 else number
