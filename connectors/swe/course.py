@@ -52,7 +52,7 @@ class Course:
     def say(self, role: str, text: str | None) -> None:
         """Notes a text that stood between turns, by `user` or `harness`; an empty one is not noted."""
         if text:
-            self._said.append(f'{{"role": {quoted(role)}, "content": {quoted(text)}}}')
+            self._said.append(f'{{"role": "{role}", "content": {quoted(text)}}}')
 
     def turn(self, acts: Sequence[Act]) -> None:
         """Adds a turn of one or more parallel actions, in call order."""

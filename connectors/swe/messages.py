@@ -140,30 +140,32 @@ def message_of(value: Any) -> Message | None:
     if not isinstance(value, dict):
         return None
     get = value.get
-    role, content, told = get("role"), get("content"), get("extra")
-    extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    if isinstance(role, str) and isinstance(content, str) and len(value) == 2 + ("extra" in value):
-        text, attachments = content_of(content) if may_hold_pictures(content) else (content, ())
-        return _message(extra, _ROLES.get(role, role), text, attachments)
+    role, content, extra = get("role"), get("content"), get("extra")
+    if extra is not None and not isinstance(extra, dict):
+        extra = None
     if role is None and isinstance(get("output"), list):
-        return _response(value["output"], extra)
+        return _response(value["output"], extra or {})
     if get("type") == "function_call_output":
         role = "tool"
-    if not isinstance(role, str):
+    elif not isinstance(role, str):
         return None
     if content is None:
         for key in _CONTENTS:
             if (content := get(key)) is not None:
                 break
-    plain = isinstance(content, str) and not may_hold_pictures(content)
-    text, attachments = (content, ()) if plain else content_of(content)
+    role = _ROLES.get(role, role)
+    if isinstance(content, str) and not may_hold_pictures(content):
+        text, attachments = content, ()
+    else:
+        text, attachments = content_of(content)
+    if len(value) == 2 + ("extra" in value) and text is not None:
+        return _message(extra, role, text, attachments) if extra else Message(role, text, attachments)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
     call_id = get("tool_call_id")
     if not isinstance(call_id, str) or not call_id:
         told = "call_id" in value or "tool_call_ids" in value
         call_id = text_in(value, "call_id") or _first(get("tool_call_ids")) if told else None
     reasoning = text_in(value, "reasoning_content") if "reasoning_content" in value else None
-    role = _ROLES.get(role, role)
     if extra:
         return _message(extra, role, text, attachments, calls, call_id, reasoning)
     return Message(role, text, attachments, calls, call_id, reasoning)
@@ -179,8 +181,6 @@ def _message(
     reasoning: str | None = None,
 ) -> Message:
     """The message with what mini-swe-agent tells of it in `extra`."""
-    if not extra:
-        return Message(role, text, attachments, calls, call_id, reasoning)
     response = extra.get("response")
     return Message(
         role,
