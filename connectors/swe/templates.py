@@ -51,14 +51,15 @@ def undressed(text: str) -> Dressed:
     begin, end = head.end() if head else 0, len(text)
     tail: list[str] = []
     code: re.Match[str] | None = None
-    for _ in range(_LINES):
-        found = _last(text[max(begin, end - _TAIL) : end].rstrip("\n"))
+    while len(tail) < _LINES:
+        start = end - _TAIL if end - begin > _TAIL else begin
+        found = _last(text[start:end].rstrip("\n"))
         if found is None:
             break
         note = found[1].rstrip()
         tail.append(note)
         code = code or _CODE.match(note)
-        end = max(begin, end - _TAIL) + found.start()
+        end = start + found.start()
     if tail:
         tail.reverse()
         body = text[begin:end].rstrip("\n")
@@ -81,9 +82,9 @@ def _last(text: str) -> re.Match[str] | None:
     """The template that the text ends in."""
     if text.endswith("]"):
         line = text.rfind("\n")
-        return _ENDED.search(text, max(line, 0))
+        return _ENDED.search(text, line if line > 0 else 0)
     if text.endswith(_SHELL) or (text[-1:].isspace() and text.rstrip().endswith(_SHELL)):
         place = text.rfind("(Open file: ")
-        return _STATE.search(text, max(place - 1, 0)) if place >= 0 else None
+        return _STATE.search(text, place - 1 if place else 0) if place >= 0 else None
     line = text.rfind("\n") + 1
-    return _REMINDER.search(text, max(line - 1, 0)) if text.rfind(_REMINDS, line) == line else None
+    return _REMINDER.search(text, line - 1 if line else 0) if text.rfind(_REMINDS, line) == line else None
