@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.search import webshop_text
@@ -99,7 +99,8 @@ def _text(output: Any) -> str:
     return "".join([part for part in parts if isinstance(part, str)])
 
 
-class _Episode(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Episode:
     """A printed episode: its number in the data set, its question, its lines, and the line that ends it if there is."""
 
     index: str

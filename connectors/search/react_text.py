@@ -94,6 +94,7 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
     wanted: str | tuple[str, ...] = ("Thought 1:", "Action 1:")
     padded: str | tuple[str, ...] = ("Thought 0", "Action 0")
     for offset, line in lines:
+        text = line
         if line.startswith(wanted) or (line.startswith(padded) and _number(line) == number):
             sign = line[0]
             begins = begins or sign
@@ -109,10 +110,10 @@ def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
                 current, follows = move.observation, "Thought" if begins == "T" else "Action"
                 number += 1
             wanted, padded = f"{follows} {number}:", f"{follows} 0"
-            line = line[line.index(":") + 1 :].removeprefix(" ")
+            text = line[line.index(":") + 1 :].removeprefix(" ")
         elif current is move.observation and line.startswith(_PRINTED):
             current = []
-        current.append(line)
+        current.append(text)
     return [one for one in found if one.action]
 
 

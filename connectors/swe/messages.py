@@ -154,10 +154,8 @@ def message_of(value: Any) -> Message | None:
             if (content := get(key)) is not None:
                 break
     role = _ROLES.get(role, role)
-    if isinstance(content, str) and not may_hold_pictures(content):
-        text, attachments = content, ()
-    else:
-        text, attachments = content_of(content)
+    plain = isinstance(content, str) and not may_hold_pictures(content)
+    text, attachments = (content, ()) if plain else content_of(content)
     if len(value) == 2 + ("extra" in value) and text is not None:
         return _message(extra, role, text, attachments) if extra else Message(role, text, attachments)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
@@ -224,8 +222,7 @@ def _calls(value: Any) -> tuple[Call, ...]:
     made: list[Call] = []
     for one in value if isinstance(value, list) else ():
         function = one.get("function") if isinstance(one, dict) else None
-        name = function.get("name") if isinstance(function, dict) else None
-        if isinstance(name, str) and name:
+        if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name:
             arguments, call_id = function.get("arguments"), one.get("id")
             given = arguments if isinstance(arguments, str | dict) else "{}"
             made.append(Call(name, given, call_id if isinstance(call_id, str) and call_id else None))

@@ -172,10 +172,10 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
 
 def _reading(messages: Sequence[Message]) -> str:
     """How the row's actions are written: calls, xml or fences."""
-    if any([message.calls for message in messages]):
+    if any(message.calls for message in messages):
         return "calls"
     said = [message.text or "" for message in messages if message.role == "assistant"]
-    return "xml" if any(["<function=" in text for text in said]) else "fences"
+    return "xml" if any("<function=" in text for text in said) else "fences"
 
 
 def _add(course: Course, turn: Turn, reading: str) -> bool:

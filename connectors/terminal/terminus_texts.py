@@ -262,7 +262,7 @@ def _response(
     if not strokes:
         name, text = (COMPLETE, keystrokes_text([])) if complete else (WAIT, keystrokes_text([("", None)]))
     else:
-        name = KEYSTROKES if any([keys for keys, _ in strokes]) else WAIT
+        name = KEYSTROKES if any(keys for keys, _ in strokes) else WAIT
         text = text or keystrokes_text(strokes)
     return Response(Action(name, text, arguments, None, None, reasoning), agent, complete)
 
