@@ -12,8 +12,8 @@ from typing import Final
 
 from schemas.record import record
 
-_FENCE: Final = re.compile(r"^```(\S*)[ \t]*$", re.MULTILINE)
-_TICKS: Final = "```"
+# Ticks at the beginning of a line; a pattern that begins with `^` is tried at every character, this one at ticks.
+_FENCE: Final = re.compile(r"```(?<![^\n]```)(\S*)[ \t]*$", re.MULTILINE)
 _FUNCTION: Final = re.compile(r"<function=([A-Za-z0-9_.-]{1,64})>")
 _PARAMETER: Final = re.compile(r"<parameter=([A-Za-z0-9_.-]{1,64})>")
 
@@ -34,12 +34,7 @@ def last_fence(text: str) -> Written | None:
     """The last closed fenced block of a text whose fences are not nested; None if there is none."""
     opened: list[re.Match[str]] = []
     last: tuple[re.Match[str], re.Match[str]] | None = None
-    place = -1
-    while (place := text.find(_TICKS, place + 1)) >= 0:
-        fence = _FENCE.match(text, place)
-        if fence is None:
-            continue
-        place = fence.end() - 1
+    for fence in _FENCE.finditer(text):
         if opened and not fence[1]:
             start = opened.pop()
             if not opened:
