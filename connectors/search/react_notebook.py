@@ -26,11 +26,14 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.search import webshop_text
 from connectors.search.document import Places, json_document
 from connectors.search.react_log import VERIFIER
-from connectors.search.react_text import CONTEXT, Text, moves, steps
+from connectors.search.react_text import CONTEXT, moves, steps
 from schemas import Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 _BEGIN: Final = re.compile(r"([0-9]{1,9}) ((?:Claim|Question): .*)")
 _END: Final = "{'steps':"
+_SIGNS: Final = frozenset("0123456789{")
+"""How a line begins that begins or ends an episode."""
+
 _EXACT: Final = re.compile(r"'em': (True|False|[01](?:\.0)?)[,}]")
 
 
@@ -59,8 +62,9 @@ class ReactNotebook(Connector):
             raise ParseError(blob.uri, -1, "no_outputs", "the notebook was saved without the outputs of its cells")
         empty = True
         finder = Places(data)
-        asked = (_trajectory(episode, finder, number) for number, episode in enumerate(_episodes(printed)))
-        for number, found in enumerate(chain(asked, _shopping(printed, finder))):
+        shops: list[str] = []
+        asked = (_trajectory(episode, finder, number) for number, episode in enumerate(_episodes(printed, shops)))
+        for number, found in enumerate(chain(asked, _shopping(shops, finder))):
             if found is None:
                 detail = f"episode {number} has no action"
                 yield Reject("record", "no_actions", detail, blob.uri, offset=finder.place, connector=self.name)
@@ -92,7 +96,7 @@ def _text(output: Any) -> str:
         return ""
     text = output.get("text")
     parts = text if isinstance(text, list) else [text]
-    return "".join(part for part in parts if isinstance(part, str))
+    return "".join([part for part in parts if isinstance(part, str)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +109,30 @@ class _Episode:
     end: str | None
 
 
-def _episodes(printed: Sequence[str]) -> Iterator[_Episode]:
+def _episodes(printed: Sequence[str], shops: list[str]) -> Iterator[_Episode]:
+    """The episodes in an encyclopedia; the texts of cells that printed some in WebShop are added to `shops`."""
     for text in printed:
         begun: re.Match[str] | None = None
-        kept: list[str] = []
-        for line in text.split("\n"):
+        start = 0
+        lines = text.split("\n")
+        for place in [place for place, line in enumerate(lines) if line[:1] in _SIGNS]:
+            line = lines[place]
             begins = _BEGIN.fullmatch(line)
             if begun is not None and (begins or line.startswith(_END)):
-                yield _Episode(begun[1], begun[2], kept, None if begins else line)
+                yield _Episode(begun[1], begun[2], lines[start:place], None if begins else line)
                 begun = None
             if begins:
-                begun, kept = begins, []
-            elif begun is not None:
-                kept.append(line)
+                begun, start = begins, place + 1
         if begun is not None:
-            yield _Episode(begun[1], begun[2], kept, None)
+            yield _Episode(begun[1], begun[2], lines[start:], None)
+        if webshop_text.RESET in lines:
+            shops.append(text)
 
 
 def _trajectory(episode: _Episode, finder: Places, number: int) -> Trajectory | None:
     finder.of(f"{episode.index} {episode.question}")
-    lines = [Text(finder.of(line) if line.startswith("Action ") else 0, line) for line in episode.lines]
-    found = steps(moves(lines), [])
+    offsets = [finder.of(line) if line.startswith("Action ") else 0 for line in episode.lines]
+    found = steps(moves(zip(offsets, episode.lines, strict=True)), [])
     if not found:
         return None
     last = found[-1]
@@ -146,11 +153,11 @@ def _trajectory(episode: _Episode, finder: Places, number: int) -> Trajectory | 
     )
 
 
-def _shopping(printed: Sequence[str], finder: Places) -> Iterator[Trajectory | None]:
-    """What the episodes in WebShop that the cells printed come to; None for one without an action."""
+def _shopping(shops: Sequence[str], finder: Places) -> Iterator[Trajectory | None]:
+    """What the episodes in WebShop come to that the cells of `shops` printed; None for one without an action."""
     number = 0
-    for text in printed:
-        for episode in webshop_text.episodes(text) if webshop_text.RESET in text else ():
+    for text in shops:
+        for episode in webshop_text.episodes(text):
             finder.of(webshop_text.RESET)
             yield webshop_text.trajectory(episode, number, finder.of)
             number += 1

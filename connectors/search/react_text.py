@@ -17,21 +17,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from connectors.search import vocabulary
 from schemas import COMPLETE, Action, Observation, Step
 
-_MARKER: Final = re.compile(r"(Thought|Action|Observation) ([0-9]{1,9}):[ ]?(.*)", re.DOTALL)
+_MARKER: Final = re.compile(r"(?:Thought|Action|Observation) ([0-9]{1,9}):")
 _CALL: Final = re.compile(r"(\w{1,64})\[(.*)\]")
 _VERDICT: Final = re.compile(r"Answer is (CORRECT|INCORRECT)|Episode finished, reward = (-?[0-9]+(?:\.[0-9]+)?)")
 _REFUSED: Final = ("Invalid Action. ", "Invalid action: ")
 _PRINTED: Final = "ohh... "
 """Before a step, ReAct's notebooks print so what the model wrote, if it could not be split into thought and action."""
-
-_ENDED: Final = ("", "observation", "printed")
-"""States in which the next step may begin."""
 
 _LOOSE: Final = 1000
 """Characters of an action of the wrong form in which its word is looked for."""
@@ -60,8 +57,7 @@ CONTEXT: Final = replace(vocabulary.context(_TOOLS, None), origin="derived")
 """The action space that ReAct's prompt states in prose; the logs do not hold the prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A line of a transcript without its line end, and its byte offset."""
 
     offset: int
@@ -73,9 +69,9 @@ class Move:
     """A numbered step as the transcript has it: the lines of each field, empty where it has none."""
 
     offset: int
-    thought: list[str] = field(default_factory=list)
-    action: list[str] = field(default_factory=list)
-    observation: list[str] = field(default_factory=list)
+    thought: list[str]
+    action: list[str]
+    observation: list[str]
 
 
 def is_first(line: str) -> bool:
@@ -83,38 +79,48 @@ def is_first(line: str) -> bool:
     return line.startswith(("Thought 1:", "Action 1:"))
 
 
-def moves(lines: Iterable[Text]) -> list[Move]:
-    """The steps that have an action, in order; lines before the first marker are left out."""
-    found: list[Move] = []
-    state = ""
-    for line in lines:
-        marker = _MARKER.match(line.text)
-        opened = _opened(marker, state, found) if marker else ""
-        if marker and opened:
-            if state in _ENDED:
-                found.append(Move(line.offset))
-            if opened == "action":
-                found[-1].offset = line.offset
-            state = opened
-            getattr(found[-1], state).append(marker[3])
-        elif state == "observation" and line.text.startswith(_PRINTED):
-            state = "printed"
-        elif state not in ("", "printed"):
-            getattr(found[-1], state).append(line.text)
-    return [move for move in found if move.action]
-
-
-def _opened(marker: re.Match[str], state: str, found: Sequence[Move]) -> str:
-    """The field that the marker opens after `state`, empty if it stands where it may not.
+def moves(lines: Iterable[tuple[int, str]]) -> list[Move]:
+    """The steps that have an action, in order; lines before the first marker are left out.
 
     Either every step of a transcript begins with a thought, or none does.
+
+    Args:
+        lines: each with its offset; a step has that of its action.
     """
-    word, number = marker[1].lower(), int(marker[2])
-    if state not in _ENDED:
-        follows = "action" if state == "thought" else "observation"
-        return word if word == follows and number == len(found) else ""
-    begins = {"thought", "action"} if not found else {"thought" if found[0].thought else "action"}
-    return word if number == len(found) + 1 and word in begins else ""
+    found: list[Move] = []
+    move, current = Move(0, [], [], []), list[str]()
+    number, begins = 1, ""
+    # How a line begins that opens the next field, and how one that writes its number with zeros before it.
+    wanted: str | tuple[str, ...] = ("Thought 1:", "Action 1:")
+    padded: str | tuple[str, ...] = ("Thought 0", "Action 0")
+    for offset, line in lines:
+        text = line
+        if line.startswith(wanted) or (line.startswith(padded) and _number(line) == number):
+            sign = line[0]
+            begins = begins or sign
+            if sign == begins:
+                move = Move(offset, [], [], [])
+                found.append(move)
+            if sign == "T":
+                current, follows = move.thought, "Action"
+            elif sign == "A":
+                move.offset = offset
+                current, follows = move.action, "Observation"
+            else:
+                current, follows = move.observation, "Thought" if begins == "T" else "Action"
+                number += 1
+            wanted, padded = f"{follows} {number}:", f"{follows} 0"
+            text = line[line.index(":") + 1 :].removeprefix(" ")
+        elif current is move.observation and line.startswith(_PRINTED):
+            current = []
+        current.append(text)
+    return [one for one in found if one.action]
+
+
+def _number(line: str) -> int | None:
+    """The number of the marker that the line begins with, if it does."""
+    marker = _MARKER.match(line)
+    return int(marker[1]) if marker else None
 
 
 def steps(made: Sequence[Move], said: Sequence[tuple[str, str]]) -> list[Step]:
@@ -125,18 +131,9 @@ def steps(made: Sequence[Move], said: Sequence[tuple[str, str]]) -> list[Step]:
         action = _action(move)
         after = _observation("\n".join(move.observation).rstrip("\n")) if move.observation else None
         verdict = verdict_of(after) if action.name == COMPLETE else None
-        found.append(
-            Step(
-                action=action,
-                observation=shown,
-                next_observation=after,
-                turn=turn,
-                offset=move.offset,
-                interleaved=vocabulary.interleaved(said) if turn == 0 else None,
-                reward=verdict,
-                terminated=None if verdict is None else True,
-            )
-        )
+        notes = vocabulary.interleaved(said) if turn == 0 else None
+        ended = None if verdict is None else True
+        found.append(Step(action, shown, after, turn, move.offset, "", 0, 1, notes, verdict, ended))
         shown = after or shown
     return found
 
@@ -151,7 +148,7 @@ def verdict_of(seen: Observation | None) -> float | None:
 
 def _observation(text: str) -> Observation:
     by_harness = text.startswith(_REFUSED) or _VERDICT.fullmatch(text.strip()) is not None
-    return Observation(text, origin="harness" if by_harness else "environment")
+    return Observation(text, "text/plain", "response", None, "harness" if by_harness else "environment")
 
 
 def _action(move: Move) -> Action:

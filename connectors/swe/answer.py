@@ -17,6 +17,8 @@ _DATA: Final = re.compile(r"data:(image/[a-z0-9.+-]{1,40});base64,([A-Za-z0-9+/=
 _PICTURE: Final = re.compile(r"!\[([^\]\n]{0,200})\]\((data:image/[a-z0-9.+-]{1,40};base64,[A-Za-z0-9+/=]*)\)")
 _CLIPPED: Final = "<response clipped>"
 _ELIDED: Final = " characters elided"
+_ELIDED_XML: Final = f"{_ELIDED}\n</elided_chars>"
+_ELIDED_LIST: Final = f"{_ELIDED}] ..."
 _CUT: Final = "[... Observation truncated due to length ...]"
 """Marks that SWE-agent, mini-swe-agent and OpenHands leave where they cut what the agent is shown."""
 
@@ -66,9 +68,11 @@ def observation_of(
 
 def is_clipped(text: str) -> bool:
     """Whether a harness left its mark of having cut the text."""
-    if _ELIDED in text and (f"{_ELIDED}\n</elided_chars>" in text or f"{_ELIDED}] ..." in text):
+    # A single sign is found ten times as fast as words are.
+    opens, closes = "<" in text, "]" in text
+    if (opens or closes) and _ELIDED in text and (_ELIDED_XML in text or _ELIDED_LIST in text):
         return True
-    return _CLIPPED in text or _CUT in text
+    return (opens and _CLIPPED in text) or (closes and _CUT in text)
 
 
 def without(text: str, notes: Sequence[re.Pattern[str]]) -> tuple[str, list[str]]:
@@ -94,7 +98,7 @@ def _attachment(url: str) -> Attachment | None:
 
 def may_hold_pictures(text: str) -> bool:
     """Whether there may be pictures within the text; without them it is its own content."""
-    return "](data:image/" in text
+    return "!" in text and "](data:image/" in text
 
 
 def _without_pictures(text: str) -> Content:

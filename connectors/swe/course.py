@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.records import json_value, object_text, quoted
-from connectors.swe.document import shallow_json
+from connectors.records import json_value, quoted, shallow_json
+from connectors.swe.document import DEPTH
 from schemas import MESSAGE, Action, Observation, Step, Steps
 from schemas.record import record
 
@@ -46,18 +46,19 @@ class Course:
     def __init__(self, shown: Observation | None = None, *, held: bool = False) -> None:
         self.steps: list[Step] | Steps = [] if held else Steps()
         self._shown = shown
-        self._said: list[dict[str, str]] = []
+        self._said: list[str] = []
         self._turn = 0
 
     def say(self, role: str, text: str | None) -> None:
         """Notes a text that stood between turns, by `user` or `harness`; an empty one is not noted."""
         if text:
-            self._said.append({"role": role, "content": text})
+            self._said.append(f'{{"role": "{role}", "content": {quoted(text)}}}')
 
     def turn(self, acts: Sequence[Act]) -> None:
         """Adds a turn of one or more parallel actions, in call order."""
-        said = object_text(self._said) if self._said else None
+        said = f"[{', '.join(self._said)}]" if self._said else None
         shown = before = self._shown
+        count = len(acts)
         for index, act in enumerate(acts):
             self.steps.append(
                 Step(
@@ -68,7 +69,7 @@ class Course:
                     act.offset,
                     act.member,
                     index,
-                    len(acts),
+                    count,
                     said,
                     None,
                     None,
@@ -115,7 +116,7 @@ def call(
             given = None
         if not isinstance(given, dict):
             given = {"arguments": arguments}
-    text = shallow_json(given) if given is not None else None
+    text = shallow_json(given, DEPTH) if given is not None else None
     if given is not None and text is None:
         return None
     return Action(name, f'{{"name": {quoted(name)}, "arguments": {text or "{}"}}}', text, call_id, message, reasoning)

@@ -7,7 +7,7 @@ mini-swe-agent adds in `extra`, and the items of the Responses interface. What a
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connectors.records import json_value
@@ -18,6 +18,7 @@ from schemas import Action, Attachment
 from schemas.record import record
 
 _ROLES: Final = {"ai": "assistant", "human": "user", "function": "tool"}
+_CONTENTS: Final = ("output", "text", "system_prompt")
 
 
 class Call(NamedTuple):
@@ -65,36 +66,28 @@ class Turn:
 
     message: Message
     offset: int
-    after: list[tuple[Message, int]] = field(default_factory=list)
+    after: list[Message]
 
 
-def turns(messages: Iterable[tuple[Message, int]], typed: str = "") -> tuple[list[tuple[Message, int]], list[Turn]]:
-    """The messages before the first of the agent, and the turns, each with its byte offset.
+def each_turn(messages: Iterable[tuple[Message, int]], before: list[Message], typed: str = "") -> Iterator[Turn]:
+    """The turns, one at a time.
 
     Args:
-        messages: in the order of the log, with offsets.
+        messages: in the order of the log, each with its byte offset.
+        before: is filled with the messages before the first of the agent, when the first turn comes.
         typed: how a user's message begins that is a command of its own, and so a turn; none if it is empty.
     """
-    before: list[tuple[Message, int]] = []
-    found = list(each_turn(messages, before, typed))
-    return before, found
-
-
-def each_turn(
-    messages: Iterable[tuple[Message, int]], before: list[tuple[Message, int]], typed: str = ""
-) -> Iterator[Turn]:
-    """The turns as of `turns`, one at a time; `before` is filled when the first of them comes."""
     turn: Turn | None = None
+    after = before
     for message, offset in messages:
-        own = bool(typed) and turn is not None and message.role == "user" and (message.text or "").startswith(typed)
+        own = typed and turn is not None and message.role == "user" and (message.text or "").startswith(typed)
         if message.role == "assistant" or own:
             if turn is not None:
                 yield turn
-            turn = Turn(message, offset)
-        elif turn is not None:
-            turn.after.append((message, offset))
+            after = []
+            turn = Turn(message, offset, after)
         else:
-            before.append((message, offset))
+            after.append(message)
     if turn is not None:
         yield turn
 
@@ -107,58 +100,73 @@ def answer_of(turn: Turn, index: int, used: Container[int]) -> int | None:
         index: which of the turn's actions.
         used: places that answer an action before.
     """
-    if not turn.message.calls:
-        return 0 if turn.after else None
-    ids = [one.call_id for one in turn.message.calls]
-    tools = [place for place, (message, _) in enumerate(turn.after) if message.role == "tool"]
+    calls, after = turn.message.calls, turn.after
+    if not calls:
+        return 0 if after else None
+    if len(calls) == 1 and after:
+        first = after[0]
+        if first.role == "tool" and first.call_id == calls[0].call_id is not None:
+            return 0
+    ids = [one.call_id for one in calls]
+    tools = [place for place, message in enumerate(after) if message.role == "tool"]
     if not tools:
-        return 0 if turn.after and index + 1 == len(ids) else None
+        return 0 if after and index + 1 == len(ids) else None
     if ids[index] is not None and ids.count(ids[index]) == 1:
-        named = next((place for place in tools if turn.after[place][0].call_id == ids[index]), None)
+        named = next((place for place in tools if after[place].call_id == ids[index]), None)
         if named is not None:
             return named
     told = {one for one in ids if one is not None and ids.count(one) == 1}
-    unnamed = [place for place in tools if turn.after[place][0].call_id not in told]
+    unnamed = [place for place in tools if after[place].call_id not in told]
     rank = sum(1 for one in ids[:index] if one not in told or not _names(turn, one))
     return unnamed[rank] if rank < len(unnamed) and unnamed[rank] not in used else None
 
 
 def called(message: Message) -> list[Action | None]:
     """The calls of a message as actions, text and reasoning with the first; None for one nested too deeply."""
-    told = (message.text or "").strip() or None, message.reasoning
-    return [
-        call(one.name, one.arguments, one.call_id, *(told if index == 0 else (None, None)))
-        for index, one in enumerate(message.calls)
-    ]
+    said, thought = (message.text or "").strip() or None, message.reasoning
+    made: list[Action | None] = []
+    for one in message.calls:
+        made.append(call(one.name, one.arguments, one.call_id, said, thought))
+        said = thought = None
+    return made
 
 
 def _names(turn: Turn, call_id: str | None) -> bool:
-    return any(message.role == "tool" and message.call_id == call_id for message, _ in turn.after)
+    return any(message.role == "tool" and message.call_id == call_id for message in turn.after)
 
 
 def message_of(value: Any) -> Message | None:
     """The message that a JSON value is; None if it is none."""
     if not isinstance(value, dict):
         return None
-    role, content = value.get("role"), value.get("content")
-    told = value.get("extra")
-    extra: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    if isinstance(role, str) and isinstance(content, str) and len(value) == 2 + ("extra" in value):
-        text, attachments = content_of(content) if may_hold_pictures(content) else (content, ())
-        return _message(extra, _ROLES.get(role, role), text, attachments)
-    if role is None and isinstance(value.get("output"), list):
-        return _response(value["output"], extra)
-    if value.get("type") == "function_call_output":
+    get = value.get
+    role, content, extra = get("role"), get("content"), get("extra")
+    if extra is not None and not isinstance(extra, dict):
+        extra = None
+    if role is None and isinstance(get("output"), list):
+        return _response(value["output"], extra or {})
+    if get("type") == "function_call_output":
         role = "tool"
-    if not isinstance(role, str):
+    elif not isinstance(role, str):
         return None
-    for key in ("output", "text", "system_prompt"):
-        content = value.get(key) if content is None else content
-    text, attachments = content_of(content)
+    if content is None:
+        for key in _CONTENTS:
+            if (content := get(key)) is not None:
+                break
+    role = _ROLES.get(role, role)
+    plain = isinstance(content, str) and not may_hold_pictures(content)
+    text, attachments = (content, ()) if plain else content_of(content)
+    if len(value) == 2 + ("extra" in value) and text is not None:
+        return _message(extra, role, text, attachments) if extra else Message(role, text, attachments)
     calls = _calls(value["tool_calls"]) if "tool_calls" in value else ()
-    call_id = text_in(value, "tool_call_id") or text_in(value, "call_id") or _first(value.get("tool_call_ids"))
-    reasoning = text_in(value, "reasoning_content")
-    return _message(extra, _ROLES.get(role, role), text, attachments, calls, call_id, reasoning)
+    call_id = get("tool_call_id")
+    if not isinstance(call_id, str) or not call_id:
+        told = "call_id" in value or "tool_call_ids" in value
+        call_id = text_in(value, "call_id") or _first(get("tool_call_ids")) if told else None
+    reasoning = text_in(value, "reasoning_content") if "reasoning_content" in value else None
+    if extra:
+        return _message(extra, role, text, attachments, calls, call_id, reasoning)
+    return Message(role, text, attachments, calls, call_id, reasoning)
 
 
 def _message(
@@ -171,8 +179,6 @@ def _message(
     reasoning: str | None = None,
 ) -> Message:
     """The message with what mini-swe-agent tells of it in `extra`."""
-    if not extra:
-        return Message(role, text, attachments, calls, call_id, reasoning)
     response = extra.get("response")
     return Message(
         role,
@@ -215,11 +221,11 @@ def _calls(value: Any) -> tuple[Call, ...]:
         value = _parsed(value)
     made: list[Call] = []
     for one in value if isinstance(value, list) else ():
-        name = text_in(one, "function", "name")
-        if name is not None:
-            arguments = one["function"].get("arguments")
+        function = one.get("function") if isinstance(one, dict) else None
+        if isinstance(function, dict) and isinstance(name := function.get("name"), str) and name:
+            arguments, call_id = function.get("arguments"), one.get("id")
             given = arguments if isinstance(arguments, str | dict) else "{}"
-            made.append(Call(name, given, text_in(one, "id")))
+            made.append(Call(name, given, call_id if isinstance(call_id, str) and call_id else None))
     return tuple(made)
 
 

@@ -142,14 +142,13 @@ class _Run:
             raise ParseError(self._uri, 0, "bad_document", "wanted a list of messages", self._member)
         key = "messages" if isinstance(self._value, dict) else None
         bad: list[Reject] = []
-        before: list[tuple[Message, int]] = []
+        before: list[Message] = []
         found = each_turn(self._messages(raw, places(self._data, key, raw), bad), before, _TYPED)
         turn = next(found, None)
-        told = [message for message, _ in before]
-        system = next((one.text for one in told if one.role in ("system", "developer")), None)
-        first = next((one for one in told if one.role == "user"), None)
+        system = next((one.text for one in before if one.role in ("system", "developer")), None)
+        first = next((one for one in before if one.role == "user"), None)
         course = Course(held=isinstance(raw, list))
-        pattern = _pattern([one.text or "" for one in told])
+        pattern = _pattern([one.text or "" for one in before])
         refused: list[Reject] = []
         while turn is not None:
             following = next(found, None)
@@ -195,7 +194,7 @@ class _Run:
             if place is None:
                 acts.append(self._act(turn, action, acted, None, ("", []), last))
             else:
-                reply = turn.after[place][0]
+                reply = turn.after[place]
                 apart = used[place] = _apart(reply.text or "")
                 acts.append(self._act(turn, action, acted, reply, apart, last))
         course.turn(acts)
@@ -203,7 +202,7 @@ class _Run:
             for note in used[place][1]:
                 course.say("harness", note)
         if len(used) < len(turn.after):
-            for place, (message, _) in enumerate(turn.after):
+            for place, message in enumerate(turn.after):
                 if place not in used and message.role != "exit":
                     course.say("user" if _origin(message, True) == "user" else "harness", message.text)
         return []

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
@@ -26,8 +27,8 @@ from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
-from connectors.swe.messages import Message, Turn, answer_of, called, message_of, turns
-from connectors.swe.templates import state_apart, undressed
+from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of
+from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import function, last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -111,21 +112,23 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
             return refused("bad_json", f"the messages are no JSON text: {error}")
     if not isinstance(raw, list):
         return refused("no_messages", "wanted an object with a list `messages` or `trajectory`")
-    read = [message_of(one) for one in raw]
-    if None in read:
-        return refused("bad_message", f"message {read.index(None)} is no object with a role")
-    messages = [one for one in read if one is not None]
+    messages: list[Message] = []
+    for one in raw:
+        message = message_of(one)
+        if message is None:
+            return refused("bad_message", f"message {len(messages)} is no object with a role")
+        messages.append(message)
     demonstrations, others = _shown(raw, messages)
-    before, done = turns((one, offset) for one in others)
+    before: list[Message] = []
     course = Course(held=True)
     reading = _reading(messages)
-    for turn in done:
+    for turn in each_turn(zip(others, repeat(offset)), before):
         if not _add(course, turn, reading):
             return refused("nested_too_deeply", "the arguments of a call")
     if not course.steps:
         return refused("no_transitions", "no message is the agent's")
     _end(course, told)
-    return _whole(told, course, [one for one, _ in before], demonstrations)
+    return _whole(told, course, before, demonstrations)
 
 
 def _whole(row: Mapping[str, Any], course: Course, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
@@ -157,13 +160,13 @@ def _shown(raw: Sequence[Any], messages: Sequence[Message]) -> tuple[str | None,
     others: list[Message] = []
     acted = False
     for value, message in zip(raw, messages, strict=True):
-        text = message.text or ""
+        role = message.role
         marked = value.get("is_demo") is True or value.get("message_type") == "demonstration"
-        if marked or (not acted and message.role == "user" and text.startswith(_DEMONSTRATION)):
-            shown.append({"role": message.role, "content": text})
-            continue
-        acted = acted or message.role == "assistant"
-        others.append(message)
+        if marked or (not acted and role == "user" and (message.text or "").startswith(_DEMONSTRATION)):
+            shown.append({"role": role, "content": message.text or ""})
+        else:
+            acted = acted or role == "assistant"
+            others.append(message)
     return (None if not shown else shown[0]["content"] if len(shown) == 1 else json_text(shown)), others
 
 
@@ -171,13 +174,14 @@ def _reading(messages: Sequence[Message]) -> str:
     """How the row's actions are written: calls, xml or fences."""
     if any(message.calls for message in messages):
         return "calls"
-    said = (message.text or "" for message in messages if message.role == "assistant")
+    said = [message.text or "" for message in messages if message.role == "assistant"]
     return "xml" if any("<function=" in text for text in said) else "fences"
 
 
 def _add(course: Course, turn: Turn, reading: str) -> bool:
     """Adds a turn; False if a call of it cannot be carried on."""
     actions, acted = _actions(turn.message, reading)
+    after, offset = turn.after, turn.offset
     acts: list[Act] = []
     used: set[int] = set()
     notes: list[str] = []
@@ -185,23 +189,19 @@ def _add(course: Course, turn: Turn, reading: str) -> bool:
         if action is None:
             return False
         place = answer_of(turn, index, used)
-        seen = None
-        if place is not None and place not in used:
-            used.add(place)
-            seen = _seen(turn.after[place][0], action, acted)
-        told = undressed(seen.content) if seen is not None and seen.content is not None else None
-        if seen is not None and told is not None and told.notes and seen.origin == "environment":
-            notes += told.notes
-            shown = Observation(told.text, origin=seen.origin, truncation=seen.truncation, attachments=seen.attachments)
-            acts.append(Act(action, shown, turn.offset, told.exit_code))
+        if place is None or place in used:
+            acts.append(Act(action, None, offset))
         else:
-            acts.append(Act(action, seen, turn.offset))
+            used.add(place)
+            seen, code = _seen(after[place], action, acted, notes)
+            acts.append(Act(action, seen, offset, code))
     course.turn(acts)
     for note in notes:
         course.say("harness", note)
-    for place, (message, _) in enumerate(turn.after):
-        if place not in used:
-            course.say("harness", message.text)
+    if len(used) < len(after):
+        for place, message in enumerate(after):
+            if place not in used:
+                course.say("harness", message.text)
     return True
 
 
@@ -213,23 +213,28 @@ def _actions(message: Message, reading: str) -> tuple[list[Action | None], bool]
     written = None if reading == "calls" else function(text) if reading == "xml" else last_fence(text)
     if written is None:
         return [spoken(text, message.reasoning)], False
-    reasoning = "\n\n".join(part for part in (message.reasoning, written.around) if part) or None
+    thought, around = message.reasoning, written.around
+    reasoning = f"{thought}\n\n{around}" if thought and around else thought or around or None
     if written.name is None:
-        return [shell(written.arguments["command"], reasoning=reasoning)], True
+        return [shell(written.arguments["command"], None, reasoning)], True
     return [call(written.name, written.arguments, reasoning=reasoning)], True
 
 
-def _seen(message: Message, action: Action, acted: bool) -> Observation | None:
+def _seen(message: Message, action: Action, acted: bool, notes: list[str]) -> tuple[Observation | None, int | None]:
+    """What a message shows, and the exit code that it tells; the harness's words in it are added to `notes`."""
     text = message.text
-    if text is None and not message.attachments:
-        return None
-    turned_away = not acted or (text or "").startswith(_TURNED_AWAY)
-    return Observation(
-        text,
-        origin="harness" if turned_away or action.name in _THOUGHTS else "environment",
-        truncation="harness" if text is not None and is_clipped(text) else "none",
-        attachments=message.attachments,
-    )
+    if text is None:
+        if not message.attachments:
+            return None, None
+        harness, cut, code = not acted or action.name in _THOUGHTS, False, None
+    else:
+        harness = not acted or action.name in _THOUGHTS or text.startswith(_TURNED_AWAY)
+        cut, code = is_clipped(text), None
+        if not harness and may_be_dressed(text):
+            text, said, code = undressed(text)
+            notes += said
+    origin, truncation = "harness" if harness else "environment", "harness" if cut else "none"
+    return Observation(text, "text/plain", "response", None, origin, None, truncation, None, message.attachments), code
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:

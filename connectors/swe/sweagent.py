@@ -35,7 +35,7 @@ from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import judged, runs
 from connectors.swe.instance import environment, is_instance, stem
-from connectors.swe.templates import state_apart, undressed
+from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import last_fence
 from schemas import Action, Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -245,7 +245,7 @@ class _Attempt:
             if follows.get("role") in ("user", "tool"):
                 shown = content_of(follows.get("content")).text
                 seen = observed(follows.get("content"), uri=_tail_folder(shown or ""))
-                if seen is not None and seen.content is not None:
+                if seen is not None and seen.content is not None and may_be_dressed(seen.content):
                     told = undressed(seen.content)
                     seen, notes = replace(seen, content=told.text), told.notes
             offset = offsets[own.places[number]]

@@ -19,6 +19,12 @@ _ENDED: Final = re.compile(
 )
 _CODE: Final = re.compile(r"\[(?:The command completed|Command finished) with exit code (-?\d{1,9})\b")
 
+_HEADS: Final = ("OBSERVATION:", "EXECUTION RESULT of [")
+_SHELL: Final = "bash-$"
+_REMINDS: Final = "ENVIRONMENT REMINDER: You have "
+_REMINDS_BARE: Final = _REMINDS.rstrip()
+_ENDS: Final = ("]", _SHELL)
+
 _TAIL: Final = 8192
 """Characters of an end that a template is looked for in."""
 
@@ -33,27 +39,40 @@ class Dressed(NamedTuple):
     exit_code: int | None = None
 
 
+def may_be_dressed(text: str) -> bool:
+    """Whether there may be a template at an end of the text; without one it is what was shown."""
+    end = text.rstrip()
+    return end.endswith(_ENDS) or text.startswith(_HEADS) or end.find(_REMINDS_BARE, end.rfind("\n") + 1) >= 0
+
+
 def undressed(text: str) -> Dressed:
     """What was shown, and the harness's words around it; one line end goes with each of them."""
     head = _HEAD.match(text)
     begin, end = head.end() if head else 0, len(text)
     tail: list[str] = []
-    for _ in range(_LINES):
-        found = _last(text[max(begin, end - _TAIL) : end].rstrip("\n"))
+    code: re.Match[str] | None = None
+    while len(tail) < _LINES:
+        start = end - _TAIL if end - begin > _TAIL else begin
+        found = _last(text[start:end].rstrip("\n"))
         if found is None:
             break
-        tail.append(found[1].rstrip())
-        end = max(begin, end - _TAIL) + found.start()
-    tail.reverse()
-    codes = [int(told[1]) for note in tail if (told := _CODE.match(note))]
-    body = text[begin:end].rstrip("\n") if tail else text[begin:]
-    notes = [head[0].rstrip(), *tail] if head else tail
-    return Dressed(body, tuple(notes), codes[-1] if codes and abs(codes[-1]) < 2**31 and codes[-1] != -1 else None)
+        note = found[1].rstrip()
+        tail.append(note)
+        code = code or _CODE.match(note)
+        end = start + found.start()
+    if tail:
+        tail.reverse()
+        body = text[begin:end].rstrip("\n")
+    else:
+        body = text[begin:]
+    known = None if code is None or not -(2**31) < (number := int(code[1])) < 2**31 or number == -1 else number
+    return Dressed(body, (head[0].rstrip(), *tail) if head else tuple(tail), known)
 
 
 def state_apart(text: str) -> tuple[str | None, str | None]:
     """A text, None if nothing is left of it, and the state of SWE-agent's shell that it ends in, None if in none."""
-    found = _STATE.search(text, max(0, len(text) - _TAIL))
+    ends = text.rstrip().endswith(_SHELL)
+    found = _STATE.search(text, max(0, len(text) - _TAIL)) if ends else None
     if found is None:
         return text or None, None
     return text[: found.start()].rstrip("\n") or None, found[1].rstrip()
@@ -63,9 +82,9 @@ def _last(text: str) -> re.Match[str] | None:
     """The template that the text ends in."""
     if text.endswith("]"):
         line = text.rfind("\n")
-        return _ENDED.search(text, max(line, 0))
-    if text.rstrip().endswith("bash-$"):
+        return _ENDED.search(text, line if line > 0 else 0)
+    if text.endswith(_SHELL) or (text[-1:].isspace() and text.rstrip().endswith(_SHELL)):
         place = text.rfind("(Open file: ")
-        return _STATE.search(text, max(place - 1, 0)) if place >= 0 else None
-    place = text.rfind("ENVIRONMENT REMINDER: You have ")
-    return _REMINDER.search(text, max(place - 1, 0)) if place >= 0 else None
+        return _STATE.search(text, place - 1 if place else 0) if place >= 0 else None
+    line = text.rfind("\n") + 1
+    return _REMINDER.search(text, line - 1 if line else 0) if text.rfind(_REMINDS, line) == line else None

@@ -12,7 +12,8 @@ from typing import Final
 
 from schemas.record import record
 
-_FENCE: Final = re.compile(r"^```(\S*)[ \t]*$", re.MULTILINE)
+# Ticks at the beginning of a line; a pattern that begins with `^` is tried at every character, this one at ticks.
+_FENCE: Final = re.compile(r"```(?<![^\n]```)(\S*)[ \t]*$", re.MULTILINE)
 _FUNCTION: Final = re.compile(r"<function=([A-Za-z0-9_.-]{1,64})>")
 _PARAMETER: Final = re.compile(r"<parameter=([A-Za-z0-9_.-]{1,64})>")
 
@@ -32,17 +33,18 @@ class Written:
 def last_fence(text: str) -> Written | None:
     """The last closed fenced block of a text whose fences are not nested; None if there is none."""
     opened: list[re.Match[str]] = []
-    span: tuple[int, int, int, int] | None = None
+    last: tuple[re.Match[str], re.Match[str]] | None = None
     for fence in _FENCE.finditer(text):
         if opened and not fence[1]:
             start = opened.pop()
             if not opened:
-                span = start.start(), min(start.end() + 1, fence.start()), fence.start(), fence.end()
+                last = start, fence
         else:
             opened.append(fence)
-    if span is None:
+    if last is None:
         return None
-    return Written(None, {"command": text[span[1] : span[2]]}, _around(text[: span[0]], text[span[3] :]))
+    (begin, inside), (end, outside) = last[0].span(), last[1].span()
+    return Written(None, {"command": text[min(inside + 1, end) : end]}, _around(text[:begin], text[outside:]))
 
 
 def function(text: str) -> Written | None:
@@ -66,4 +68,5 @@ def function(text: str) -> Written | None:
 
 
 def _around(before: str, after: str) -> str:
-    return "\n".join(part for part in (before.strip(), after.strip()) if part)
+    before, after = before.strip(), after.strip()
+    return f"{before}\n{after}" if before and after else before or after

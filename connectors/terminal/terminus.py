@@ -18,16 +18,17 @@ recordings and panes, which show the same, are joined and left. debug.json is as
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from dataclasses import replace
+from typing import ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.records import json_value, quoted
 from connectors.terminal.recording import UNDATED
-from connectors.terminal.terminal_bench import RESULTS, Trial, trial_of
+from connectors.terminal.terminal_bench import RESULTS, trial_of
 from connectors.terminal.terminus_texts import Prompt, Response, UnclearResponseError, prompt_of, recovered, response_of
-from schemas import Agent, Context, Observation, ParseError, Reject, Step, Task, Trajectory, json_text
+from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 MAX_BYTES: Final = 64 << 20
 
@@ -76,7 +77,7 @@ class Terminus(Connector):
             yield Log(root.rstrip("/") or "episodes", members, episodes[first]["prompt.txt"][len(root) :])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        log = Episodes(blob, self.name)
+        log = _Folder(blob, self.name)
         trial = trial_of(blob, RESULTS) if RESULTS in blob.members else None
         log.read()
         yield from log.rejects
@@ -85,14 +86,13 @@ class Terminus(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no response of any episode can be read")
         if trial is not None and trial.failure == "agent_timeout" and not runs[-1][-1].terminated:
             runs[-1][-1] = replace(runs[-1][-1], truncated=True)
-        for number, steps in enumerate(runs):
-            if number < len(runs) - 1:
-                steps[-1] = replace(steps[-1], truncated=True)
-            yield trajectory_of(log, trial, steps, number, runs[number - 1])
+        native_id, task, outcome = UNDATED, Task(), None
+        if trial is not None:
+            native_id, task, outcome = trial.native_id, trial.task, trial.outcome
+        yield from trajectories_of(log, runs, native_id, task, outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(NamedTuple):
     """Members of an episode, empty where there is none."""
 
     prompt: str
@@ -100,51 +100,64 @@ class _Files:
     debug: str
 
 
-class Episodes:
-    """The episodes of a log, read into runs of steps of which each was answered by what the next step saw.
+class Episodes(ABC):
+    """Episodes that are read into runs of steps of which each was answered by what the next step saw.
 
     Args:
-        blob: whose members are the episodes' files.
+        uri: of the log.
         connector: name, for rejects.
-        bare: whether text without any heading is the terminal's; None where the first response is to tell.
+        place: where the episodes stand in their members.
+        numbers: of the episodes, ascending.
+        bare: whether text without any heading is the terminal's.
 
-    Raises:
-        ParseError: `no_episodes`.
+    Attributes:
+        thoughts: what the agent thought before a response, where it stands apart from it, by the episode's number.
     """
 
-    def __init__(self, blob: Blob, connector: str, bare: bool | None = None) -> None:
-        self._blob, self._connector = blob, connector
-        self._files = _files(blob)
-        if not self._files:
-            raise ParseError(blob.uri, -1, "no_episodes", "wanted episode-0/prompt.txt and response.txt")
+    def __init__(self, uri: str, connector: str, place: int, numbers: Sequence[int], bare: bool) -> None:
+        self._uri, self._connector, self._place, self._numbers, self._bare = uri, connector, place, numbers, bare
         self.runs: list[list[Step]] = [[]]
         self.rejects: list[Reject] = []
         self.agent = "terminus-2"
         self.task: str | None = None
         self.system: str | None = None
-        self.model = next(filter(None, (self._model(files.debug) for files in self._files.values())), None)
-        self._prompts: dict[int, Prompt | None] = {}
-        self._first, self._last = min(self._files), max(self._files)
-        responses = [files.response for _, files in sorted(self._files.items()) if files.response]
-        if bare is None:
-            bare = bool(responses) and '"state_analysis"' in (self._text(responses[0]) or "")
-        self._bare = bare
+        self.model: str | None = None
+        self.thoughts: dict[int, str] = {}
+
+    @abstractmethod
+    def asked(self, number: int) -> str | None:
+        """The text of an episode's prompt; None, and a reject where there should be one, if there is none."""
+
+    @abstractmethod
+    def answered(self, number: int) -> str | None:
+        """The text of an episode's response; None, and a reject where there should be one, if there is none."""
+
+    def member(self, number: int) -> str:
+        """The member that an episode's response stands in."""
+        return ""
 
     def read(self) -> None:
         """Reads all episodes in the order of their numbers."""
+        first, last = self._numbers[0], self._numbers[-1]
         shown: Observation | None = None
         notes: list[str] = []
-        before, completed = self._first - 2, False
-        for number, files in sorted(self._files.items()):
-            prompt, after = self._prompt(number), self._prompt(number + 1)
+        run, place, thoughts = self.runs[-1], self._place, self.thoughts
+        before, completed = first - 2, False
+        # The prompt after an episode is that of the next, where none is left out.
+        known, after = first - 1, None
+        for number in self._numbers:
+            prompt = after if number == known else self._prompt(number)
+            known, after = number + 1, self._prompt(number + 1)
             if number != before + 1:
-                self.runs.append([])
+                run = []
+                self.runs.append(run)
                 shown, notes, completed = (None if prompt is None or prompt.refused else prompt.seen), [], False
             before = number
             if prompt is not None:
                 self.task, self.system = self.task or prompt.task, self.system or prompt.system
-                notes += [prompt.note] if prompt.note else []
-            response = self._response(files, after)
+                if prompt.note:
+                    notes.append(prompt.note)
+            response = self._response(number, after)
             if response is None:
                 completed = False
                 if after is not None and after.refused and after.seen is not None:
@@ -152,55 +165,82 @@ class Episodes:
                 else:
                     before = number - 1
                 continue
-            self.agent = response.agent
-            run = self.runs[-1]
-            ends = response.complete and number == self._last and (completed or self.agent == "terminus-1")
-            run.append(
-                Step(
-                    response.action,
-                    shown,
-                    after.seen if after is not None else None,
-                    len(run),
-                    0,
-                    files.response,
-                    interleaved=_said(notes),
-                    terminated=True if ends else None,
-                )
-            )
-            shown, notes, completed = (after.seen if after is not None else None), [], response.complete
+            action, self.agent, complete = response
+            if number in thoughts:
+                action = replace(action, reasoning=_joined(thoughts[number], action.reasoning))
+            seen = after.seen if after is not None else None
+            ends = complete and number == last and (completed or self.agent == "terminus-1")
+            said, ended = _said(notes) if notes else None, True if ends else None
+            member = self.member(number)
+            run.append(Step(action, shown, seen, len(run), place, member, 0, 1, said, None, ended))
+            shown, notes, completed = seen, [], complete
 
-    def _response(self, files: _Files, after: Prompt | None) -> Response | None:
+    def _response(self, number: int, after: Prompt | None) -> Response | None:
         """What the episode's response does; None, and a reject, if that cannot be told."""
-        if not files.response:
-            self._reject("no_response", "the episode has no response", files.prompt)
-            return None
-        text = self._text(files.response)
+        text = self.answered(number)
         try:
             return response_of(text) if text is not None else None
         except UnclearResponseError as error:
             made = recovered(text or "") if after is not None and not after.refused else None
             if made is not None and after is not None and (_CORRECTED.search(after.note) or _asks(made, after)):
                 return made
-            self._reject(error.reason, error.detail, files.response, text or "")
+            self.reject(error.reason, error.detail, self.member(number), text or "")
             return None
 
     def _prompt(self, number: int) -> Prompt | None:
-        """The prompt of the episode, read once; None if there is none."""
-        if number not in self._prompts:
-            member = self._files[number].prompt if number in self._files else ""
-            text = self._text(member) if member else None
-            bare = self._bare and number != self._first
-            self._prompts[number] = prompt_of(text, bare) if text is not None else None
-        return self._prompts[number]
+        """The prompt of the episode; None if there is none."""
+        text = self.asked(number)
+        return None if text is None else prompt_of(text, self._bare and number != self._numbers[0])
+
+    def text_of(self, data: bytes, member: str) -> str | None:
+        """The text that bytes are; None, and a reject, if it is too long."""
+        if len(data) > MAX_BYTES:
+            self.reject("too_large", f"a file of more than {MAX_BYTES} bytes", member)
+            return None
+        text = data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n") if "\r" in text else text
+
+    def reject(self, reason: str, detail: str, member: str, excerpt: str = "") -> None:
+        """Notes that a prompt or a response is not carried on."""
+        fault = ParseError(self._uri, self._place, reason, detail, member, excerpt[:4096].encode())
+        self.rejects.append(Reject.of(fault, connector=self._connector))
+
+
+class _Folder(Episodes):
+    """The episodes of a log whose members are their files.
+
+    Raises:
+        ParseError: `no_episodes`.
+    """
+
+    def __init__(self, blob: Blob, connector: str) -> None:
+        self._blob = blob
+        self._files = _files(blob)
+        if not self._files:
+            raise ParseError(blob.uri, -1, "no_episodes", "wanted episode-0/prompt.txt and response.txt")
+        super().__init__(blob.uri, connector, 0, sorted(self._files), False)
+        self.model = next(filter(None, (self._model(files.debug) for files in self._files.values())), None)
+        first = next((number for number in self._numbers if self._files[number].response), None)
+        self._bare = first is not None and '"state_analysis"' in (self.answered(first) or "")
+
+    def asked(self, number: int) -> str | None:
+        files = self._files.get(number)
+        return self._text(files.prompt) if files is not None and files.prompt else None
+
+    def answered(self, number: int) -> str | None:
+        files = self._files[number]
+        if files.response:
+            return self._text(files.response)
+        self.reject("no_response", "the episode has no response", files.prompt)
+        return None
+
+    def member(self, number: int) -> str:
+        return self._files[number].response
 
     def _text(self, member: str) -> str | None:
-        """The text of a member; None, and a reject, if it is too long."""
         with self._blob.open(member) as stream:
             data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            self._reject("too_large", f"a file of more than {MAX_BYTES} bytes", member)
-            return None
-        return data.decode("utf-8", "replace").replace("\r\n", "\n")
+        return self.text_of(data, member)
 
     def _model(self, member: str) -> str | None:
         if not member:
@@ -213,10 +253,6 @@ class Episodes:
         model = value.get("model") if isinstance(value, dict) else None
         return model if isinstance(model, str) and model else None
 
-    def _reject(self, reason: str, detail: str, member: str, excerpt: str = "") -> None:
-        fault = ParseError(self._blob.uri, 0, reason, detail, member, excerpt[:4096].encode())
-        self.rejects.append(Reject.of(fault, connector=self._connector))
-
 
 def _asks(response: Response, after: Prompt) -> bool:
     """Whether the prompt after a response shows that the harness read it as one that declares the task done."""
@@ -225,8 +261,12 @@ def _asks(response: Response, after: Prompt) -> bool:
 
 def _said(notes: Sequence[str]) -> str | None:
     """What the harness said, as `interleaved` holds it."""
-    said = [{"role": "harness", "content": note} for note in notes if note]
-    return json_text(said) if said else None
+    said = [f'{{"role": "harness", "content": {quoted(note)}}}' for note in notes if note]
+    return f"[{', '.join(said)}]" if said else None
+
+
+def _joined(thought: str, reasoning: str | None) -> str | None:
+    return "\n\n".join(part for part in (thought, reasoning) if part) or None
 
 
 def _files(blob: Blob) -> Mapping[int, _Files]:
@@ -241,21 +281,22 @@ def _files(blob: Blob) -> Mapping[int, _Files]:
     }
 
 
-def trajectory_of(
-    log: Episodes, trial: Trial | None, steps: list[Step], number: int, before: Sequence[Step]
-) -> Trajectory:
-    """The trajectory of the run of the given number, from 0; `before` is the run before it."""
-    native_id = trial.native_id if trial is not None else UNDATED
-    task = trial.task if trial is not None else Task()
-    return Trajectory(
-        f"{native_id}/{number}" if number else native_id,
-        "terminal",
-        steps,
-        agent=Agent(log.agent, None, log.model),
-        task=Task(task.id, task.instruction or log.task),
-        context=Context(agent_system=log.system),
-        outcome=trial.outcome if trial is not None else None,
-        parent=None if not number else f"{native_id}/{number - 1}" if number > 1 else native_id,
-        parent_step=len(before) - 1 if number else None,
-        relation="continuation" if number else None,
-    )
+def trajectories_of(
+    log: Episodes, runs: Sequence[list[Step]], native_id: str, task: Task, outcome: Outcome | None = None
+) -> Iterator[Trajectory]:
+    """The trajectories of the runs that hold steps, each but the first the continuation of the one before."""
+    for number, steps in enumerate(runs):
+        if number < len(runs) - 1:
+            steps[-1] = replace(steps[-1], truncated=True)
+        yield Trajectory(
+            f"{native_id}/{number}" if number else native_id,
+            "terminal",
+            steps,
+            agent=Agent(log.agent, None, log.model),
+            task=Task(task.id, task.instruction or log.task),
+            context=Context(agent_system=log.system),
+            outcome=outcome,
+            parent=None if not number else f"{native_id}/{number - 1}" if number > 1 else native_id,
+            parent_step=len(runs[number - 1]) - 1 if number else None,
+            relation="continuation" if number else None,
+        )

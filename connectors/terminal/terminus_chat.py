@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.connector import Blob, MemoryBlob
+from connectors.connector import Blob
 from connectors.terminal.recording import UNDATED
-from connectors.terminal.terminus import Episodes, trajectory_of
-from schemas import Reject, Trajectory
+from connectors.terminal.terminus import MAX_BYTES, Episodes, trajectories_of
+from schemas import Reject, Task, Trajectory
 
 COLUMNS: Final = ("conversations", "messages", "conversation")
 
@@ -27,7 +26,6 @@ _SYSTEM: Final = "system"
 _RESPONSE: Final = re.compile(r'"keystrokes"\s*:|"(?:task_complete|is_task_complete)"\s*:|<keystrokes|<task_complete>')
 _HEADED: Final = re.compile(r"^(?:New Terminal Output|Current Terminal Screen|Current terminal state):$", re.MULTILINE)
 _THOUGHT: Final = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
-_MEMBER: Final = re.compile(r"episode-(\d+)/")
 
 
 class Turns(NamedTuple):
@@ -45,11 +43,15 @@ def turns_of(messages: Any) -> Turns | None:
     system, said = None, list[str]()
     pairs: list[tuple[str, str]] = []
     for one in messages:
-        role, text = _told(one)
-        if text is None or (isinstance(one, dict) and one.get("tool_calls")):
+        if not isinstance(one, dict):
+            return None
+        # Roles and texts are in the words of OpenAI's form or of ShareGPT's.
+        role = one["role"] if "role" in one else one.get("from")
+        text = one["content"] if "content" in one else one.get("value")
+        if not isinstance(role, str) or not isinstance(text, str) or one.get("tool_calls"):
             return None
         if role in _AGENT:
-            pairs.append(("\n".join(said), text))
+            pairs.append((said[0] if len(said) == 1 else "\n".join(said), text))
             said = []
         elif role == _SYSTEM and not pairs and not said:
             system = text
@@ -57,10 +59,16 @@ def turns_of(messages: Any) -> Turns | None:
             said.append(text)
         else:
             return None
-    answered = sum(_RESPONSE.search(response) is not None for _, response in pairs)
-    if not pairs or 2 * answered < len(pairs) or not _RESPONSE.search(pairs[0][1]):
+    if not pairs or not _is_response(pairs[0][1]):
+        return None
+    if 2 * sum([_is_response(response) for _, response in pairs]) < len(pairs):
         return None
     return Turns(system, pairs, "\n".join(said) or None)
+
+
+def _is_response(text: str) -> bool:
+    # The common word is looked for before the pattern, which takes ten times as long.
+    return '"keystrokes":' in text or _RESPONSE.search(text) is not None
 
 
 def trajectories(
@@ -75,59 +83,47 @@ def trajectories(
         turns: of the row's conversation.
         row: for what it says of the whole.
     """
-    members: dict[str, bytes] = {}
-    thoughts: dict[int, str] = {}
-    for number, (prompt, response) in enumerate(turns.pairs):
-        thought = _THOUGHT.match(response)
-        if thought is not None:
-            thoughts[number] = thought[1].strip()
-        answer = response[thought.end() :] if thought is not None else response
-        members[f"episode-{number}/prompt.txt"] = prompt.encode("utf-8", "surrogatepass")
-        members[f"episode-{number}/response.txt"] = answer.encode("utf-8", "surrogatepass")
-    end = len(turns.pairs)
-    if turns.last is not None:
-        members[f"episode-{end}/prompt.txt"] = turns.last.encode("utf-8", "surrogatepass")
-    later = [prompt for prompt, _ in turns.pairs[1:]]
-    episodes = Episodes(MemoryBlob(blob.uri, members), connector, None if _are_headed(later) else True)
-    episodes.read()
-    for reject in episodes.rejects:
-        if not (reject.reason == "no_response" and reject.member.startswith(f"episode-{end}/")):
-            yield replace(reject, member="", offset=place)
-    runs = [run for run in episodes.runs if run]
+    log = _Row(blob.uri, connector, place, turns)
+    log.read()
+    yield from log.rejects
+    runs = [run for run in log.runs if run]
     # rows without a name share one, so that equal ones stay equal; only a continuation has to tell its parent
     base = next((row[key] for key in _NAMES if isinstance(row.get(key), str) and row[key]), None)
     base = base or (UNDATED if len(runs) < 2 else f"row-{place}")
-    for number, steps in enumerate(runs):
-        if number < len(runs) - 1:
-            steps[-1] = replace(steps[-1], truncated=True)
-        whole = []
-        for step in steps:
-            found = _MEMBER.match(step.member)
-            thought_before = thoughts.get(int(found[1])) if found else None
-            reasoning = "\n\n".join(part for part in (thought_before, step.action.reasoning) if part) or None
-            action = step.action if reasoning == step.action.reasoning else replace(step.action, reasoning=reasoning)
-            whole.append(replace(step, action=action, member="", offset=place))
-        made = trajectory_of(episodes, None, whole, number, runs[number - 1])
-        system = "\n\n".join(part for part in (turns.system, made.context.agent_system) if part) or None
-        model, task = row.get("model"), row.get("task")
-        yield replace(
-            made,
-            native_id=base + made.native_id.removeprefix(UNDATED),
-            parent=None if made.parent is None else base + made.parent.removeprefix(UNDATED),
-            agent=replace(made.agent, model=model if isinstance(model, str) and model else None),
-            task=replace(made.task, id=task if isinstance(task, str) and task else None),
-            context=replace(made.context, agent_system=system),
-        )
+    model, task = row.get("model"), row.get("task")
+    log.model = model if isinstance(model, str) and model else None
+    log.system = "\n\n".join(part for part in (turns.system, log.system) if part) or None
+    yield from trajectories_of(log, runs, base, Task(task if isinstance(task, str) and task else None))
+
+
+class _Row(Episodes):
+    """The episodes that a row's conversation was; what stood after the last response is the prompt of one more."""
+
+    def __init__(self, uri: str, connector: str, place: int, turns: Turns) -> None:
+        self._prompts = [prompt for prompt, _ in turns.pairs]
+        self._responses = [response for _, response in turns.pairs]
+        headless = not _are_headed(self._prompts[1:])
+        if turns.last is not None:
+            self._prompts.append(turns.last)
+        super().__init__(uri, connector, place, range(len(self._prompts)), headless)
+        for number, response in enumerate(self._responses):
+            thought = _THOUGHT.match(response)
+            if thought is not None:
+                self.thoughts[number] = thought[1].strip()
+                self._responses[number] = response[thought.end() :]
+        self._bare = headless or '"state_analysis"' in (self.answered(0) or "")
+
+    def asked(self, number: int) -> str | None:
+        return self._text(self._prompts[number]) if number < len(self._prompts) else None
+
+    def answered(self, number: int) -> str | None:
+        return self._text(self._responses[number]) if number < len(self._responses) else None
+
+    def _text(self, text: str) -> str | None:
+        if text.isascii() and len(text) <= MAX_BYTES:
+            return text.replace("\r\n", "\n") if "\r" in text else text
+        return self.text_of(text.encode("utf-8", "surrogatepass"), "")
 
 
 def _are_headed(later: Sequence[str]) -> bool:
     return not later or any(_HEADED.search(prompt) for prompt in later)
-
-
-def _told(message: Any) -> tuple[str | None, str | None]:
-    """Role and text of a message, in the words of OpenAI's form or of ShareGPT's."""
-    if not isinstance(message, dict):
-        return None, None
-    role = message.get("role", message.get("from"))
-    text = message.get("content", message.get("value"))
-    return (role if isinstance(role, str) else None), (text if isinstance(text, str) else None)

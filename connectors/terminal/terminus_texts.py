@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
-from connectors.records import json_value
+from connectors.records import json_value, quoted
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, keystrokes_text
+from schemas.record import record
 
 _MARKER: Final = re.compile(r"^(New Terminal Output|Current Terminal Screen):\n", re.MULTILINE)
 _TASK: Final = "Task Description:\n"
@@ -30,7 +31,7 @@ _XML_OPEN: Final = re.compile(r"<keystrokes((?:\s+\w+=\"[^\"]*\")*)\s*>")
 _XML_DURATION: Final = re.compile(r"duration=\"(\d{1,9}(?:\.\d{1,9})?)\"")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt:
     """What an episode's prompt says.
 
@@ -49,8 +50,7 @@ class Prompt:
     system: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """What a response does; `agent` is terminus-1 or terminus-2, `complete` whether it declares the task done."""
 
     action: Action
@@ -74,7 +74,8 @@ def prompt_of(text: str, bare: bool) -> Prompt:
         text: of the prompt.
         bare: whether text without any heading is the terminal's, as in Terminus 1.
     """
-    task, state = text.find(_TASK), text.rfind(_STATE)
+    task = text.find(_TASK)
+    state = text.rfind(_STATE) if task >= 0 else -1
     if 0 <= task < state:
         seen, note = _terminal(text[state + len(_STATE) :], True)
         return Prompt(seen, note, task=text[task + len(_TASK) : state].strip(), system=text[:task].strip() or None)
@@ -99,12 +100,13 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
         return None, text.strip()
     before = body[: marker.end()].strip()
     form = "stream" if marker[1].startswith("New") else "screen"
-    return _seen(body[marker.end() :], form), "\n\n".join(part for part in (before, question) if part)
+    return _seen(body[marker.end() :], form), f"{before}\n\n{question}" if question else before
 
 
 def _seen(content: str, form: str) -> Observation:
     truncation = "harness" if "[... output limited to " in content and _LIMITED.search(content) else "none"
-    return Observation(content.strip("\n").rstrip(" \n"), form=form, truncation=truncation)
+    shown = content.strip("\n").rstrip(" \n")
+    return Observation(shown, "text/plain", form, None, "environment", None, truncation)
 
 
 def recovered(text: str) -> Response | None:
@@ -122,7 +124,7 @@ def recovered(text: str) -> Response | None:
         if made.agent == "terminus-2":
             around = (text[:start].strip(), text[start + len(inner) :].strip())
             said = "\n".join(part for part in around if part)
-            return replace(made, action=replace(made.action, message=said or None))
+            return Response(replace(made.action, message=said or None), made.agent, made.complete)
     return None
 
 
@@ -200,9 +202,14 @@ def _json(value: dict[str, Any]) -> Response:
     if not isinstance(commands, list):
         raise UnclearResponseError("bad_response", "wanted a list of commands")
     strokes = [_stroke(command, first) for command in commands]
-    thoughts = [value.get(name) for name in (("state_analysis", "explanation") if first else ("analysis", "plan"))]
-    reasoning = "\n".join(one for one in thoughts if isinstance(one, str) and one.strip()) or None
+    analysis, plan = ("state_analysis", "explanation") if first else ("analysis", "plan")
+    thought, more = _thought(value.get(analysis)), _thought(value.get(plan))
+    reasoning = f"{thought}\n{more}" if thought and more else thought or more
     return _response(strokes, commands, complete, reasoning, "terminus-1" if first else "terminus-2")
+
+
+def _thought(value: Any) -> str | None:
+    return value if isinstance(value, str) and value and not value.isspace() else None
 
 
 def _stroke(command: Any, first: bool) -> tuple[str, float | None]:
@@ -247,10 +254,26 @@ def _response(
     strokes: list[tuple[str, float | None]], commands: list[Any], complete: bool, reasoning: str | None, agent: str
 ) -> Response:
     """The response of the keystrokes. None at all is a wait of unknown length, unless the task is complete."""
-    arguments = json_text({"commands": commands, "task_complete": complete})
+    text = _plain(strokes, commands)
+    if text is None:
+        arguments = json_text({"commands": commands, "task_complete": complete})
+    else:
+        arguments = f'{{"commands": {text}, "task_complete": {"true" if complete else "false"}}}'
     if not strokes:
         name, text = (COMPLETE, keystrokes_text([])) if complete else (WAIT, keystrokes_text([("", None)]))
     else:
         name = KEYSTROKES if any(keys for keys, _ in strokes) else WAIT
-        text = keystrokes_text(strokes)
-    return Response(Action(name, text, arguments, reasoning=reasoning), agent, complete)
+        text = text or keystrokes_text(strokes)
+    return Response(Action(name, text, arguments, None, None, reasoning), agent, complete)
+
+
+def _plain(strokes: list[tuple[str, float | None]], commands: list[Any]) -> str | None:
+    """The commands as JSON text where that is what `keystrokes_text` writes of them too, as of most; else None."""
+    written: list[str] = []
+    for (keys, seconds), command in zip(strokes, commands, strict=True):
+        if seconds is None or len(command) != 2 or next(iter(command)) != "keystrokes":
+            return None
+        if type(command["duration"]) is not float or round(seconds, 3) != seconds:
+            return None
+        written.append(f'{{"keystrokes": {quoted(keys)}, "duration": {seconds!r}}}')
+    return f"[{', '.join(written)}]"

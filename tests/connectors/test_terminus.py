@@ -8,7 +8,7 @@ from connectors.connector import MemoryBlob
 from connectors.terminal.terminus import Terminus
 from connectors.terminal.terminus_rows import TerminusRows
 from connectors.terminal.terminus_texts import UnclearResponseError, prompt_of, recovered, response_of
-from schemas import Reject, Trajectory
+from schemas import Reject, Trajectory, json_text, keystrokes_text
 
 CONNECTOR = Terminus()
 FIRST = (
@@ -67,6 +67,16 @@ def test_waiting_is_an_action_and_nothing_at_all_is_done():
 def test_a_duration_that_is_not_stated_is_not_made_up():
     assert response_of(response({"keystrokes": "C-c"})).action.text == '[{"keystrokes": "C-c"}]'
     assert response_of(response({"keystrokes": "x", "duration": "soon"})).action.text == '[{"keystrokes": "x"}]'
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0, 0.0625, 1e-7, 1e8, 2, None])
+@pytest.mark.parametrize("keys", ["", "ls\n", 'echo "ä" \\ \x1b\x7f', "\u2028" * 90, "x" * 90])
+def test_commands_are_written_as_all_keystrokes_and_arguments_are(keys: str, seconds: float | None):
+    known = {} if seconds is None else {"duration": seconds}
+    for command in ({"keystrokes": keys, **known}, {**known, "keystrokes": keys}):
+        action = response_of(response(command, complete=True)).action
+        assert action.text == keystrokes_text([(keys, None if seconds is None else float(seconds))])
+        assert action.arguments == json_text({"commands": [command], "task_complete": True})
 
 
 @pytest.mark.parametrize(
