@@ -19,9 +19,9 @@ _KEPT: Final = 8 << 20
 """Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
 
 
-def mark_of(body: dict[str, Any], offset: int, held: bool) -> Mark:
-    """What is remembered of the message at `offset`; `held` says that the log stands in memory as a whole."""
-    return body if held or offset < _KEPT else _hashed(body)
+def mark_of(body: dict[str, Any], offset: int) -> Mark:
+    """What is remembered of the message at `offset` of a log that does not stand in memory as a whole."""
+    return body if offset < _KEPT else _hashed(body)
 
 
 def same(first: Mark | None, second: Mark | None) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
@@ -73,7 +73,10 @@ _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 """Members of `_meta` by which each side names itself since 2026-07-28, which has no handshake."""
 
-Key = tuple[bool, str | int | float]
+Key = str | int | float
+"""An id; the number 1 and the string "1" differ."""
+
+_IDS: Final = frozenset({str, int, float})
 
 
 @record
@@ -109,6 +112,13 @@ class _Request:
 
 def _waits(one: _Request | Mark | None) -> bool:
     return isinstance(one, _Request) and one.reply is None
+
+
+def _fits(one: _Request | Mark, result: Any) -> bool:
+    """Whether a result is one of that request of a server."""
+    if not isinstance(result, dict) or not isinstance(one, _Request):
+        return False
+    return not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
 
 
 class SessionError(Exception):
@@ -177,29 +187,34 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = mark_of(body, message.offset, self.held)
-        if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and same(before.mark, mark):
-            # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
-            # gives every call one id means another call.
-            return
-        if isinstance(before, _Request) and before.method == PING and before.reply is None and sender == CLIENT:
-            # No client has two open requests of one id: that ping was the server's.
-            self.asked[SERVER].setdefault(key, before)
-        rival = isinstance(before, _Request) and before.call is not None and (before.reply is None or before.rival)
-        asked[key] = one = _Request(body["method"], mark, rival=rival)
+        mark = body if self.held else mark_of(body, message.offset)
+        rival = False
+        if isinstance(before, _Request):
+            if (before.reply is None or sender == SERVER) and same(before.mark, mark):
+                # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client
+                # that gives every call one id means another call.
+                return
+            if before.method == PING and before.reply is None and sender == CLIENT:
+                # No client has two open requests of one id: that ping was the server's.
+                self.asked[SERVER].setdefault(key, before)
+            rival = before.call is not None and (before.reply is None or before.rival)
+        method = body["method"]
+        asked[key] = one = _Request(method, mark, None, None, rival)
         params = body.get("params")
-        params = params if isinstance(params, dict) else {}
+        if not isinstance(params, dict):
+            params = {}
         if sender == SERVER:
-            if one.method in _ASKED_OF:
-                self._note("environment", {"method": one.method, "params": params})
-        elif one.method in ACTIONS:
-            one.call = self._call(message, one.method, params, key[1])
-        elif one.method == "tasks/result":
+            if method in _ASKED_OF:
+                self._note("environment", {"method": method, "params": params})
+            return
+        if method in ACTIONS:
+            one.call = self._call(message, method, params, key)
+        elif method == "tasks/result":
             one.call = self.tasks.get(str(params.get("taskId")))
-        elif one.method == "initialize":
+        elif method == "initialize":
             self.initialize = body
             self.agent = _agent(params.get("clientInfo")) or self.agent
-        if self.agent.name is None and sender == CLIENT and "_meta" in params:
+        if "_meta" in params and self.agent.name is None:
             self.agent = _agent(_meta(params).get(_CLIENT_KEY)) or self.agent
 
     def begun_anew(self, body: dict[str, Any]) -> bool:
@@ -210,20 +225,22 @@ class Session:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
         return body == self.initialize and all(map(_waits, self.asked[CLIENT].values()))
 
-    def _call(self, message: Message, method: str, params: dict[str, Any], call_id: str | int | float) -> int:
+    def _call(self, message: Message, method: str, params: dict[str, Any], call_id: Key) -> int:
         name: Any = method
         given: Any
-        if method != TOOL_CALL:
-            given = {key: value for key, value in params.items() if key != "_meta"}
-        else:
+        if method == TOOL_CALL:
             name, given = params.get("name"), params.get("arguments")
             if not isinstance(name, str):
                 raise SessionError("bad_message", "wanted the name of a tool as a string")
-            if given is not None and not isinstance(given, dict):
+        else:
+            given = {key: value for key, value in params.items() if key != "_meta"}
+        arguments = None
+        if given is not None:
+            if not isinstance(given, dict):
                 raise SessionError("bad_arguments", f"wanted an object as arguments of {name:.80}")
-        arguments = None if given is None else shallow_json(given)
-        if given is not None and arguments is None:
-            raise SessionError("too_deep", f"arguments of {name:.80} are nested too deeply")
+            arguments = shallow_json(given)
+            if arguments is None:
+                raise SessionError("too_deep", f"arguments of {name:.80} are nested too deeply")
         said: list[dict[str, str]] = []
         if "inputResponses" in params:
             self._note_inputs(params["inputResponses"])
@@ -232,8 +249,9 @@ class Session:
             self.closed = False
             said, self.said = self.said, []
             self.before = self.shown
-        self.calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
-        return len(self.calls) - 1
+        calls = self.calls
+        calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
+        return len(calls) - 1
 
     def response(self, message: Message, body: dict[str, Any], sender: str | None) -> None:
         """Takes a response in.
@@ -241,24 +259,27 @@ class Session:
         Raises:
             SessionError: nothing asked for it, it was answered otherwise before, or it is nested too deeply.
         """
-        if body.get("id") is None:
+        told = body.get("id")
+        if told is None:
             self.closed = True  # it answered something, so what is asked next saw it
-        key = _key(body.get("id"))
+        key = _key(told)
         side = self._asker(key, body, sender)
         if side is None:
-            raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
-        one = self.asked[side][key]
-        mark = mark_of(body, message.offset, self.held)
+            raise SessionError("result_without_call", f"no request of the session has the id {key!r:.80}")
+        asked = self.asked[side]
+        one = asked[key]
+        mark = body if self.held else mark_of(body, message.offset)
         if not isinstance(one, _Request) or one.reply is not None:
             if not same(mark, one.reply if isinstance(one, _Request) else one):
                 self._repeated(one, key)
             return
         one.reply = mark
         if side == CLIENT and not one.rival:
-            self.asked[side][key] = mark
+            asked[key] = mark
         result = body.get("result")
-        result = result if isinstance(result, dict) else {}
-        if self.environment.id is None and side == CLIENT and _SERVER_KEY in _meta(result):
+        if not isinstance(result, dict):
+            result = {}
+        if "_meta" in result and side == CLIENT and self.environment.id is None and _SERVER_KEY in _meta(result):
             self._greet({"_meta": result["_meta"]})
         if side == SERVER:
             if one.method in _ASKED_OF:
@@ -280,8 +301,8 @@ class Session:
             call = self.calls[one.call]
             call.answer = call.seconds = None
             self.calls[one.call] = call
-            raise SessionError("ambiguous_id", f"two calls of the id {key[1]!r:.80} were open, and two answers came")
-        raise SessionError("result_repeated", f"request {key[1]!r:.80} was answered otherwise before")
+            raise SessionError("ambiguous_id", f"two calls of the id {key!r:.80} were open, and two answers came")
+        raise SessionError("result_repeated", f"request {key!r:.80} was answered otherwise before")
 
     def pinging(self, body: dict[str, Any]) -> str:
         """Which side sends a ping of which nothing else is told: no client has two open requests of one id."""
@@ -290,20 +311,12 @@ class Session:
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
         """The side that asked for a response: the other than its sender, else the one that waits for it."""
-        if sender is not None:
-            side = CLIENT if sender == SERVER else SERVER
-            return side if key in self.asked[side] else None
-        sides = [side for side in (CLIENT, SERVER) if key in self.asked[side]]
-        waiting = [side for side in sides if _waits(self.asked[side][key])]
-        if len(waiting) == 2:
-            one, result = self.asked[SERVER][key], body.get("result")
-            if not isinstance(result, dict) or not isinstance(one, _Request):
-                return CLIENT
-            fits = (
-                not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
-            )
-            return SERVER if fits else CLIENT
-        return next(iter(waiting or sides), None)
+        client, server = self.asked[CLIENT], self.asked[SERVER]
+        if sender is None and key in server and key in client and _waits(one := server[key]):
+            return SERVER if not _waits(client[key]) or _fits(one, body.get("result")) else CLIENT
+        if sender != CLIENT and key in client:
+            return CLIENT
+        return SERVER if sender != SERVER and key in server else None
 
     def _answer(self, one: _Request, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
         place = one.call
@@ -316,12 +329,13 @@ class Session:
         method = TOOL_CALL if one.method == "tasks/result" else one.method
         call.answer = answered(method, body, message.truncation) or call.answer
         call.seconds = message.seconds
-        if call.seconds is None and call.at is not None and message.at is not None and message.at >= call.at:
+        if message.at is not None and call.seconds is None and call.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6
         self.calls[place] = call
         if call.answer is None:
             raise SessionError("too_deep", f"the answer to {call.name:.80} is nested too deeply")
-        self.shown = max(self.shown, place)
+        if place > self.shown:
+            self.shown = place
 
     def cancel(self, body: dict[str, Any], sender: str) -> None:
         """Closes the turn of a call that was given up; it stays without an answer."""
@@ -404,23 +418,19 @@ def _quoted(name: str) -> str:
 
 
 def _key(value: Any) -> Key:
-    """The id of a message such that the number 1 and the string "1" differ.
+    """The id of a message.
 
     Raises:
-        SessionError: it is no id.
+        SessionError: it is none.
     """
-    if isinstance(value, str):
-        return True, value
-    if isinstance(value, NUMBERS) and not isinstance(value, bool):
-        return False, value
+    if type(value) in _IDS:
+        return cast(Key, value)
     raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
 
 
 def _known_key(value: Any) -> Key | None:
     """The id of a message that may be one, None for a value that is none."""
-    if isinstance(value, str):
-        return True, value
-    return (False, value) if isinstance(value, NUMBERS) else None
+    return value if isinstance(value, str | int | float) else None
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:
