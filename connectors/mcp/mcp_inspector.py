@@ -27,7 +27,7 @@ from connectors.mcp.http_exchange import FAILED
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
 from connectors.records import json_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -38,7 +38,6 @@ _CUT_HISTORY: Final = re.compile(
     r'\s*\[\s*\{(?:\s*"(?:id|timestamp|origin)"\s*:\s*"[^"]*",){1,3}\s*"direction"\s*:\s*"(?:request|response|notification)"'
 )
 _SESSION_ID: Final = "mcp-session-id"
-_LONGEST_MS: Final = 1e12
 
 
 _IDS: Final = (str, *NUMBERS)
@@ -146,12 +145,13 @@ class _History:
         if not is_message(response):
             return found
         # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
-        answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=_seconds(entry))
-        if at is None or answer.seconds is None:
+        took = seconds_of(entry.get("duration"))
+        answer = Message(offset, response, SERVER if sender == CLIENT else None, None, None, took)
+        if at is None or took is None:
             found += self._reader.take(answer)
         else:
             self._number += 1
-            heapq.heappush(self._waiting, (at + round(answer.seconds * 1e6), self._number, answer))
+            heapq.heappush(self._waiting, (at + round(took * 1e6), self._number, answer))
         return found
 
     def release(self, until: int | None) -> list[Trajectory | Reject]:
@@ -178,13 +178,6 @@ class _History:
 def _known(key: Any, asked: set[str | int | float]) -> bool:
     """Whether the Inspector gave that id to a request of its own, which it does once a session."""
     return isinstance(key, _IDS) and key in asked
-
-
-def _seconds(entry: dict[str, Any]) -> float | None:
-    value = entry.get("duration")
-    if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < _LONGEST_MS:
-        return round(value / 1000, 9)
-    return None
 
 
 def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str]]:

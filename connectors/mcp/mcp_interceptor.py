@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import NUMBERS
+from connectors.mcp.wire_values import seconds_of
 from connectors.records import json_lines
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
@@ -122,7 +122,9 @@ def _asked(offset: int, number: Any, request: dict[str, Any]) -> Message | None:
     names = _PARAMETERS.get(method, ())
     params = dict(zip(names, args if isinstance(args, list) else (), strict=False))
     if isinstance(kwargs, dict):
-        params |= {name: kwargs[name] for name in names if name in kwargs}
+        for name in names:
+            if name in kwargs:
+                params[name] = kwargs[name]
     body = {"jsonrpc": "2.0", "id": number, "method": _METHODS[method], "params": _plain(params)}
     return Message(offset, body, CLIENT)
 
@@ -133,8 +135,7 @@ def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any)
         body["error"] = response["error"]
     else:
         body["result"] = _plain(response.get("result"))
-    known = isinstance(milliseconds, NUMBERS) and not isinstance(milliseconds, bool) and 0 <= milliseconds < 1e12
-    return Message(offset, body, SERVER, seconds=round(float(milliseconds) / 1000, 9) if known else None)
+    return Message(offset, body, SERVER, None, None, seconds_of(milliseconds))
 
 
 def _plain(value: Any, levels: int = 64) -> Any:
@@ -145,4 +146,5 @@ def _plain(value: Any, levels: int = 64) -> Any:
         return [_plain(one, levels - 1) for one in value]
     if "_type" in value:
         value = {key: one for key, one in value.items() if one is not None and key != "_type"}
-    return {key: _plain(one, levels - 1) if type(one) in _NESTED else one for key, one in value.items()}
+    nested = {key: _plain(one, levels - 1) for key, one in value.items() if type(one) in _NESTED}
+    return {**value, **nested} if nested else value

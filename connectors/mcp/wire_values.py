@@ -26,6 +26,8 @@ DEPTH: Final = 128
 NUMBERS: Final = (int, float)
 """Types of JSON numbers; a union of them takes three times as long to check."""
 
+_NUMBER: Final = frozenset(NUMBERS)
+_LONGEST_MS: Final = 10**12
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _pieces: Final = json_writer(encode_basestring, allow_nan=False)  # most texts are short here
@@ -57,6 +59,15 @@ def microseconds(value: Any) -> int | None:
         if 10**9 * unit <= value < 10**11 * unit:
             return int(value * 10**6 // unit)
     return None
+
+
+def seconds_of(milliseconds: Any) -> float | None:
+    """Seconds of a duration in milliseconds, None of what is none."""
+    kind = type(milliseconds)
+    if kind not in _NUMBER or not 0 <= milliseconds < _LONGEST_MS:
+        return None
+    seconds: float = milliseconds / 1000
+    return seconds if kind is int else round(seconds, 9)
 
 
 def shallow_json(value: Any) -> str | None:
