@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from connectors.mcp.wire_calls import steps_of
 from connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, Session, SessionError, sender_of
 from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
@@ -68,11 +69,12 @@ class SessionReader:
             self._open[channel].closed = True
 
     def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
+        if not isinstance(body, dict):
+            detail = f"wanted a JSON-RPC message, met {type(body).__name__}"
+            return [self._reject(message.offset, "bad_message", detail)]
         found: list[Trajectory | Reject] = []
+        method = body.get("method")
         try:
-            if not isinstance(body, dict):
-                raise SessionError("bad_message", f"wanted a JSON-RPC message, met {type(body).__name__}")
-            method = body.get("method")
             if not isinstance(method, str):
                 self._answer(message, body, channel)
             else:
@@ -156,7 +158,7 @@ class SessionReader:
         yield Trajectory(
             native_id=f"{channel}/{number}" if channel else str(number),
             domain="mcp",
-            steps=session.steps(),
+            steps=steps_of(session.calls),
             environment=session.environment,
             agent=session.agent,
             context=Context(action_space=tools, initial_state=session.instructions),

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, Final, cast
 
 from connectors.mcp.wire_calls import Call, packed, size, unpacked
 from connectors.mcp.wire_content import answered
 from connectors.mcp.wire_marks import Mark, mark_of, same
-from connectors.mcp.wire_values import NUMBERS, shallow_json
-from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
+from connectors.mcp.wire_values import shallow_json
+from schemas import Agent, Environment, Shelf
 from schemas.record import record
 
 CLIENT: Final = "client"
@@ -274,22 +272,21 @@ class Session:
                 self._repeated(one, key)
             return
         one.reply = mark
-        if side == CLIENT and not one.rival:
-            asked[key] = mark
         result = body.get("result")
         if not isinstance(result, dict):
             result = {}
-        if "_meta" in result and side == CLIENT and self.environment.id is None and _SERVER_KEY in _meta(result):
-            self._greet({"_meta": result["_meta"]})
         if side == SERVER:
             if one.method in _ASKED_OF:
                 self._note(_ASKED_OF[one.method], result or {"error": body.get("error")})
-        elif one.call is not None:
-            self._answer(one, message, body, result)
-        elif one.method in ("initialize", "server/discover"):
-            self._greet(result)
-        elif one.method == "tools/list" and message.truncation == "none":
-            self._list(result)
+            return
+        if not one.rival:
+            asked[key] = mark
+        if "_meta" in result and self.environment.id is None and _SERVER_KEY in _meta(result):
+            self._greet({"_meta": result["_meta"]})
+        if one.call is not None:
+            self._answer(one.method, one.call, message, body, result)
+        else:
+            self._learn(one.method, message, result)
 
     def _repeated(self, one: _Request | Mark, key: Key) -> None:
         """Refuses another answer to a request; where two calls of one id were open, neither answer is surely its.
@@ -318,24 +315,21 @@ class Session:
             return CLIENT
         return SERVER if sender != SERVER and key in server else None
 
-    def _answer(self, one: _Request, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
-        place = one.call
-        assert place is not None
+    def _answer(self, method: str, place: int, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
         call = self.calls[place]
         task = result.get("task")
         if isinstance(task, dict) and "content" not in result:
             self.tasks[str(task.get("taskId"))] = place
         self.closed = True
-        method = TOOL_CALL if one.method == "tasks/result" else one.method
-        call.answer = answered(method, body, message.truncation) or call.answer
+        asked = TOOL_CALL if method == "tasks/result" else method
+        call.answer = answered(asked, body, message.truncation) or call.answer
         call.seconds = message.seconds
         if message.at is not None and call.seconds is None and call.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6
         self.calls[place] = call
         if call.answer is None:
             raise SessionError("too_deep", f"the answer to {call.name:.80} is nested too deeply")
-        if place > self.shown:
-            self.shown = place
+        self.shown = max(self.shown, place)
 
     def cancel(self, body: dict[str, Any], sender: str) -> None:
         """Closes the turn of a call that was given up; it stays without an answer."""
@@ -357,6 +351,13 @@ class Session:
             if isinstance(answer, dict) and "roots" not in answer:
                 self._note("agent" if "role" in answer else "user", {name: answer})
 
+    def _learn(self, method: str, message: Message, result: dict[str, Any]) -> None:
+        """Takes in the result of a request that is no call."""
+        if method in ("initialize", "server/discover"):
+            self._greet(result)
+        elif method == "tools/list" and message.truncation == "none":
+            self._list(result)
+
     def _greet(self, result: dict[str, Any]) -> None:
         """Takes in what an answer says of its server, which in a handshake is all that it says."""
         info = result.get("serverInfo") or _meta(result).get(_SERVER_KEY)
@@ -375,47 +376,6 @@ class Session:
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self.tools.setdefault(tool["name"], tool)
 
-    def steps(self) -> list[Step] | Steps:
-        """The steps of the session, one a call; a list where the calls are all in memory, whose texts they share."""
-        held = isinstance(self.calls, list) or self.calls.held == len(self.calls)
-        steps: list[Step] | Steps = [] if held else Steps()
-        shown, seen = -1, None
-        for turn, calls in groupby(self.calls, key=attrgetter("turn")):
-            together = list(calls)
-            if together[0].shown != shown:
-                shown = together[0].shown
-                seen = self.calls[shown].answer
-            for index, call in enumerate(together):
-                text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
-                action = Action(call.name, text, call.arguments, call.call_id)
-                said = json_text(call.said) if call.said else None
-                at, took, offset, count = call.at, call.seconds, call.offset, len(together)
-                steps.append(
-                    Step(
-                        action,
-                        seen,
-                        call.answer,
-                        turn,
-                        offset,
-                        "",
-                        index,
-                        count,
-                        said,
-                        None,
-                        None,
-                        None,
-                        None,
-                        at,
-                        took,
-                    )
-                )
-        return steps
-
-
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return json_text(name)
-
 
 def _key(value: Any) -> Key:
     """The id of a message.
@@ -424,7 +384,7 @@ def _key(value: Any) -> Key:
         SessionError: it is none.
     """
     if type(value) in _IDS:
-        return cast(Key, value)
+        return cast("Key", value)
     raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
 
 
