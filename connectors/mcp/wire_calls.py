@@ -49,6 +49,14 @@ def unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
     return calls
 
 
+def shelf_of(calls: Iterable[Call]) -> Shelf[Call]:
+    """The calls, of which only the last stand in memory."""
+    shelf = Shelf(packed, unpacked, size)
+    for call in calls:
+        shelf.append(call)
+    return shelf
+
+
 def size(call: Call) -> int:
     """Roughly the memory of a call, in bytes."""
     said = sum(len(one["content"]) for one in call.said) if call.said else 0

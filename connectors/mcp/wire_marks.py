@@ -11,17 +11,17 @@ from typing import Any, Final
 import orjson
 
 from connectors.mcp.wire_values import shallow_json
+from schemas import spool
 
 Mark = int | dict[str, Any]
 """A hash of a message, or the message itself."""
 
 _KEPT: Final = 8 << 20
-"""Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
 
 
-def mark_of(body: dict[str, Any], offset: int) -> Mark:
-    """What is remembered of the message at `offset` of a log that does not stand in memory as a whole."""
-    return body if offset < _KEPT else _hashed(body)
+def kept_bytes() -> int:
+    """Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
+    return min(_KEPT, spool.HELD_BYTES)
 
 
 def same(first: Mark | None, second: Mark | None) -> bool:
@@ -35,10 +35,10 @@ def same(first: Mark | None, second: Mark | None) -> bool:
 
 
 def _hash_of(mark: Mark | None) -> int | None:
-    return _hashed(mark) if isinstance(mark, dict) else mark
+    return hashed(mark) if isinstance(mark, dict) else mark
 
 
-def _hashed(body: dict[str, Any]) -> int:
+def hashed(body: dict[str, Any]) -> int:
     try:
         return hash(orjson.dumps(body))
     except orjson.JSONEncodeError:

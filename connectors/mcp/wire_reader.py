@@ -8,11 +8,13 @@ What a session comes to is the matter of `wire_session`. Nothing is sorted by ti
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from connectors.mcp.wire_calls import steps_of
+from connectors.mcp.wire_marks import kept_bytes
 from connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, Session, SessionError, sender_of
 from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
@@ -42,7 +44,7 @@ class SessionReader:
     def __init__(self, connector: str, uri: str, *, held: bool = False) -> None:
         self._connector = connector
         self._uri = uri
-        self._held = held
+        self._kept = sys.maxsize if held else kept_bytes()
         self._open: dict[str, Session] = {}
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str | None] = {}
@@ -134,7 +136,7 @@ class SessionReader:
 
     def _begun(self, message: Message, channel: str) -> Session:
         """A new session of the channel."""
-        session = self._open[channel] = Session(message.offset, self._held)
+        session = self._open[channel] = Session(message.offset, self._kept)
         session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
         return session
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from connectors.mcp.wire_calls import Call, packed, size, unpacked
+from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_content import answered
-from connectors.mcp.wire_marks import Mark, mark_of, same
+from connectors.mcp.wire_marks import Mark, hashed, same
 from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Environment, Shelf
 from schemas.record import record
@@ -141,18 +141,18 @@ class Session:
     """What one session holds so far.
 
     `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
-    since no more need be remembered of so many. Only the last calls stand in memory, unless the log is `held` there as
-    a whole. `shown` is the last call that was answered, `before` the one that was when the turn began.
+    since no more need be remembered of so many. Of a log that is longer than `kept` bytes, only the last calls stand in
+    memory. `shown` is the last call that was answered, `before` the one that was when the turn began.
     """
 
     offset: int
-    held: bool = False
+    kept: int
     initialize: dict[str, Any] | None = None
     environment: Environment = field(default_factory=Environment)
     agent: Agent = field(default_factory=Agent)
     instructions: str | None = None
     tools: dict[str, Any] = field(default_factory=dict)
-    calls: Shelf[Call] | list[Call] = field(init=False)
+    calls: Shelf[Call] | list[Call] = field(default_factory=list)
     asked: dict[str, dict[Key, _Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
     tasks: dict[str, int] = field(default_factory=dict)
     said: list[dict[str, str]] = field(default_factory=list)
@@ -161,8 +161,11 @@ class Session:
     shown: int = -1
     before: int = -1
 
-    def __post_init__(self) -> None:
-        self.calls = [] if self.held else Shelf(packed, unpacked, size)
+    def _laid_off(self, body: dict[str, Any]) -> int:
+        """The mark of a message of a log that has become long, in which only the last calls stay in memory."""
+        if isinstance(self.calls, list):
+            self.calls = shelf_of(self.calls)
+        return hashed(body)
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether the client waits for an answer of that id."""
@@ -185,7 +188,7 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = body if self.held else mark_of(body, message.offset)
+        mark = body if message.offset < self.kept else self._laid_off(body)
         rival = False
         if isinstance(before, _Request):
             if (before.reply is None or sender == SERVER) and same(before.mark, mark):
@@ -266,7 +269,7 @@ class Session:
             raise SessionError("result_without_call", f"no request of the session has the id {key!r:.80}")
         asked = self.asked[side]
         one = asked[key]
-        mark = body if self.held else mark_of(body, message.offset)
+        mark = body if message.offset < self.kept else self._laid_off(body)
         if not isinstance(one, _Request) or one.reply is not None:
             if not same(mark, one.reply if isinstance(one, _Request) else one):
                 self._repeated(one, key)
