@@ -36,6 +36,7 @@ _EVENT_END: Final = re.compile(r"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+_Signs = np.ndarray[Any, np.dtype[np.bool_]]
 _Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -130,26 +131,31 @@ def places_of(data: bytes, values: Sequence[Any], key: bytes = b"", depth: int =
     """
     indented = _INDENTED.match(data)
     if indented is not None:
-        raw = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(raw == ord("\n"))
         line = b"\n" + indented[1] * depth
         begin = data.find(line + key + b": [") if key else 0
-        end = next((at for at in _before(line + b"]", data, raw, ends) if at >= begin), len(data) - 1)
+        raw = np.frombuffer(data, np.uint8)
+        ends = raw == ord("\n")
+        end = next(_before(line + b"]", data, raw, ends, max(0, begin)), len(data) - 1)
         inner, place = line + indented[1] + b"{", len(line + indented[1])
-        found = [at + place for at in _before(inner, data, raw, ends) if begin <= at < end - place]
+        found = [at + place for at in _before(inner, data, raw, ends, max(0, begin)) if at < end - place]
         if begin >= 0 and len(found) == len(values):
             return found
     found = element_offsets(data, key, depth)
     return found if len(found) == len(values) else []
 
 
-def _before(start: bytes, data: bytes, raw: _Bytes, ends: _Places) -> list[int]:
-    """Those line ends in `data` at which `start` stands; it begins with one.
+def _before(start: bytes, data: bytes, raw: _Bytes, ends: _Signs, begin: int) -> Iterator[int]:
+    """Those line ends from `begin` on at which `start` stands; it begins with one.
 
-    `bytes.find` and `re` take several times as long, since all lines begin alike.
+    `bytes.find` and `re` for the whole take several times as long, since all lines begin alike.
     """
-    ends = ends[: ends.searchsorted(len(data) - len(start), "right")]
-    return [at for at in ends[raw[ends + len(start) - 1] == start[-1]].tolist() if data.startswith(start, at)]
+    reach = len(start) - 1
+    alike = (ends[:-reach] & (raw[reach:] == start[-1])).tobytes()
+    at = alike.find(1, begin)
+    while at >= 0:
+        if data.startswith(start, at):
+            yield at
+        at = alike.find(1, at + 1)
 
 
 def element_offsets(data: bytes, key: bytes = b"", depth: int = 0) -> list[int]:
