@@ -32,6 +32,7 @@ from connectors.records import json_value
 from schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = frozenset({"request", "response", "notification"})
+_SIDES: Final = (CLIENT, SERVER)
 _CATEGORIES: Final = frozenset({"auth", "transport"})
 _BEGINS: Final = re.compile(r"\s*\[\s*(?=\{)")
 _CUT_HISTORY: Final = re.compile(
@@ -136,13 +137,14 @@ class _History:
         """Takes an entry in, after the responses that came before it; gives back what came of it."""
         message, at = entry["message"], microseconds(entry.get("timestamp"))
         begins = isinstance(message, dict) and message.get("method") == "initialize"
-        found = self.release(None if begins or at is None else at)
+        found = self.release(None if begins else at) if self._waiting else []
         if begins:
             self._asked.clear()
-        sender = self._sender(entry, message)
+        told = entry.get("origin")
+        sender: str = told if told in _SIDES else self._sender(entry, message)
         found += self._reader.take(Message(offset, message, sender, None, at))
         response = entry.get("response")
-        if not is_message(response):
+        if response is None or not is_message(response):
             return found
         # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
         took = seconds_of(entry.get("duration"))
@@ -157,15 +159,13 @@ class _History:
     def release(self, until: int | None) -> list[Trajectory | Reject]:
         """Gives the reader the responses that had come by then, in microseconds since 1970; all without a time."""
         found: list[Trajectory | Reject] = []
-        while self._waiting and (until is None or self._waiting[0][0] <= until):
-            found += self._reader.take(heapq.heappop(self._waiting)[2])
+        waiting = self._waiting
+        while waiting and (until is None or waiting[0][0] <= until):
+            found += self._reader.take(heapq.heappop(waiting)[2])
         return found
 
     def _sender(self, entry: dict[str, Any], message: Any) -> str:
-        """Who sent the message of an entry: as it says, by its method, or as the Inspector's ids tell."""
-        told = entry.get("origin")
-        if told in (CLIENT, SERVER):
-            return str(told)
+        """Who sent the message of an entry that does not say: by its method, or as the Inspector's ids tell."""
         if entry["direction"] != "request" or not isinstance(message, dict):
             return SERVER
         key = message.get("id")

@@ -10,7 +10,7 @@ import hashlib
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ NUMBERS: Final = (int, float)
 _NUMBER: Final = frozenset(NUMBERS)
 _LONGEST_MS: Final = 10**12
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _pieces: Final = json_writer(encode_basestring, allow_nan=False)  # most texts are short here
 _INDENTED: Final = re.compile(rb"\s*[\[{]\n([ \t]+)[\"{]")
 _EVENT_END: Final = re.compile(r"\r\n\r\n|\n\n|\r\r")
@@ -49,11 +48,12 @@ def microseconds(value: Any) -> int | None:
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            since = moment - _EPOCH
+        except (ValueError, TypeError):  # no time, or one without zone
             return None
-        if moment.tzinfo is None or not 1971 <= moment.year <= 9998:
+        if not 1971 <= moment.year <= 9998:
             return None
-        return (moment - _EPOCH) // _MICROSECOND
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     if isinstance(value, bool) or not isinstance(value, NUMBERS):
         return None
     for unit in (1, 10**3, 10**6, 10**9):
