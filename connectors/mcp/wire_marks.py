@@ -1,11 +1,12 @@
-"""What tells a message of a wire log from another, so that one that was logged twice is known again.
+"""What is remembered of requests, and what tells a message from another, so that one logged twice is known again.
 
-The message itself does, and is kept where the log stands in memory anyway, and of the first megabytes of a long one;
-of a later message only a hash is. Pairs of requests and responses are the matter of `wire_session`.
+A message is told by itself, which is kept where the log stands in memory anyway, and of the first megabytes of a long
+one; of a later one only a hash is. Pairs of requests and responses are the matter of `wire_session`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -22,6 +23,25 @@ _KEPT: Final = 8 << 20
 def kept_bytes() -> int:
     """Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
     return min(_KEPT, spool.HELD_BYTES)
+
+
+@dataclass(slots=True)
+class Request:
+    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one.
+
+    `rival`: another call with the id was open when it was made.
+    """
+
+    method: str
+    mark: Mark
+    call: int | None = None
+    reply: Mark | None = None
+    rival: bool = False
+
+
+def unanswered(one: Request | Mark | None) -> bool:
+    """Whether it is a request without an answer."""
+    return isinstance(one, Request) and one.reply is None
 
 
 def same(first: Mark | None, second: Mark | None) -> bool:

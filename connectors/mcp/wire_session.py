@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_content import answered
-from connectors.mcp.wire_marks import Mark, hashed, same
+from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
 from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Environment, Shelf
 from schemas.record import record
@@ -94,27 +94,9 @@ class Message:
     truncation: str = "none"
 
 
-@dataclass(slots=True)
-class _Request:
-    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one.
-
-    `rival`: another call with the id was open when it was made.
-    """
-
-    method: str
-    mark: Mark
-    call: int | None = None
-    reply: Mark | None = None
-    rival: bool = False
-
-
-def _waits(one: _Request | Mark | None) -> bool:
-    return isinstance(one, _Request) and one.reply is None
-
-
-def _fits(one: _Request | Mark, result: Any) -> bool:
+def _fits(one: Request | Mark, result: Any) -> bool:
     """Whether a result is one of that request of a server."""
-    if not isinstance(result, dict) or not isinstance(one, _Request):
+    if not isinstance(result, dict) or not isinstance(one, Request):
         return False
     return not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
 
@@ -153,7 +135,7 @@ class Session:
     instructions: str | None = None
     tools: dict[str, Any] = field(default_factory=dict)
     calls: Shelf[Call] | list[Call] = field(default_factory=list)
-    asked: dict[str, dict[Key, _Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
+    asked: dict[str, dict[Key, Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
     tasks: dict[str, int] = field(default_factory=dict)
     said: list[dict[str, str]] = field(default_factory=list)
     turn: int = -1
@@ -170,13 +152,13 @@ class Session:
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether the client waits for an answer of that id."""
         key = _known_key(body.get("id"))
-        return key is not None and _waits(self.asked[CLIENT].get(key))
+        return key is not None and unanswered(self.asked[CLIENT].get(key))
 
     def opened(self, body: dict[str, Any]) -> bool:
         """Whether a response answers a request that only a client sends, and no request of the server."""
         key = _known_key(body.get("id"))
         one = None if key is None else self.asked[CLIENT].get(key)
-        known = isinstance(one, _Request) and one.reply is None and sender_of(one.method) == CLIENT
+        known = isinstance(one, Request) and one.reply is None and sender_of(one.method) == CLIENT
         return known and key not in self.asked[SERVER]
 
     def request(self, message: Message, body: dict[str, Any], sender: str) -> None:
@@ -190,7 +172,7 @@ class Session:
         before = asked.get(key)
         mark = body if message.offset < self.kept else self._laid_off(body)
         rival = False
-        if isinstance(before, _Request):
+        if isinstance(before, Request):
             if (before.reply is None or sender == SERVER) and same(before.mark, mark):
                 # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client
                 # that gives every call one id means another call.
@@ -200,7 +182,7 @@ class Session:
                 self.asked[SERVER].setdefault(key, before)
             rival = before.call is not None and (before.reply is None or before.rival)
         method = body["method"]
-        asked[key] = one = _Request(method, mark, None, None, rival)
+        asked[key] = one = Request(method, mark, None, None, rival)
         params = body.get("params")
         if not isinstance(params, dict):
             params = {}
@@ -224,7 +206,7 @@ class Session:
 
     def doubles(self, body: dict[str, Any]) -> bool:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
-        return body == self.initialize and all(map(_waits, self.asked[CLIENT].values()))
+        return body == self.initialize and all(map(unanswered, self.asked[CLIENT].values()))
 
     def _call(self, message: Message, method: str, params: dict[str, Any], call_id: Key) -> int:
         name: Any = method
@@ -270,8 +252,8 @@ class Session:
         asked = self.asked[side]
         one = asked[key]
         mark = body if message.offset < self.kept else self._laid_off(body)
-        if not isinstance(one, _Request) or one.reply is not None:
-            if not same(mark, one.reply if isinstance(one, _Request) else one):
+        if not isinstance(one, Request) or one.reply is not None:
+            if not same(mark, one.reply if isinstance(one, Request) else one):
                 self._repeated(one, key)
             return
         one.reply = mark
@@ -289,15 +271,15 @@ class Session:
         if one.call is not None:
             self._answer(one.method, one.call, message, body, result)
         else:
-            self._learn(one.method, message, result)
+            self._note_result(one.method, message, result)
 
-    def _repeated(self, one: _Request | Mark, key: Key) -> None:
+    def _repeated(self, one: Request | Mark, key: Key) -> None:
         """Refuses another answer to a request; where two calls of one id were open, neither answer is surely its.
 
         Raises:
             SessionError: always.
         """
-        if isinstance(one, _Request) and one.rival and one.call is not None:
+        if isinstance(one, Request) and one.rival and one.call is not None:
             call = self.calls[one.call]
             call.answer = call.seconds = None
             self.calls[one.call] = call
@@ -307,13 +289,13 @@ class Session:
     def pinging(self, body: dict[str, Any]) -> str:
         """Which side sends a ping of which nothing else is told: no client has two open requests of one id."""
         one = self.asked[CLIENT].get(_key(body.get("id")))
-        return SERVER if isinstance(one, _Request) and one.reply is None and one.method != PING else CLIENT
+        return SERVER if isinstance(one, Request) and one.reply is None and one.method != PING else CLIENT
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
         """The side that asked for a response: the other than its sender, else the one that waits for it."""
         client, server = self.asked[CLIENT], self.asked[SERVER]
-        if sender is None and key in server and key in client and _waits(one := server[key]):
-            return SERVER if not _waits(client[key]) or _fits(one, body.get("result")) else CLIENT
+        if sender is None and key in server and key in client and unanswered(one := server[key]):
+            return SERVER if not unanswered(client[key]) or _fits(one, body.get("result")) else CLIENT
         if sender != CLIENT and key in client:
             return CLIENT
         return SERVER if sender != SERVER and key in server else None
@@ -340,7 +322,7 @@ class Session:
         cancelled = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(cancelled, bool) and (key := _known_key(cancelled)) is not None:
             one = self.asked[sender].get(key)
-            if isinstance(one, _Request) and one.call is not None and self.calls[one.call].turn == self.turn:
+            if isinstance(one, Request) and one.call is not None and self.calls[one.call].turn == self.turn:
                 self.closed = True
 
     def _note(self, role: str, value: dict[str, Any]) -> None:
@@ -354,7 +336,7 @@ class Session:
             if isinstance(answer, dict) and "roots" not in answer:
                 self._note("agent" if "role" in answer else "user", {name: answer})
 
-    def _learn(self, method: str, message: Message, result: dict[str, Any]) -> None:
+    def _note_result(self, method: str, message: Message, result: dict[str, Any]) -> None:
         """Takes in the result of a request that is no call."""
         if method in ("initialize", "server/discover"):
             self._greet(result)
