@@ -27,18 +27,18 @@ from connectors.mcp.http_exchange import FAILED
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
+from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
 from connectors.records import json_value
 from schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = frozenset({"request", "response", "notification"})
+_SIDES: Final = (CLIENT, SERVER)
 _CATEGORIES: Final = frozenset({"auth", "transport"})
 _BEGINS: Final = re.compile(r"\s*\[\s*(?=\{)")
 _CUT_HISTORY: Final = re.compile(
     r'\s*\[\s*\{(?:\s*"(?:id|timestamp|origin)"\s*:\s*"[^"]*",){1,3}\s*"direction"\s*:\s*"(?:request|response|notification)"'
 )
 _SESSION_ID: Final = "mcp-session-id"
-_LONGEST_MS: Final = 1e12
 
 
 _IDS: Final = (str, *NUMBERS)
@@ -137,35 +137,35 @@ class _History:
         """Takes an entry in, after the responses that came before it; gives back what came of it."""
         message, at = entry["message"], microseconds(entry.get("timestamp"))
         begins = isinstance(message, dict) and message.get("method") == "initialize"
-        found = self.release(None if begins or at is None else at)
+        found = self.release(None if begins else at) if self._waiting else []
         if begins:
             self._asked.clear()
-        sender = self._sender(entry, message)
+        told = entry.get("origin")
+        sender: str = told if told in _SIDES else self._sender(entry, message)
         found += self._reader.take(Message(offset, message, sender, None, at))
         response = entry.get("response")
-        if not is_message(response):
+        if response is None or not is_message(response):
             return found
         # Versions that mix up the ids of both sides put an answer of the server into what the server asked.
-        answer = Message(offset, response, SERVER if sender == CLIENT else None, seconds=_seconds(entry))
-        if at is None or answer.seconds is None:
+        took = seconds_of(entry.get("duration"))
+        answer = Message(offset, response, SERVER if sender == CLIENT else None, None, None, took)
+        if at is None or took is None:
             found += self._reader.take(answer)
         else:
             self._number += 1
-            heapq.heappush(self._waiting, (at + round(answer.seconds * 1e6), self._number, answer))
+            heapq.heappush(self._waiting, (at + round(took * 1e6), self._number, answer))
         return found
 
     def release(self, until: int | None) -> list[Trajectory | Reject]:
         """Gives the reader the responses that had come by then, in microseconds since 1970; all without a time."""
         found: list[Trajectory | Reject] = []
-        while self._waiting and (until is None or self._waiting[0][0] <= until):
-            found += self._reader.take(heapq.heappop(self._waiting)[2])
+        waiting = self._waiting
+        while waiting and (until is None or waiting[0][0] <= until):
+            found += self._reader.take(heapq.heappop(waiting)[2])
         return found
 
     def _sender(self, entry: dict[str, Any], message: Any) -> str:
-        """Who sent the message of an entry: as it says, by its method, or as the Inspector's ids tell."""
-        told = entry.get("origin")
-        if told in (CLIENT, SERVER):
-            return str(told)
+        """Who sent the message of an entry that does not say: by its method, or as the Inspector's ids tell."""
         if entry["direction"] != "request" or not isinstance(message, dict):
             return SERVER
         key = message.get("id")
@@ -178,13 +178,6 @@ class _History:
 def _known(key: Any, asked: set[str | int | float]) -> bool:
     """Whether the Inspector gave that id to a request of its own, which it does once a session."""
     return isinstance(key, _IDS) and key in asked
-
-
-def _seconds(entry: dict[str, Any]) -> float | None:
-    value = entry.get("duration")
-    if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < _LONGEST_MS:
-        return round(value / 1000, 9)
-    return None
 
 
 def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str]]:

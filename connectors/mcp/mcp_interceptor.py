@@ -16,30 +16,25 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import NUMBERS
+from connectors.mcp.wire_values import seconds_of
 from connectors.records import json_lines
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _METHODS: Final = {
-    "initialize": "initialize",
-    "list_tools": "tools/list",
-    "call_tool": "tools/call",
-    "list_resources": "resources/list",
-    "list_resource_templates": "resources/templates/list",
-    "read_resource": "resources/read",
-    "list_prompts": "prompts/list",
-    "get_prompt": "prompts/get",
-    "complete": "completion/complete",
+    "initialize": ("initialize", ()),
+    "list_tools": ("tools/list", ()),
+    "call_tool": ("tools/call", ("name", "arguments")),
+    "list_resources": ("resources/list", ()),
+    "list_resource_templates": ("resources/templates/list", ()),
+    "read_resource": ("resources/read", ("uri",)),
+    "list_prompts": ("prompts/list", ()),
+    "get_prompt": ("prompts/get", ("name", "arguments")),
+    "complete": ("completion/complete", ("ref", "argument")),
 }
-"""Methods of the SDK that ask the server and get an answer."""
+"""Methods of the SDK that ask the server and get an answer: as the protocol names them, and their parameters by place.
 
-_PARAMETERS: Final = {
-    "call_tool": ("name", "arguments"),
-    "read_resource": ("uri",),
-    "get_prompt": ("name", "arguments"),
-    "complete": ("ref", "argument"),
-}
-"""Parameters by place, as far as they are parameters of the protocol."""
+Parameters that are none of the protocol are left out.
+"""
 
 _REQUEST: Final = re.compile(rb'\{\s*"type":\s*"request",\s*"timestamp":.{1,64}"count":\s*\d+,\s*"method":\s*"[a-z_]+"')
 _SESSION: Final = re.compile(rb'\{\s*"session_id":\s*"[^"]{1,128}",\s*"server_info":\s*\{')
@@ -105,44 +100,46 @@ def _of_line(offset: int, line: dict[str, Any]) -> Iterator[Message]:
 def _of_session(offset: int, calls: list[Any]) -> Iterator[Message]:
     for number, call in enumerate(calls):
         request = call.get("request") if isinstance(call, dict) else None
-        response = call.get("response") if isinstance(call, dict) else None
         asked = _asked(offset, number, request) if isinstance(request, dict) else None
         if asked is not None:
             yield asked
+            response = call.get("response")
             if isinstance(response, dict):
                 yield _told(offset, number, response, call.get("duration_ms"))
 
 
 def _asked(offset: int, number: Any, request: dict[str, Any]) -> Message | None:
     """The request as a message of the protocol; None if the method asks nothing."""
-    method = request.get("method")
-    if not isinstance(method, str) or method not in _METHODS:
+    known = request.get("method")
+    if not isinstance(known, str) or known not in _METHODS:
         return None
+    method, names = _METHODS[known]
     args, kwargs = request.get("args"), request.get("kwargs")
-    names = _PARAMETERS.get(method, ())
-    params = dict(zip(names, args if isinstance(args, list) else (), strict=False))
+    params = dict(zip(names, args, strict=False)) if isinstance(args, list) else {}
     if isinstance(kwargs, dict):
-        params |= {name: kwargs[name] for name in names if name in kwargs}
-    body = {"jsonrpc": "2.0", "id": number, "method": _METHODS[method], "params": _plain(params)}
-    return Message(offset, body, CLIENT)
+        for name in names:
+            if name in kwargs:
+                params[name] = kwargs[name]
+    return Message(offset, {"jsonrpc": "2.0", "id": number, "method": method, "params": _plain(params)}, CLIENT)
 
 
 def _told(offset: int, number: Any, response: dict[str, Any], milliseconds: Any) -> Message:
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
-    if response.get("error") is not None:
-        body["error"] = response["error"]
-    else:
-        body["result"] = _plain(response.get("result"))
-    known = isinstance(milliseconds, NUMBERS) and not isinstance(milliseconds, bool) and 0 <= milliseconds < 1e12
-    return Message(offset, body, SERVER, seconds=round(float(milliseconds) / 1000, 9) if known else None)
+    error = response.get("error")
+    told = {"result": _plain(response.get("result"))} if error is None else {"error": error}
+    return Message(offset, {"jsonrpc": "2.0", "id": number, **told}, SERVER, None, None, seconds_of(milliseconds))
 
 
 def _plain(value: Any, levels: int = 64) -> Any:
-    """`value` without the class names and unset fields that the serialized objects of the SDK have."""
-    if levels == 0 or type(value) not in _NESTED:
+    """`value` without the class names and unset fields that serialized objects of the SDK have; it may be changed."""
+    if levels == 0:
         return value
-    if isinstance(value, list):
-        return [_plain(one, levels - 1) for one in value]
+    if type(value) is list:
+        return [_plain(one, levels - 1) if type(one) in _NESTED else one for one in value]
+    if type(value) is not dict:
+        return value
     if "_type" in value:
         value = {key: one for key, one in value.items() if one is not None and key != "_type"}
-    return {key: _plain(one, levels - 1) if type(one) in _NESTED else one for key, one in value.items()}
+    for key, one in value.items():
+        if type(one) in _NESTED:
+            value[key] = _plain(one, levels - 1)
+    return value

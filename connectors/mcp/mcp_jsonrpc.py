@@ -25,7 +25,7 @@ from connectors.mcp.documents import concatenated
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
+from connectors.mcp.wire_values import microseconds, places_of, seconds_of
 from connectors.records import LINE_BYTES, json_value, lines
 from schemas import ParseError, Reject, Trajectory
 
@@ -376,8 +376,5 @@ def _header(envelope: dict[str, Any]) -> str:
 
 
 def _latency(envelope: dict[str, Any]) -> float | None:
-    for key in ("latency_ms", "duration_ms", "elapsed_ms"):
-        value = envelope.get(key)
-        if isinstance(value, NUMBERS) and not isinstance(value, bool) and 0 <= value < 1e12:
-            return round(value / 1000, 9)
-    return None
+    told = (seconds_of(envelope.get(key)) for key in ("latency_ms", "duration_ms", "elapsed_ms"))
+    return next((seconds for seconds in told if seconds is not None), None)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from connectors.connector import Blob
 from connectors.mcp.documents import document as json_document
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import NUMBERS, microseconds, places_of
+from connectors.mcp.wire_values import microseconds, places_of, seconds_of
 from connectors.outline import Array, Shape
 from schemas import ParseError
 
@@ -49,14 +49,12 @@ def pair(offset: int, one: dict[str, Any], server_asks: bool = False) -> list[Me
     if isinstance(request, _BODIES):
         at = microseconds(one["timestamp"]) if "timestamp" in one else None
         found.append(Message(offset, request, asker, None, at))
-    notified = one.get("notifications")
-    if notified and isinstance(notified, list):
+    if (notified := one.get("notifications")) and isinstance(notified, list):
         found += [Message(offset, note, other) for note in notified]
-    if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
-        response = {**response, "id": request.get("id")}
     if isinstance(response, _BODIES):
-        latency = one.get("latency_ms")
-        known = isinstance(latency, NUMBERS) and not isinstance(latency, bool) and 0 <= latency < 1e12
-        seconds = round(float(latency or 0) / 1000, 9) if known else None
-        found.append(Message(offset, response, other, None, None, seconds))
+        if isinstance(response, dict) and response.get("id") is None and isinstance(request, dict):
+            response = {**response, "id": request.get("id")}
+        seconds = seconds_of(one.get("latency_ms"))
+        # The sum makes 0.0 of -0.0.
+        found.append(Message(offset, response, other, None, None, None if seconds is None else seconds + 0.0))
     return found

@@ -1,15 +1,16 @@
-"""A call of a session of the Model Context Protocol and its plain form, in which calls that are long past are laid off.
+"""A call of a session of the Model Context Protocol, its step, and its plain form, in which past calls are laid off.
 
 It pairs nothing and knows no message; see `wire_session`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from schemas import Observation
+from schemas import Action, Observation, Shelf, Step, Steps, json_text
 from schemas.spool import pack_observation, unpack_observation
 
 
@@ -48,7 +49,53 @@ def unpacked(rows: Iterable[tuple[Any, ...]]) -> list[Call]:
     return calls
 
 
+def shelf_of(calls: Iterable[Call]) -> Shelf[Call]:
+    """The calls, of which only the last stand in memory."""
+    shelf = Shelf(packed, unpacked, size)
+    for call in calls:
+        shelf.append(call)
+    return shelf
+
+
 def size(call: Call) -> int:
     """Roughly the memory of a call, in bytes."""
     said = sum(len(one["content"]) for one in call.said) if call.said else 0
     return 1024 + len(call.arguments or "") + said + len((call.answer and call.answer.content) or "")
+
+
+def steps_of(calls: Shelf[Call] | list[Call]) -> list[Step] | Steps:
+    """The steps of a session, one a call; a list where the calls are all in memory, whose texts they share."""
+    held = isinstance(calls, list) or calls.held == len(calls)
+    steps: list[Step] | Steps = [] if held else Steps()
+    shown, seen = -1, None
+    for together in _turns(calls):
+        turn, count = together[0].turn, len(together)
+        if together[0].shown != shown:
+            shown = together[0].shown
+            seen = calls[shown].answer
+        for index, call in enumerate(together):
+            text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
+            action = Action(call.name, text, call.arguments, call.call_id)
+            said = json_text(call.said) if call.said else None
+            at, took, offset, answer = call.at, call.seconds, call.offset, call.answer
+            steps.append(
+                Step(action, seen, answer, turn, offset, "", index, count, said, None, None, None, None, at, took)
+            )
+    return steps
+
+
+def _turns(calls: Iterable[Call]) -> Iterator[list[Call]]:
+    """The calls of each turn; `groupby` takes twice as long where most turns are of one call."""
+    together: list[Call] = []
+    for call in calls:
+        if together and call.turn != together[0].turn:
+            yield together
+            together = []
+        together.append(call)
+    if together:
+        yield together
+
+
+@lru_cache(1024)
+def _quoted(name: str) -> str:
+    return json_text(name)

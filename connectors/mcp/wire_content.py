@@ -30,16 +30,11 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
 
     A protocol error is the JSON text of the error object, with its code; a null result beside it says nothing.
     """
-    if body.get("error") is not None and body.get("result") is None:
-        error = body["error"]
-        told = error if isinstance(error, str) else shallow_json(error)
-        return None if told is None else observation(told, True, truncation=truncation)
     result = body.get("result")
     if not isinstance(result, dict):
-        told = shallow_json(result)
-        return None if told is None else observation(told, False, truncation=truncation)
-    failed = result.get("isError")
-    is_error = failed if isinstance(failed, bool) else False
+        error = body.get("error") if result is None else None
+        told = error if isinstance(error, str) else shallow_json(result if error is None else error)
+        return None if told is None else observation(told, error is not None, (), truncation)
     if method == "tools/call":
         text, attached = tool_result(result)
     elif method == "resources/read" and isinstance(result.get("contents"), list):
@@ -49,15 +44,15 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
         text = shallow_json(without_data(result, attached))
     if text is None and not attached:
         return None
-    return observation(text, is_error, attached, truncation)
+    return observation(text, result.get("isError") is True, attached, truncation)
 
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
     """Text and attachments of the result of a tool; both empty only if it is nested too deeply."""
     content = result.get("content")
-    if type(content) is list and len(content) == 1 and type(content[0]) is dict and content[0].get("type") == "text":
-        text = content[0].get("text")
-        if type(text) is str:
+    if type(content) is list and len(content) == 1:
+        block = content[0]
+        if type(block) is dict and block.get("type") == "text" and type(text := block.get("text")) is str:
             return text, []  # as `blocks` reads it; most results are so
     texts, attached = blocks(content)
     if texts:

@@ -1,27 +1,47 @@
-"""What tells a message of a wire log from another, so that one that was logged twice is known again.
+"""What is remembered of requests, and what tells a message from another, so that one logged twice is known again.
 
-The message itself does, and is kept where the log stands in memory anyway, and of the first megabytes of a long one;
-of a later message only a hash is. Pairs of requests and responses are the matter of `wire_session`.
+A message is told by itself, which is kept where the log stands in memory anyway, and of the first megabytes of a long
+one; of a later one only a hash is. Pairs of requests and responses are the matter of `wire_session`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from connectors.mcp.wire_values import shallow_json
+from schemas import spool
 
 Mark = int | dict[str, Any]
 """A hash of a message, or the message itself."""
 
 _KEPT: Final = 8 << 20
-"""Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
 
 
-def mark_of(body: dict[str, Any], offset: int, held: bool) -> Mark:
-    """What is remembered of the message at `offset`; `held` says that the log stands in memory as a whole."""
-    return body if held or offset < _KEPT else _hashed(body)
+def kept_bytes() -> int:
+    """Bytes of a long log whose messages are kept, since hashing one takes a tenth of what reading it does."""
+    return min(_KEPT, spool.HELD_BYTES)
+
+
+@dataclass(slots=True)
+class Request:
+    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one.
+
+    `rival`: another call with the id was open when it was made.
+    """
+
+    method: str
+    mark: Mark
+    call: int | None = None
+    reply: Mark | None = None
+    rival: bool = False
+
+
+def unanswered(one: Request | Mark | None) -> bool:
+    """Whether it is a request without an answer."""
+    return isinstance(one, Request) and one.reply is None
 
 
 def same(first: Mark | None, second: Mark | None) -> bool:
@@ -35,10 +55,10 @@ def same(first: Mark | None, second: Mark | None) -> bool:
 
 
 def _hash_of(mark: Mark | None) -> int | None:
-    return _hashed(mark) if isinstance(mark, dict) else mark
+    return hashed(mark) if isinstance(mark, dict) else mark
 
 
-def _hashed(body: dict[str, Any]) -> int:
+def hashed(body: dict[str, Any]) -> int:
     try:
         return hash(orjson.dumps(body))
     except orjson.JSONEncodeError:

@@ -8,10 +8,13 @@ What a session comes to is the matter of `wire_session`. Nothing is sorted by ti
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from connectors.mcp.wire_calls import steps_of
+from connectors.mcp.wire_marks import kept_bytes
 from connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, Session, SessionError, sender_of
 from connectors.mcp.wire_values import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
@@ -41,7 +44,7 @@ class SessionReader:
     def __init__(self, connector: str, uri: str, *, held: bool = False) -> None:
         self._connector = connector
         self._uri = uri
-        self._held = held
+        self._kept = sys.maxsize if held else kept_bytes()
         self._open: dict[str, Session] = {}
         self._counts: dict[str, int] = {}
         self._labels: dict[str, str | None] = {}
@@ -55,11 +58,12 @@ class SessionReader:
             message: a message or a batch.
             channel: what tells sessions apart that run at the same time, such as a server's name or a session's id.
         """
-        if not isinstance(message.body, list):
-            return self._one(message, message.body, channel)
-        if not message.body:
+        body = message.body
+        if not isinstance(body, list):
+            return self._one(message, body, channel)
+        if not body:
             return [self._reject(message.offset, "bad_message", "an empty batch")]
-        return [found for body in message.body for found in self._one(message, body, channel)]
+        return [found for one in body for found in self._one(message, one, channel)]
 
     def fail(self, channel: str) -> None:
         """Is told that HTTP refused what a channel asked last: what is asked next saw that, if no message of it."""
@@ -67,11 +71,18 @@ class SessionReader:
             self._open[channel].closed = True
 
     def _one(self, message: Message, body: Any, channel: str) -> list[Trajectory | Reject]:
+        if not isinstance(body, dict):
+            detail = f"wanted a JSON-RPC message, met {type(body).__name__}"
+            return [self._reject(message.offset, "bad_message", detail)]
         found: list[Trajectory | Reject] = []
-        if _begins(body) and self._is_new(body, channel):
-            found += self._close(channel)
+        method = body.get("method")
         try:
-            self._take(message, body, channel)
+            if not isinstance(method, str):
+                self._answer(message, body, channel)
+            else:
+                if method in _BEGIN and "id" in body and self._is_new(body, channel):
+                    found += self._close(channel)
+                self._ask(message, body, method, channel)
         except SessionError as error:
             found.append(self._reject(message.offset, error.reason, error.detail))
         return found
@@ -89,38 +100,45 @@ class SessionReader:
             return session.begun_anew(body)
         return bool(session.calls) or (session.initialize is not None and not session.doubles(body))
 
-    def _take(self, message: Message, body: Any, channel: str) -> None:
-        if not isinstance(body, dict):
-            raise SessionError("bad_message", f"wanted a JSON-RPC message, met {type(body).__name__}")
-        method = body.get("method")
-        asks = isinstance(method, str)
-        if not asks and "result" not in body and "error" not in body:
-            raise SessionError("bad_message", "wanted a method, a result or an error")
-        session = self._open.get(channel)
-        others = not asks and not channel and len(self._open) > (session is not None)
-        if others and (session is None or not session.waits(body)):
-            # Some logs name the session of requests only.
-            waiting = [one for one in self._open.values() if one.waits(body)]
-            session = waiting[0] if len(waiting) == 1 else session
-        if session is None:
-            session = self._open[channel] = Session(message.offset, self._held)
-            session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
-        label = self._labels.get(message.label) if message.label is not None else None
-        if not asks:
-            if message.label is not None and session.opened(body):
-                self._learn(message.label, SERVER)
-            session.response(message, body, message.sender or label)
-            return
-        told = sender_of(method)
-        if told is not None and message.label is not None:
-            self._learn(message.label, told)
-        sender = told or message.sender or label or (session.pinging(body) if method == PING else CLIENT)
+    def _ask(self, message: Message, body: dict[str, Any], method: str, channel: str) -> None:
+        """Takes a request or a notification in."""
+        session = self._open.get(channel) or self._begun(message, channel)
+        sender = sender_of(method)
+        if sender is None:
+            label = None if message.label is None else self._labels.get(message.label)
+            sender = message.sender or label or (session.pinging(body) if method == PING else CLIENT)
+        elif message.label is not None:
+            self._learn(message.label, sender)
         if method == "notifications/cancelled":
             session.cancel(body, sender)
         elif "id" in body and (body["id"] is not None or method in ACTIONS):
             session.request(message, body, sender)
         elif method in ACTIONS:
             raise SessionError("bad_id", f"a {method} without an id, which nothing can answer")
+
+    def _answer(self, message: Message, body: dict[str, Any], channel: str) -> None:
+        """Takes a response in."""
+        if "result" not in body and "error" not in body:
+            raise SessionError("bad_message", "wanted a method, a result or an error")
+        session = self._open.get(channel)
+        others = not channel and len(self._open) > (session is not None)
+        if others and (session is None or not session.waits(body)):
+            # Some logs name the session of requests only.
+            waiting = [one for one in self._open.values() if one.waits(body)]
+            session = waiting[0] if len(waiting) == 1 else session
+        session = session or self._begun(message, channel)
+        sender, label = message.sender, message.label
+        if label is not None:
+            sender = sender or self._labels.get(label)
+            if session.opened(body):
+                self._learn(label, SERVER)
+        session.response(message, body, sender)
+
+    def _begun(self, message: Message, channel: str) -> Session:
+        """A new session of the channel."""
+        session = self._open[channel] = Session(message.offset, self._kept)
+        session.environment, session.agent = self.defaults.get(channel, (Environment(), Agent()))
+        return session
 
     def _learn(self, label: str, sender: str) -> None:
         """Notes which side a word of direction means; one that is said of both sides is none."""
@@ -142,7 +160,7 @@ class SessionReader:
         yield Trajectory(
             native_id=f"{channel}/{number}" if channel else str(number),
             domain="mcp",
-            steps=session.steps(),
+            steps=steps_of(session.calls),
             environment=session.environment,
             agent=session.agent,
             context=Context(action_space=tools, initial_state=session.instructions),
@@ -154,7 +172,3 @@ class SessionReader:
 
     def _reject(self, offset: int, reason: str, detail: str) -> Reject:
         return Reject("record", reason, detail, self._uri, offset=offset, connector=self._connector)
-
-
-def _begins(body: Any) -> bool:
-    return isinstance(body, dict) and body.get("method") in _BEGIN and "id" in body

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from connectors.mcp.wire_calls import Call, packed, size, unpacked
+from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_content import answered
-from connectors.mcp.wire_marks import Mark, mark_of, same
-from connectors.mcp.wire_values import NUMBERS, shallow_json
-from schemas import Action, Agent, Environment, Shelf, Step, Steps, json_text
+from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
+from connectors.mcp.wire_values import shallow_json
+from schemas import Agent, Environment, Shelf
 from schemas.record import record
 
 CLIENT: Final = "client"
@@ -73,7 +71,10 @@ _SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 _CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 """Members of `_meta` by which each side names itself since 2026-07-28, which has no handshake."""
 
-Key = tuple[bool, str | int | float]
+Key = str | int | float
+"""An id; the number 1 and the string "1" differ."""
+
+_IDS: Final = frozenset({str, int, float})
 
 
 @record
@@ -93,22 +94,11 @@ class Message:
     truncation: str = "none"
 
 
-@dataclass(slots=True)
-class _Request:
-    """A request of either side; `call` is the place of its call, `reply` the mark of the response once there is one.
-
-    `rival`: another call with the id was open when it was made.
-    """
-
-    method: str
-    mark: Mark
-    call: int | None = None
-    reply: Mark | None = None
-    rival: bool = False
-
-
-def _waits(one: _Request | Mark | None) -> bool:
-    return isinstance(one, _Request) and one.reply is None
+def _fits(one: Request | Mark, result: Any) -> bool:
+    """Whether a result is one of that request of a server."""
+    if not isinstance(result, dict) or not isinstance(one, Request):
+        return False
+    return not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
 
 
 class SessionError(Exception):
@@ -133,19 +123,19 @@ class Session:
     """What one session holds so far.
 
     `asked` maps the id of a request to the request; for a client's it is the mark of the response once there is one,
-    since no more need be remembered of so many. Only the last calls stand in memory, unless the log is `held` there as
-    a whole. `shown` is the last call that was answered, `before` the one that was when the turn began.
+    since no more need be remembered of so many. Of a log that is longer than `kept` bytes, only the last calls stand in
+    memory. `shown` is the last call that was answered, `before` the one that was when the turn began.
     """
 
     offset: int
-    held: bool = False
+    kept: int
     initialize: dict[str, Any] | None = None
     environment: Environment = field(default_factory=Environment)
     agent: Agent = field(default_factory=Agent)
     instructions: str | None = None
     tools: dict[str, Any] = field(default_factory=dict)
-    calls: Shelf[Call] | list[Call] = field(init=False)
-    asked: dict[str, dict[Key, _Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
+    calls: Shelf[Call] | list[Call] = field(default_factory=list)
+    asked: dict[str, dict[Key, Request | Mark]] = field(default_factory=lambda: {CLIENT: {}, SERVER: {}})
     tasks: dict[str, int] = field(default_factory=dict)
     said: list[dict[str, str]] = field(default_factory=list)
     turn: int = -1
@@ -153,19 +143,22 @@ class Session:
     shown: int = -1
     before: int = -1
 
-    def __post_init__(self) -> None:
-        self.calls = [] if self.held else Shelf(packed, unpacked, size)
+    def _laid_off(self, body: dict[str, Any]) -> int:
+        """The mark of a message of a log that has become long, in which only the last calls stay in memory."""
+        if isinstance(self.calls, list):
+            self.calls = shelf_of(self.calls)
+        return hashed(body)
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether the client waits for an answer of that id."""
         key = _known_key(body.get("id"))
-        return key is not None and _waits(self.asked[CLIENT].get(key))
+        return key is not None and unanswered(self.asked[CLIENT].get(key))
 
     def opened(self, body: dict[str, Any]) -> bool:
         """Whether a response answers a request that only a client sends, and no request of the server."""
         key = _known_key(body.get("id"))
         one = None if key is None else self.asked[CLIENT].get(key)
-        known = isinstance(one, _Request) and one.reply is None and sender_of(one.method) == CLIENT
+        known = isinstance(one, Request) and one.reply is None and sender_of(one.method) == CLIENT
         return known and key not in self.asked[SERVER]
 
     def request(self, message: Message, body: dict[str, Any], sender: str) -> None:
@@ -177,29 +170,34 @@ class Session:
         key = _key(body.get("id"))
         asked = self.asked[sender]
         before = asked.get(key)
-        mark = mark_of(body, message.offset, self.held)
-        if isinstance(before, _Request) and (before.reply is None or sender == SERVER) and same(before.mark, mark):
-            # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client that
-            # gives every call one id means another call.
-            return
-        if isinstance(before, _Request) and before.method == PING and before.reply is None and sender == CLIENT:
-            # No client has two open requests of one id: that ping was the server's.
-            self.asked[SERVER].setdefault(key, before)
-        rival = isinstance(before, _Request) and before.call is not None and (before.reply is None or before.rival)
-        asked[key] = one = _Request(body["method"], mark, rival=rival)
+        mark = body if message.offset < self.kept else self._laid_off(body)
+        rival = False
+        if isinstance(before, Request):
+            if (before.reply is None or sender == SERVER) and same(before.mark, mark):
+                # Logged twice. A server's stream that is resumed also repeats what was answered meanwhile; a client
+                # that gives every call one id means another call.
+                return
+            if before.method == PING and before.reply is None and sender == CLIENT:
+                # No client has two open requests of one id: that ping was the server's.
+                self.asked[SERVER].setdefault(key, before)
+            rival = before.call is not None and (before.reply is None or before.rival)
+        method = body["method"]
+        asked[key] = one = Request(method, mark, None, None, rival)
         params = body.get("params")
-        params = params if isinstance(params, dict) else {}
+        if not isinstance(params, dict):
+            params = {}
         if sender == SERVER:
-            if one.method in _ASKED_OF:
-                self._note("environment", {"method": one.method, "params": params})
-        elif one.method in ACTIONS:
-            one.call = self._call(message, one.method, params, key[1])
-        elif one.method == "tasks/result":
+            if method in _ASKED_OF:
+                self._note("environment", {"method": method, "params": params})
+            return
+        if method in ACTIONS:
+            one.call = self._call(message, method, params, key)
+        elif method == "tasks/result":
             one.call = self.tasks.get(str(params.get("taskId")))
-        elif one.method == "initialize":
+        elif method == "initialize":
             self.initialize = body
             self.agent = _agent(params.get("clientInfo")) or self.agent
-        if self.agent.name is None and sender == CLIENT and "_meta" in params:
+        if "_meta" in params and self.agent.name is None:
             self.agent = _agent(_meta(params).get(_CLIENT_KEY)) or self.agent
 
     def begun_anew(self, body: dict[str, Any]) -> bool:
@@ -208,22 +206,24 @@ class Session:
 
     def doubles(self, body: dict[str, Any]) -> bool:
         """Whether the `initialize` request is the one that the session waits for an answer to, logged twice."""
-        return body == self.initialize and all(map(_waits, self.asked[CLIENT].values()))
+        return body == self.initialize and all(map(unanswered, self.asked[CLIENT].values()))
 
-    def _call(self, message: Message, method: str, params: dict[str, Any], call_id: str | int | float) -> int:
+    def _call(self, message: Message, method: str, params: dict[str, Any], call_id: Key) -> int:
         name: Any = method
         given: Any
-        if method != TOOL_CALL:
-            given = {key: value for key, value in params.items() if key != "_meta"}
-        else:
+        if method == TOOL_CALL:
             name, given = params.get("name"), params.get("arguments")
             if not isinstance(name, str):
                 raise SessionError("bad_message", "wanted the name of a tool as a string")
-            if given is not None and not isinstance(given, dict):
+        else:
+            given = {key: value for key, value in params.items() if key != "_meta"}
+        arguments = None
+        if given is not None:
+            if not isinstance(given, dict):
                 raise SessionError("bad_arguments", f"wanted an object as arguments of {name:.80}")
-        arguments = None if given is None else shallow_json(given)
-        if given is not None and arguments is None:
-            raise SessionError("too_deep", f"arguments of {name:.80} are nested too deeply")
+            arguments = shallow_json(given)
+            if arguments is None:
+                raise SessionError("too_deep", f"arguments of {name:.80} are nested too deeply")
         said: list[dict[str, str]] = []
         if "inputResponses" in params:
             self._note_inputs(params["inputResponses"])
@@ -232,8 +232,9 @@ class Session:
             self.closed = False
             said, self.said = self.said, []
             self.before = self.shown
-        self.calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
-        return len(self.calls) - 1
+        calls = self.calls
+        calls.append(Call(message.offset, name, arguments, str(call_id), message.at, self.turn, self.before, said))
+        return len(calls) - 1
 
     def response(self, message: Message, body: dict[str, Any], sender: str | None) -> None:
         """Takes a response in.
@@ -241,82 +242,74 @@ class Session:
         Raises:
             SessionError: nothing asked for it, it was answered otherwise before, or it is nested too deeply.
         """
-        if body.get("id") is None:
+        told = body.get("id")
+        if told is None:
             self.closed = True  # it answered something, so what is asked next saw it
-        key = _key(body.get("id"))
+        key = _key(told)
         side = self._asker(key, body, sender)
         if side is None:
-            raise SessionError("result_without_call", f"no request of the session has the id {key[1]!r:.80}")
-        one = self.asked[side][key]
-        mark = mark_of(body, message.offset, self.held)
-        if not isinstance(one, _Request) or one.reply is not None:
-            if not same(mark, one.reply if isinstance(one, _Request) else one):
+            raise SessionError("result_without_call", f"no request of the session has the id {key!r:.80}")
+        asked = self.asked[side]
+        one = asked[key]
+        mark = body if message.offset < self.kept else self._laid_off(body)
+        if not isinstance(one, Request) or one.reply is not None:
+            if not same(mark, one.reply if isinstance(one, Request) else one):
                 self._repeated(one, key)
             return
         one.reply = mark
-        if side == CLIENT and not one.rival:
-            self.asked[side][key] = mark
         result = body.get("result")
-        result = result if isinstance(result, dict) else {}
-        if self.environment.id is None and side == CLIENT and _SERVER_KEY in _meta(result):
-            self._greet({"_meta": result["_meta"]})
+        if not isinstance(result, dict):
+            result = {}
         if side == SERVER:
             if one.method in _ASKED_OF:
                 self._note(_ASKED_OF[one.method], result or {"error": body.get("error")})
-        elif one.call is not None:
-            self._answer(one, message, body, result)
-        elif one.method in ("initialize", "server/discover"):
-            self._greet(result)
-        elif one.method == "tools/list" and message.truncation == "none":
-            self._list(result)
+            return
+        if not one.rival:
+            asked[key] = mark
+        if "_meta" in result and self.environment.id is None and _SERVER_KEY in _meta(result):
+            self._greet({"_meta": result["_meta"]})
+        if one.call is not None:
+            self._answer(one.method, one.call, message, body, result)
+        else:
+            self._note_result(one.method, message, result)
 
-    def _repeated(self, one: _Request | Mark, key: Key) -> None:
+    def _repeated(self, one: Request | Mark, key: Key) -> None:
         """Refuses another answer to a request; where two calls of one id were open, neither answer is surely its.
 
         Raises:
             SessionError: always.
         """
-        if isinstance(one, _Request) and one.rival and one.call is not None:
+        if isinstance(one, Request) and one.rival and one.call is not None:
             call = self.calls[one.call]
             call.answer = call.seconds = None
             self.calls[one.call] = call
-            raise SessionError("ambiguous_id", f"two calls of the id {key[1]!r:.80} were open, and two answers came")
-        raise SessionError("result_repeated", f"request {key[1]!r:.80} was answered otherwise before")
+            raise SessionError("ambiguous_id", f"two calls of the id {key!r:.80} were open, and two answers came")
+        raise SessionError("result_repeated", f"request {key!r:.80} was answered otherwise before")
 
     def pinging(self, body: dict[str, Any]) -> str:
         """Which side sends a ping of which nothing else is told: no client has two open requests of one id."""
         one = self.asked[CLIENT].get(_key(body.get("id")))
-        return SERVER if isinstance(one, _Request) and one.reply is None and one.method != PING else CLIENT
+        return SERVER if isinstance(one, Request) and one.reply is None and one.method != PING else CLIENT
 
     def _asker(self, key: Key, body: dict[str, Any], sender: str | None) -> str | None:
         """The side that asked for a response: the other than its sender, else the one that waits for it."""
-        if sender is not None:
-            side = CLIENT if sender == SERVER else SERVER
-            return side if key in self.asked[side] else None
-        sides = [side for side in (CLIENT, SERVER) if key in self.asked[side]]
-        waiting = [side for side in sides if _waits(self.asked[side][key])]
-        if len(waiting) == 2:
-            one, result = self.asked[SERVER][key], body.get("result")
-            if not isinstance(result, dict) or not isinstance(one, _Request):
-                return CLIENT
-            fits = (
-                not result if one.method == PING else not _SERVER_ASKED.get(one.method, frozenset()).isdisjoint(result)
-            )
-            return SERVER if fits else CLIENT
-        return next(iter(waiting or sides), None)
+        client, server = self.asked[CLIENT], self.asked[SERVER]
+        if sender is None and key in server and key in client and unanswered(one := server[key]):
+            return SERVER if not unanswered(client[key]) or _fits(one, body.get("result")) else CLIENT
+        if sender != CLIENT and key in client:
+            return CLIENT
+        return SERVER if sender != SERVER and key in server else None
 
-    def _answer(self, one: _Request, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
-        place = one.call
-        assert place is not None
+    def _answer(self, method: str, place: int, message: Message, body: dict[str, Any], result: dict[str, Any]) -> None:
         call = self.calls[place]
         task = result.get("task")
         if isinstance(task, dict) and "content" not in result:
             self.tasks[str(task.get("taskId"))] = place
         self.closed = True
-        method = TOOL_CALL if one.method == "tasks/result" else one.method
-        call.answer = answered(method, body, message.truncation) or call.answer
+        asked = TOOL_CALL if method == "tasks/result" else method
+        call.answer = answered(asked, body, message.truncation) or call.answer
         call.seconds = message.seconds
-        if call.seconds is None and call.at is not None and message.at is not None and message.at >= call.at:
+        if message.at is not None and call.seconds is None and call.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6
         self.calls[place] = call
         if call.answer is None:
@@ -329,7 +322,7 @@ class Session:
         cancelled = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(cancelled, bool) and (key := _known_key(cancelled)) is not None:
             one = self.asked[sender].get(key)
-            if isinstance(one, _Request) and one.call is not None and self.calls[one.call].turn == self.turn:
+            if isinstance(one, Request) and one.call is not None and self.calls[one.call].turn == self.turn:
                 self.closed = True
 
     def _note(self, role: str, value: dict[str, Any]) -> None:
@@ -342,6 +335,13 @@ class Session:
         for name, answer in given.items() if isinstance(given, dict) else ():
             if isinstance(answer, dict) and "roots" not in answer:
                 self._note("agent" if "role" in answer else "user", {name: answer})
+
+    def _note_result(self, method: str, message: Message, result: dict[str, Any]) -> None:
+        """Takes in the result of a request that is no call."""
+        if method in ("initialize", "server/discover"):
+            self._greet(result)
+        elif method == "tools/list" and message.truncation == "none":
+            self._list(result)
 
     def _greet(self, result: dict[str, Any]) -> None:
         """Takes in what an answer says of its server, which in a handshake is all that it says."""
@@ -361,66 +361,21 @@ class Session:
             if isinstance(tool, dict) and isinstance(tool.get("name"), str):
                 self.tools.setdefault(tool["name"], tool)
 
-    def steps(self) -> list[Step] | Steps:
-        """The steps of the session, one a call; a list where the calls are all in memory, whose texts they share."""
-        held = isinstance(self.calls, list) or self.calls.held == len(self.calls)
-        steps: list[Step] | Steps = [] if held else Steps()
-        shown, seen = -1, None
-        for turn, calls in groupby(self.calls, key=attrgetter("turn")):
-            together = list(calls)
-            if together[0].shown != shown:
-                shown = together[0].shown
-                seen = self.calls[shown].answer
-            for index, call in enumerate(together):
-                text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
-                action = Action(call.name, text, call.arguments, call.call_id)
-                said = json_text(call.said) if call.said else None
-                at, took, offset, count = call.at, call.seconds, call.offset, len(together)
-                steps.append(
-                    Step(
-                        action,
-                        seen,
-                        call.answer,
-                        turn,
-                        offset,
-                        "",
-                        index,
-                        count,
-                        said,
-                        None,
-                        None,
-                        None,
-                        None,
-                        at,
-                        took,
-                    )
-                )
-        return steps
-
-
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return json_text(name)
-
 
 def _key(value: Any) -> Key:
-    """The id of a message such that the number 1 and the string "1" differ.
+    """The id of a message.
 
     Raises:
-        SessionError: it is no id.
+        SessionError: it is none.
     """
-    if isinstance(value, str):
-        return True, value
-    if isinstance(value, NUMBERS) and not isinstance(value, bool):
-        return False, value
+    if type(value) in _IDS:
+        return cast("Key", value)
     raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
 
 
 def _known_key(value: Any) -> Key | None:
     """The id of a message that may be one, None for a value that is none."""
-    if isinstance(value, str):
-        return True, value
-    return (False, value) if isinstance(value, NUMBERS) else None
+    return value if isinstance(value, str | int | float) else None
 
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:

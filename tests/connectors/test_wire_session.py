@@ -4,13 +4,15 @@ import hashlib
 from base64 import b64encode
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.mcp import wire_marks
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import Message
 from connectors.mcp.wire_values import element_offsets, microseconds, places_of, sse_data
-from schemas import Trajectory
+from schemas import Trajectory, spool
 from tests.connectors.wire_logs import HELLO, INITIALIZE, after, call, read, request, result, seen, split
 
 
@@ -204,6 +206,21 @@ def test_any_messages_become_steps_or_rejects(bodies):
     for one in found:
         assert any(step.next_observation is not None for step in one.steps)
         assert [step.offset for step in one.steps] == sorted(step.offset for step in one.steps)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 24])
+@pytest.mark.parametrize("kept", range(11))
+def test_a_log_that_grows_long_halfway_becomes_what_a_short_one_becomes(kept, held, monkeypatch):
+    calls = [call(1), call(2, "walk"), result(2, "b"), result(1, "a"), result(1, "a"), call(3), call(2, "run")]
+    bodies = [INITIALIZE, HELLO, *calls, result(2, "c"), result(3, "d"), result(2, "e")]
+    short, refused = read(*bodies)
+    assert seen(short[0]) == [("look", "a"), ("walk", "b"), ("look", "d"), ("run", "c")]
+    monkeypatch.setattr(wire_marks, "_KEPT", kept)
+    monkeypatch.setattr(spool, "HELD_BYTES", held or kept)
+    long, rejects = read(*bodies)
+    assert [list(one.steps) for one in long] == [list(one.steps) for one in short]
+    assert rejects == refused
+    assert [one.reason for one in rejects] == ["result_repeated"]
 
 
 @settings(max_examples=100, deadline=None)
