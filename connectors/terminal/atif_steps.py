@@ -10,7 +10,6 @@ since it looks at the terminal once; its first prompt is system prompt, task, an
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -59,7 +58,7 @@ class Reader:
         self._report = report
         self._offset = 0
         self._acted = False
-        self._waiting: dict[str, deque[Call]] = {}
+        self._waiting: dict[str, list[Call]] = {}
         self._answered: dict[str, tuple[Call, int]] = {}
         self._turn: Turn | None = None
 
@@ -160,7 +159,7 @@ class Reader:
             call_id = values.text(result, "source_call_id")
             call = None if copied else self._asked(call_id or "", [])
             if call is not None:
-                self._answer(call, result, step, False)
+                self._answer(call, call_id, result, step, False)
             elif call_id is not None and not copied:
                 self._stray(call_id)
             elif (shown := self._observation(result, step, False)[0]) is not None:
@@ -177,33 +176,33 @@ class Reader:
         self._acted = True
         if self.model is None:
             self.model = values.text(step, "model_name")
-        stamp = values.text(step, "timestamp")
-        turn = Turn(self._offset, self._member, microseconds(stamp))
-        message = step.get("message")
+        get = step.get
+        stamp, message, thought = get("timestamp"), get("message"), get("reasoning_content")
+        at = microseconds(stamp) if isinstance(stamp, str) else None
         if not isinstance(message, str):
             message = self._content(message)[0]
-        thought = values.text(step, "reasoning_content")
-        results = values.items(values.table(step, "observation"), "results")
-        if message and not message.isspace():
-            turn.texts.append(message)
-        if thought:
-            turn.thoughts.append(thought)
+        texts = [message] if message and not message.isspace() else []
+        thoughts = [thought] if isinstance(thought, str) and thought else []
+        turn = Turn(self._offset, self._member, at, [], texts, thoughts)
+        results = values.items(get("observation"), "results")
         given = values.items(step, "tool_calls")
         repeated: list[Call] = []
         if self._terminus and len(results) <= 1 and _typed(given):
-            calls = self._typing(given, turn.at)
+            for call in self._typing(given, at):
+                turn.add(call)
             results = [{**one, "source_call_id": None} if isinstance(one, dict) else one for one in results]
         else:
-            calls = [made for one in given if (made := self._call(one, turn.at, repeated)) is not None]
-        if not given and results and turn.texts and any(self._says(result) for result in results):
-            calls = [self._raw(turn)]
-        for call in calls:
-            turn.add(call)
+            for one in given:
+                if (made := self._call(one, at, repeated)) is not None:
+                    turn.add(made)
+        if not given and results and texts and any(self._says(result) for result in results):
+            turn.add(self._raw(turn))
         self._override(turn, step, given)
         if turn.texts or turn.thoughts or turn.calls:
             self.items.append(turn)
             self._turn = turn
-        self._results(step, turn, repeated, results)
+        if results:
+            self._results(step, turn, repeated, results)
 
     def _says(self, result: Any) -> bool:
         return isinstance(result, dict) and result.get("content") is not None
@@ -233,34 +232,42 @@ class Reader:
 
     def _call(self, given: Any, at: int | None, repeated: list[Call]) -> Call | None:
         """The call; None if it is none, or one that an earlier step made, which `repeated` is given then."""
-        name = values.text(given, "function_name")
-        raw = given.get("arguments") if isinstance(given, dict) else None
+        if not isinstance(given, dict):
+            given = values.NOTHING
+        name, raw = values.text(given, "function_name"), given.get("arguments")
         if isinstance(raw, str):
             raw = _object(raw)
-        arguments = "{}" if raw is None else shallow_json(raw) if isinstance(raw, dict) else None
+        arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
         if name is None or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
             return None
         call_id = values.text(given, "tool_call_id")
-        waiting = self._waiting.setdefault(call_id or "", deque())
-        for earlier in waiting if call_id is not None else ():
+        waiting = self._waiting.get(call_id or "")
+        for earlier in waiting if waiting is not None and call_id is not None else ():
             if earlier.name == name and earlier.arguments == arguments and earlier.offset != self._offset:
                 repeated.append(earlier)
                 return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
-        if told := values.own(given):
+        if "extra" in given and (told := values.own(given)):
             call.text = values.string(told, "text")
             if "call_id" in told:
                 call.call_id = values.string(told, "call_id")
             if "arguments" in told:
                 call.arguments = values.json_of(told["arguments"])
-        waiting.append(call)
+        if waiting is None:
+            self._waiting[call_id or ""] = [call]
+        else:
+            waiting.append(call)
         return call
 
     def _override(self, turn: Turn, step: dict[str, Any], given: list[Any]) -> None:
         """Gives calls what is told of them one by one: words, times and what stood before."""
-        if "extra" not in step and not [one for one in given if isinstance(one, dict) and "extra" in one]:
-            return
+        if "extra" not in step:
+            for one in given:
+                if isinstance(one, dict) and "extra" in one:
+                    break
+            else:
+                return
         before = values.seen(values.own(step))
         for call, one in zip(turn.calls, given, strict=False) if len(given) == len(turn.calls) else ():
             told = values.own(one)
@@ -282,16 +289,20 @@ class Reader:
     def _results(self, step: dict[str, Any], turn: Turn, repeated: list[Call], results: list[Any]) -> None:
         """Gives the results of a step to their calls."""
         targets = [*turn.calls, *repeated]
+        alone = len(results) == 1
         loose = []
         for result in results:
-            self._refer(result, turn)
             call_id = values.text(result, "source_call_id")
             if call_id is None:
+                self._refer(result, turn)
                 loose.append(result)
-            elif (call := self._asked(call_id, targets)) is not None:
-                self._answer(call, result, step, len(results) == 1)
-            elif len(results) == 1 and len(targets) == 1 and targets[0].shown is None:
-                self._answer(targets[0], result, step, True)
+                continue
+            if "subagent_trajectory_ref" in result:
+                self._refer(result, turn)
+            if (call := self._asked(call_id, targets)) is not None:
+                self._answer(call, call_id, result, step, alone)
+            elif alone and len(targets) == 1 and targets[0].shown is None:
+                self._answer(targets[0], call_id, result, step, True)
             else:
                 self._stray(call_id)
         if not loose:
@@ -304,22 +315,23 @@ class Reader:
             for waiting in self._waiting.values():
                 if call in waiting:
                     waiting.remove(call)
-            self._answer(call, result, step, len(loose) == 1)
+            self._answer(call, None, result, step, len(loose) == 1)
         for result in loose[len(open_calls) :]:
             if self._says(result):
                 self._report(self._offset, "result_without_call", "a result without an id, and no call left for it")
 
     def _asked(self, call_id: str, targets: list[Call]) -> Call | None:
         """The call of that id which a result on its step answers; it waits no longer."""
-        waiting = self._waiting.get(call_id, ())
+        waiting = self._waiting.get(call_id)
         # An id may come again while a call of an earlier step is open still: results stand with their calls.
-        own = next((place for place, call in enumerate(waiting) if any(call is one for one in targets)), None)
+        own = _first_among(waiting, targets) if waiting else None
         if own is None and (again := self._again(call_id)) is not None:
             return again
         if not waiting:
             return None
-        call = waiting[own or 0]
-        del waiting[own or 0]
+        call = waiting.pop(own or 0)
+        if not waiting:
+            del self._waiting[call_id]
         return call
 
     def _again(self, call_id: str) -> Call | None:
@@ -334,21 +346,23 @@ class Reader:
         else:
             self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
 
-    def _answer(self, call: Call, result: Any, step: dict[str, Any], alone: bool) -> None:
+    def _answer(self, call: Call, call_id: str | None, result: Any, step: dict[str, Any], alone: bool) -> None:
+        """Gives a result, which names its call by that id, to the call."""
         earlier = call.shown
         shown, notes = self._observation(result, step, alone)
-        call.shown = _together(earlier, shown)
-        if (call_id := values.text(result, "source_call_id")) is not None:
+        call.shown = shown if earlier is None else _together(earlier, shown)
+        if call_id is not None:
             self._answered[call_id] = call, self._offset
         if notes:
             call.notes += notes
-        if call.shown is not None and self._turn is not None and id(call) not in map(id, self._turn.calls):
+        turn = self._turn
+        if turn is not None and call.shown is not None and _first_among(turn.calls, [call]) is None:
             if call.late:
                 self.items = [one for one in self.items if one is not earlier]
             call.late = True
             self.items.append(call.shown)
-        if call.exit_code is None and (extra := values.table(result, "extra")):
-            call.exit_code = values.int32(extra, "exit_code")
+        if call.exit_code is None and isinstance(result, dict) and "extra" in result:
+            call.exit_code = values.int32(result["extra"], "exit_code")
 
     def _observation(
         self, result: Any, step: dict[str, Any], alone: bool
@@ -358,8 +372,9 @@ class Reader:
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
             return None, ()
-        shown, images = self._content(result.get("content"))
-        extra = values.table(result, "extra")
+        content = result.get("content")
+        shown, images = (content, ()) if isinstance(content, str) else self._content(content)
+        extra = values.table(result, "extra") if "extra" in result else values.NOTHING
         told = values.table(extra, values.OWN) if extra else extra
         if shown is None and not images and not told:
             return None, ()
@@ -372,7 +387,7 @@ class Reader:
         if shown is not None and self._terminus:
             given, notes = values.terminal_output(shown)
             shown, form, origin, cut = given.content, given.form, given.origin, given.truncation
-        if result.get("subagent_trajectory_ref"):
+        if "subagent_trajectory_ref" in result and result["subagent_trajectory_ref"]:
             origin = "agent"
         error = values.flag(extra, "is_error") if extra else None
         made = Observation(shown, media_type(shown), form, None, origin, error, cut, None, images)
@@ -386,6 +401,15 @@ class Reader:
         for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
+
+
+def _first_among(calls: list[Call], wanted: list[Call]) -> int | None:
+    """The place of the first call that is one of those wanted, itself and not merely equal; None if none is."""
+    for place, call in enumerate(calls):
+        for one in wanted:
+            if call is one:
+                return place
+    return None
 
 
 def _together(first: Observation | None, second: Observation | None) -> Observation | None:
