@@ -25,7 +25,7 @@ from connectors.terminal import atif_values as values
 from connectors.terminal.atif_domain import OWN_TOOLS, domain
 from connectors.terminal.atif_steps import Reader
 from connectors.terminal.dialogue import Turn, course, mark_dangling
-from schemas import DOMAINS, Agent, Attachment, Context, ParseError, Reject, Task, Trajectory
+from schemas import DOMAINS, Agent, Attachment, Context, Environment, ParseError, Reject, Task, Trajectory
 from schemas.transition import RELATIONS
 
 ANCHOR: Final = "trajectory.json"
@@ -161,7 +161,7 @@ class _Log:
         made = course(reader.items, bool(told))
         if made.steps and not told:
             mark_dangling(made.steps, OWN_TOOLS)
-        environment = values.environment(told)
+        environment = values.environment(told) if told else Environment()
         name = self._name(document, origin)
         if made.steps and environment is None:
             self._reject(member, 0, "unstated_world_model", "a simulated environment without world model and sampling")
@@ -176,15 +176,14 @@ class _Log:
                 agent=Agent(
                     _known(agent, "name"), _known(agent, "version"), values.text(agent, "model_name") or reader.model
                 ),
-                task=Task(
-                    values.text(values.table(told, "task"), "id"),
-                    reader.instruction if told else made.instruction,
-                ),
+                task=Task(values.text(values.table(told, "task"), "id"), reader.instruction)
+                if told
+                else Task(None, made.instruction),
                 context=_context(agent, told, reader.system),
-                outcome=values.outcome(told),
+                outcome=values.outcome(told) if told else None,
                 parent=origin.parent if origin is not None and known else None,
                 parent_step=origin.step if origin is not None and known else None,
-                relation=origin.relation if origin is not None else _relation(told),
+                relation=origin.relation if origin is not None else _relation(told) if told else None,
             )
         yield from self._drain()
         ends = [(reference, _end(made.ends, turn)) for reference, turn in reader.references]
@@ -319,6 +318,8 @@ def _relation(told: dict[str, Any]) -> str | None:
 
 
 def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> Context:
+    if not told:
+        return Context(values.json_of(agent.get("tool_definitions")), agent_system="\n\n".join(system) or None)
     context = values.table(told, "context")
     return Context(
         action_space=values.json_of(context.get("action_space")) or values.json_of(agent.get("tool_definitions")),
@@ -331,5 +332,5 @@ def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> 
 
 
 def _domain(told: dict[str, Any], agent: str | None, names: list[str]) -> str:
-    stated = values.text(told, "domain")
+    stated = values.text(told, "domain") if told else None
     return stated if stated in DOMAINS else domain(agent, names)

@@ -113,16 +113,16 @@ class Reader:
         self._turn = None
 
     def _said(self, step: dict[str, Any], source: str, copied: bool) -> None:
-        told = values.own(step)
         said, images = self._content(step.get("message"))
-        role = values.text(told, "role")
+        role = values.text(values.own(step), "role")
         if self._ours and source == "user" and role is None and not self._acted and self.instruction is None:
             self.instruction = said
         elif source == "system" and role is None and not self._acted and "observation" not in step:
             self.system += [said] if said else []
         elif (said or images) and not self._prompted(source, said):
             self._say(step, source, said, images, copied)
-        self._unasked(step, copied)
+        if "observation" in step:
+            self._unasked(step, copied)
 
     def _say(
         self, step: dict[str, Any], source: str, said: str | None, images: tuple[Attachment, ...], copied: bool
@@ -184,8 +184,10 @@ class Reader:
         texts = [message] if message and not message.isspace() else []
         thoughts = [thought] if isinstance(thought, str) and thought else []
         turn = Turn(self._offset, self._member, at, [], texts, thoughts)
-        results = values.items(get("observation"), "results")
-        given = values.items(step, "tool_calls")
+        observed, given = get("observation"), get("tool_calls")
+        results = values.items(observed, "results") if observed else []
+        if not isinstance(given, list):
+            given = []
         repeated: list[Call] = []
         if self._terminus and len(results) <= 1 and _typed(given):
             for call in self._typing(given, at):
@@ -234,14 +236,16 @@ class Reader:
         """The call; None if it is none, or one that an earlier step made, which `repeated` is given then."""
         if not isinstance(given, dict):
             given = values.NOTHING
-        name, raw = values.text(given, "function_name"), given.get("arguments")
+        get = given.get
+        name, raw, call_id = get("function_name"), get("arguments"), get("tool_call_id")
         if isinstance(raw, str):
             raw = _object(raw)
         arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
-        if name is None or arguments is None:
+        if not isinstance(name, str) or not name or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
             return None
-        call_id = values.text(given, "tool_call_id")
+        if not isinstance(call_id, str) or not call_id:
+            call_id = None
         waiting = self._waiting.get(call_id or "")
         for earlier in waiting if waiting is not None and call_id is not None else ():
             if earlier.name == name and earlier.arguments == arguments and earlier.offset != self._offset:
@@ -324,7 +328,7 @@ class Reader:
         """The call of that id which a result on its step answers; it waits no longer."""
         waiting = self._waiting.get(call_id)
         # An id may come again while a call of an earlier step is open still: results stand with their calls.
-        own = _first_among(waiting, targets) if waiting else None
+        own = _first_among(waiting, targets) if waiting and targets else None
         if own is None and (again := self._again(call_id)) is not None:
             return again
         if not waiting:
@@ -405,6 +409,8 @@ class Reader:
 
 def _first_among(calls: list[Call], wanted: list[Call]) -> int | None:
     """The place of the first call that is one of those wanted, itself and not merely equal; None if none is."""
+    if calls and calls[0] is wanted[0]:
+        return 0
     for place, call in enumerate(calls):
         for one in wanted:
             if call is one:

@@ -86,9 +86,9 @@ class Turn:
     def add(self, call: Call) -> None:
         """Takes in a call, with what was said and thought before it."""
         if self.texts:
-            call.message, self.texts = joined(self.texts), []
+            call.message, self.texts = "\n\n".join(self.texts), []
         if self.thoughts:
-            call.reasoning, self.thoughts = joined(self.thoughts), []
+            call.reasoning, self.thoughts = "\n\n".join(self.thoughts), []
         self.calls.append(call)
 
     def close(self) -> None:
@@ -236,7 +236,9 @@ def course(items: Iterable[Item], instructed: bool = False) -> Course:
         else:
             instruction, after = (None, after) if instructed else _instruction(after)
             made.hear(after)
-        now, after = item, []
+        now = item
+        if after:
+            after = []
     return Course(made.steps, instruction, made.ends)
 
 
@@ -307,22 +309,23 @@ class _Making:
         return json_text(said)
 
     def _calls(self, turn: Turn) -> None:
-        said, shown = self._interleaved() if self.waiting else None, self.shown
-        count = len(turn.calls)
+        said, before = self._interleaved() if self.waiting else None, self.shown
+        number, count = self._turns, len(turn.calls)
         for index, call in enumerate(turn.calls):
-            text = call_text_of(call.name, call.arguments) if call.text is None else call.text
+            name, arguments, shown = call.name, call.arguments, call.shown
+            text = call_text_of(name, arguments) if call.text is None else call.text
             reward, terminated, truncated = call.ending
             self.steps.append(
                 Step(
-                    Action(call.name, text, call.arguments, call.call_id, call.message, call.reasoning),
-                    shown if call.seen is None else call.seen[0],
-                    call.shown,
-                    self._turns,
+                    Action(name, text, arguments, call.call_id, call.message, call.reasoning),
+                    before if call.seen is None else call.seen[0],
+                    shown,
+                    number,
                     call.offset,
                     call.member,
                     index,
                     count,
-                    said if index == 0 else None,
+                    said,
                     reward,
                     terminated,
                     truncated,
@@ -331,10 +334,12 @@ class _Making:
                     call.seconds,
                 )
             )
+            said = None
             if call.notes:
                 self.waiting += [("harness", note) for note in call.notes]
-            self.shown = self.shown if call.late else call.shown or self.shown
-        self._turns += 1
+            if shown is not None and not call.late:
+                self.shown = shown
+        self._turns = number + 1
 
     def _message(self, turn: Turn, reply: Said | None) -> None:
         arguments = json_text({"content": joined(turn.texts)})
