@@ -136,7 +136,7 @@ def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
         shared = 0
         if written is None:
             written = path
-            for message, group in zip(path, groups, strict=True):
+            for message, group in zip(path, groups, strict=True) if replay.paths else ():
                 ends[id(message)] = max((made.ends.get(id(item), 0) for item in group), default=0)
         else:
             shared = next((i for i, (a, b) in enumerate(zip(path, written, strict=False)) if a is not b), len(path))
