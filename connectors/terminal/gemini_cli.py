@@ -107,16 +107,11 @@ def _read_document(blob: Blob, replay: Replay) -> None:
     replay.line(0, {**document, "messages": []})
     place = 0
     for message in messages:
-        place = _found(data, message, place)
+        # a message begins before its id; one without an id is said to begin where the one before it did
+        key = message.get("id") if isinstance(message, dict) else None
+        if isinstance(key, str) and key.isascii() and (found := data.find(f'"{key}"'.encode(), place)) > place:
+            place = found
         replay.message(max(data.rfind(b"{", 0, place), 0), message)
-
-
-def _found(data: bytes, message: Any, place: int) -> int:
-    """Where the id of the message stands, at or after `place`; `place` itself if it has none."""
-    key = message.get("id") if isinstance(message, dict) else None
-    if not isinstance(key, str) or not key.isascii():
-        return place
-    return max(data.find(f'"{key}"'.encode(), place), place)
 
 
 def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:

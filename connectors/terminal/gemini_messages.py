@@ -140,8 +140,9 @@ class Replay:
             key = f"#{len(self.messages)}"
         known = self.messages.get(key)
         if known is None:
-            known = self.messages[key] = Message(record, offset)
-            known.add_calls(record)
+            known = self.messages[key] = Message(record, offset, {})
+            if "toolCalls" in record:
+                known.add_calls(record)
         else:
             known.update(record, offset)
 
@@ -342,9 +343,11 @@ def _thoughts(thoughts: Any) -> list[str]:
     for thought in thoughts if isinstance(thoughts, list) else ():
         if isinstance(thought, dict):
             subject, description = thought.get("subject"), thought.get("description")
-            parts = [f"**{subject}**"] if isinstance(subject, str) and subject else []
-            parts += [description] if isinstance(description, str) and description else []
-            found += ["\n".join(parts)] if parts else []
+            described = isinstance(description, str) and description
+            if isinstance(subject, str) and subject:
+                found.append(f"**{subject}**\n{description}" if described else f"**{subject}**")
+            elif described:
+                found.append(description)
     return found
 
 
