@@ -177,8 +177,7 @@ class Reader:
         if self.model is None:
             self.model = values.text(step, "model_name")
         get = step.get
-        stamp, message, thought = get("timestamp"), get("message"), get("reasoning_content")
-        at = microseconds(stamp) if isinstance(stamp, str) else None
+        at, message, thought = microseconds(get("timestamp")), get("message"), get("reasoning_content")
         if not isinstance(message, str):
             message = self._content(message)[0]
         texts = [message] if message and not message.isspace() else []

@@ -47,9 +47,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def microseconds(text: str | None) -> int | None:
+def microseconds(text: object) -> int | None:
     """Microseconds since 1970 UTC of an ISO 8601 time with zone; None without zone, before 1971 or if unreadable."""
-    if text is None:
+    if not isinstance(text, str):
         return None
     try:
         moment = datetime.fromisoformat(text)

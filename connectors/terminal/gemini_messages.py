@@ -227,14 +227,14 @@ class Rendering:
             call = self._call(given, offset)
             if call is None:
                 continue
-            recorded = _time(given) if len(message.calls) > 1 else None
+            recorded = microseconds(given.get("timestamp")) if len(message.calls) > 1 else None
             if turn.calls and recorded is not None and before is not None and recorded - before > _ONE_BATCH:
                 turn = Turn(offset)
                 turns.append(turn)
             before = recorded
             turn.add(call)
         if not turn.calls:
-            turn.at = _time(record)
+            turn.at = microseconds(get("timestamp"))
         return turns
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
@@ -263,7 +263,7 @@ class Rendering:
             return call
         texts, attachments = self._parts(result, offset)
         text = "\n".join(texts)
-        if at is not None and (recorded := _time(given)) is not None and recorded >= at:
+        if at is not None and (recorded := microseconds(get("timestamp"))) is not None and recorded >= at:
             call.seconds = (recorded - at) / 1e6
         status = get("status")
         if name == "run_shell_command":
@@ -320,12 +320,6 @@ class Rendering:
         role = (kind or "").split("/")[0]
         role = role if role in ("image", "audio") else "document"
         return [Attachment(hashlib.sha256(held).hexdigest(), role, kind)]
-
-
-def _time(record: dict[str, Any]) -> int | None:
-    """When a message or a call was recorded, in µs since 1970."""
-    stamp = record.get("timestamp")
-    return microseconds(stamp) if isinstance(stamp, str) else None
 
 
 def _response(response: Any) -> str | None:
