@@ -80,27 +80,38 @@ def _links(kept: Kept) -> array[int]:
     damaged log) follows the line before it; so does one that says it follows none but cannot begin a conversation,
     and every one in a conversation without any links.
     """
-    links = array("i", (_named_parent(kept, place) for place in range(len(kept))))
-    linked = {kept.conversation(place) for place, link in enumerate(links) if link != _MISSING}
+    seen, settings, flags, talks = kept.seen, kept.settings, kept.flags, kept.conversations
+    links, linked = array("i"), set[int]()
+    for place, named in enumerate(kept.parents):
+        parent = seen.get(named) if named else _MISSING
+        if flags[place] & KEEPS or (parent >= 0 and settings[parent] != settings[place]):
+            parent = _other_parent(kept, place, parent)
+        elif parent < 0 or parent == place:
+            parent = _MISSING
+        links.append(parent)
+        if parent != _MISSING:
+            linked.add(talks[settings[place]])
     latest: dict[int, int] = {}
-    for place, parent in enumerate(kept.parents):
-        conversation, link = kept.conversation(place), links[place]
-        if link == _MISSING:
-            begins = kept.flags[place] & BEGINS and not parent and conversation in linked
-            links[place] = link = NONE if begins else latest.get(conversation, NONE)
-        if parent and link >= 0 and kept.seen.get(parent) != link:
-            kept.flags[place] |= LOST
-        latest[conversation] = place
+    for place, link in enumerate(links):
+        talk = talks[settings[place]]
+        if link == _MISSING or flags[place] & KEEPS:
+            named = kept.parents[place]
+            if link == _MISSING:
+                begins = flags[place] & BEGINS and not named and talk in linked
+                links[place] = link = NONE if begins else latest.get(talk, NONE)
+            if named and link >= 0 and seen.get(named) != link:
+                flags[place] |= LOST
+        latest[talk] = place
     return links
 
 
-def _named_parent(kept: Kept, place: int) -> int:
-    """Place of the parent that the entry names, `NONE` if it is of the conversation that started this one.
+def _other_parent(kept: Kept, place: int, parent: int) -> int:
+    """Place of the parent that a compaction names, or an entry whose parent has another setting.
 
-    Of a compaction it is one that stands before it: a message that was kept may be hung up again behind the summary.
+    It is `NONE` if it is of the conversation that started this one. Of a compaction it is one that stands before it: a
+    message that was kept may be hung up again behind the summary.
     """
-    named, flags = kept.parents[place], kept.flags[place]
-    parent = kept.seen.get(named) if named else _MISSING
+    flags = kept.flags[place]
     if flags & KEEPS:
         earlier = (found for uuid in kept[place].kept or () if 0 <= (found := kept.seen.get(digest(uuid))) < place)
         parent = parent if 0 <= parent < place else next(earlier, _MISSING)
