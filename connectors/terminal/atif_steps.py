@@ -296,20 +296,21 @@ class Reader:
         loose = []
         for result in results:
             call_id = values.text(result, "source_call_id")
+            if call_id is None or "subagent_trajectory_ref" in result:
+                self._refer(result, turn)
             if call_id is None:
-                self._refer(result, turn)
                 loose.append(result)
-                continue
-            if "subagent_trajectory_ref" in result:
-                self._refer(result, turn)
-            if (call := self._asked(call_id, targets)) is not None:
+            elif (call := self._asked(call_id, targets)) is not None:
                 self._answer(call, call_id, result, step, alone)
             elif alone and len(targets) == 1 and targets[0].shown is None:
                 self._answer(targets[0], call_id, result, step, True)
             else:
                 self._stray(call_id)
-        if not loose:
-            return
+        if loose:
+            self._loose(step, targets, loose)
+
+    def _loose(self, step: dict[str, Any], targets: list[Call], loose: list[Any]) -> None:
+        """Gives results that name no call to the calls of their step."""
         open_calls = [call for call in targets if call.shown is None and call.name != COMPLETE]
         open_calls = open_calls or [call for call in targets if call.shown is None]
         if len(loose) == 1 and len(open_calls) > 1:
@@ -390,7 +391,7 @@ class Reader:
         if shown is not None and self._terminus:
             given, notes = values.terminal_output(shown)
             shown, form, origin, cut = given.content, given.form, given.origin, given.truncation
-        if "subagent_trajectory_ref" in result and result["subagent_trajectory_ref"]:
+        if result.get("subagent_trajectory_ref"):
             origin = "agent"
         error = values.flag(extra, "is_error") if extra else None
         made = Observation(shown, media_type(shown), form, None, origin, error, cut, None, images)

@@ -206,6 +206,8 @@ def _instruction(said: list[Said]) -> tuple[str | None, list[tuple[str, str]]]:
 
     That is the user's first text; where the user typed no more than a command, the last of these.
     """
+    if not said:
+        return None, []
     place = next((index for index, one in enumerate(said) if one.role == "user" and one.text), None)
     if place is None:
         commands = [index for index, one in enumerate(said) if one.text.lstrip().startswith("<command-")]

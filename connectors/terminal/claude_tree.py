@@ -92,10 +92,9 @@ def _links(kept: Kept) -> array[int]:
         if parent != _MISSING:
             linked.add(talks[settings[place]])
     latest: dict[int, int] = {}
-    for place, link in enumerate(links):
-        talk = talks[settings[place]]
+    for place, named in enumerate(kept.parents):
+        talk, link = talks[settings[place]], links[place]
         if link == _MISSING or flags[place] & KEEPS:
-            named = kept.parents[place]
             if link == _MISSING:
                 begins = flags[place] & BEGINS and not named and talk in linked
                 links[place] = link = NONE if begins else latest.get(talk, NONE)

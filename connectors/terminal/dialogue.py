@@ -9,7 +9,7 @@ the agent said goes with its next turn. What else was said stands in `interleave
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -257,13 +257,35 @@ def mark_dangling(steps: list[Step] | Steps, silent: frozenset[str] = frozenset(
         steps: of a trajectory; not empty.
         silent: tools whose answers the format does not hold.
     """
-    last = steps[-1]
-    for place in range(len(steps) - 1, max(-1, len(steps) - 1 - last.num_calls), -1):
+    end = len(steps) - 1
+    last = steps[end]
+    for place in range(end, max(-1, end - last.num_calls), -1):
         step = steps[place]
         if step.next_observation is None and step.action.name not in silent and step.action.name != MESSAGE:
             if last.terminated is None and last.truncated is None:
-                steps[-1] = replace(last, truncated=True)
+                steps[end] = cut(last)
             return
+
+
+def cut(step: Step) -> Step:
+    """The step, marked as truncated; `dataclasses.replace` takes five times as long."""
+    return Step(
+        step.action,
+        step.observation,
+        step.next_observation,
+        step.turn,
+        step.offset,
+        step.member,
+        step.call_index,
+        step.num_calls,
+        step.interleaved,
+        step.reward,
+        step.terminated,
+        True,
+        step.exit_code,
+        step.started_at,
+        step.duration_s,
+    )
 
 
 class _Making:

@@ -337,11 +337,11 @@ def _thoughts(thoughts: Any) -> list[str]:
     for thought in thoughts if isinstance(thoughts, list) else ():
         if isinstance(thought, dict):
             subject, description = thought.get("subject"), thought.get("description")
-            described = isinstance(description, str) and description
+            told = description if isinstance(description, str) else ""
             if isinstance(subject, str) and subject:
-                found.append(f"**{subject}**\n{description}" if described else f"**{subject}**")
-            elif described:
-                found.append(description)
+                found.append(f"**{subject}**\n{told}" if told else f"**{subject}**")
+            elif told:
+                found.append(told)
     return found
 
 
