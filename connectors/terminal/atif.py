@@ -36,6 +36,7 @@ DEPTH: Final = 16
 _VERSION: Final = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v?)?1\.\d{1,2}"', re.I)
 _STEP: Final = re.compile(rb'"steps"\s*:\s*\[\s*\{')
 _NUMBER: Final = re.compile(rb'"step_id"\s*:\s*(\d{1,12})')
+_LINKS: Final = frozenset({"subagent_trajectories", "continued_trajectory_ref"})
 _STEP_KEYS: Final = (b'"step_id"', b'"source"', b'"message"')
 _PART: Final = re.compile(r"trajectory\.[^/]+\.json")
 _PICTURE: Final = re.compile(r".*\.(?:png|jpe?g|gif|webp)", re.I)
@@ -142,8 +143,9 @@ class _Log:
         yield from self._trajectory(document, member, offsets, origin, depth)
 
     def _drain(self) -> Iterator[Reject]:
-        yield from self._rejects
-        self._rejects = []
+        if self._rejects:
+            yield from self._rejects
+            self._rejects = []
 
     def _trajectory(
         self, document: dict[str, Any], member: str, offsets: dict[int, int], origin: _Origin | None, depth: int
@@ -186,6 +188,8 @@ class _Log:
                 relation=origin.relation if origin is not None else _relation(told) if told else None,
             )
         yield from self._drain()
+        if not reader.references and not _LINKS & document.keys():
+            return
         ends = [(reference, _end(made.ends, turn)) for reference, turn in reader.references]
         yield from self._others(document, member, offsets, name, ends, depth)
 

@@ -11,11 +11,10 @@ since it looks at the terminal once; its first prompt is system prompt, task, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
-from connectors.records import json_value
 from connectors.terminal import atif_values as values
+from connectors.terminal.atif_calls import all_typed, commands_of, first_among, object_of, together
 from connectors.terminal.claude_texts import microseconds, shallow_json
 from connectors.terminal.dialogue import Call, Item, Said, Turn, media_type
 from connectors.terminal.terminus_texts import prompt_of
@@ -187,8 +186,20 @@ class Reader:
         results = values.items(observed, "results") if observed else []
         if not isinstance(given, list):
             given = []
+        if len(given) == 1 == len(results) and "extra" not in step and not self._terminus:
+            plain = self._plain(given[0], results[0], at)
+            if plain is not None:
+                turn.add(plain)
+                self.items.append(turn)
+                self._turn = turn
+                return
+        self._acts(turn, step, given, results)
+
+    def _acts(self, turn: Turn, step: dict[str, Any], given: list[Any], results: list[Any]) -> None:
+        """Takes in what was called and answered in the turn of a step."""
+        at = turn.at
         repeated: list[Call] = []
-        if self._terminus and len(results) <= 1 and _typed(given):
+        if self._terminus and len(results) <= 1 and all_typed(given):
             for call in self._typing(given, at):
                 turn.add(call)
             results = [{**one, "source_call_id": None} if isinstance(one, dict) else one for one in results]
@@ -196,7 +207,7 @@ class Reader:
             for one in given:
                 if (made := self._call(one, at, repeated)) is not None:
                     turn.add(made)
-        if not given and results and texts and any(self._says(result) for result in results):
+        if not given and results and turn.texts and any(self._says(result) for result in results):
             turn.add(self._raw(turn))
         self._override(turn, step, given)
         if turn.texts or turn.thoughts or turn.calls:
@@ -205,13 +216,34 @@ class Reader:
         if results:
             self._results(step, turn, repeated, results)
 
+    def _plain(self, given: Any, result: Any, at: int | None) -> Call | None:
+        """The only call of a step, answered by its only result; None if either holds more than most do."""
+        if not isinstance(given, dict) or not isinstance(result, dict):
+            return None
+        name, raw, call_id = given.get("function_name"), given.get("arguments"), given.get("tool_call_id")
+        content = result.get("content")
+        if (
+            not (isinstance(name, str) and isinstance(raw, dict) and isinstance(call_id, str))
+            or not (isinstance(content, str) and name and call_id and result.get("source_call_id") == call_id)
+            or call_id in self._waiting
+            or "extra" in given
+            or "extra" in result
+            or "subagent_trajectory_ref" in result
+            or (arguments := shallow_json(raw)) is None
+        ):
+            return None
+        call = Call(name, arguments, call_id, self._offset, self._member, at)
+        call.shown = Observation(content, media_type(content))
+        self._answered[call_id] = call, self._offset
+        return call
+
     def _says(self, result: Any) -> bool:
         return isinstance(result, dict) and result.get("content") is not None
 
     def _raw(self, turn: Turn) -> Call:
         """The action of a step whose message was answered without a call."""
         message, turn.texts = turn.texts[0], []
-        commands = _commands(message) if self._terminus else None
+        commands = commands_of(message) if self._terminus else None
         if commands:
             return self._keys(commands, turn.at, None)
         return Call(RAW, json_text({"content": message}), None, self._offset, self._member, turn.at, message)
@@ -238,7 +270,7 @@ class Reader:
         get = given.get
         name, raw, call_id = get("function_name"), get("arguments"), get("tool_call_id")
         if isinstance(raw, str):
-            raw = _object(raw)
+            raw = object_of(raw)
         arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
         if not isinstance(name, str) or not name or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
@@ -328,7 +360,7 @@ class Reader:
         """The call of that id which a result on its step answers; it waits no longer."""
         waiting = self._waiting.get(call_id)
         # An id may come again while a call of an earlier step is open still: results stand with their calls.
-        own = _first_among(waiting, targets) if waiting and targets else None
+        own = first_among(waiting, targets) if waiting and targets else None
         if own is None and (again := self._again(call_id)) is not None:
             return again
         if not waiting:
@@ -354,13 +386,13 @@ class Reader:
         """Gives a result, which names its call by that id, to the call."""
         earlier = call.shown
         shown, notes = self._observation(result, step, alone)
-        call.shown = shown if earlier is None else _together(earlier, shown)
+        call.shown = shown if earlier is None else together(earlier, shown)
         if call_id is not None:
             self._answered[call_id] = call, self._offset
         if notes:
             call.notes += notes
         turn = self._turn
-        if turn is not None and call.shown is not None and _first_among(turn.calls, [call]) is None:
+        if turn is not None and call.shown is not None and first_among(turn.calls, [call]) is None:
             if call.late:
                 self.items = [one for one in self.items if one is not earlier]
             call.late = True
@@ -405,65 +437,3 @@ class Reader:
         for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
-
-
-def _first_among(calls: list[Call], wanted: list[Call]) -> int | None:
-    """The place of the first call that is one of those wanted, itself and not merely equal; None if none is."""
-    if calls and calls[0] is wanted[0]:
-        return 0
-    for place, call in enumerate(calls):
-        for one in wanted:
-            if call is one:
-                return place
-    return None
-
-
-def _together(first: Observation | None, second: Observation | None) -> Observation | None:
-    """What two results of one call show, as the parts of one content are joined."""
-    if first is None or second is None:
-        return first or second
-    texts = [one.content for one in (first, second) if one.content is not None]
-    content = "\n".join(texts) if texts else None
-    return replace(
-        first,
-        content=content,
-        media_type=media_type(content),
-        is_error=first.is_error or second.is_error,
-        truncation=first.truncation if second.truncation == "none" else second.truncation,
-        attachments=(*first.attachments, *second.attachments),
-    )
-
-
-def _object(raw: str) -> dict[str, Any]:
-    """Arguments that stand as a JSON text; under `input` if they are none."""
-    try:
-        value = json_value(raw) if raw else {}
-    except ValueError:
-        return {"input": raw}
-    return value if isinstance(value, dict) else {"input": raw}
-
-
-def _typed(given: list[Any]) -> bool:
-    """Whether all calls of a step are those of Terminus-2."""
-    return bool(given) and all(
-        (
-            one.get("function_name") == "bash_command"
-            and isinstance(values.table(one, "arguments").get("keystrokes"), str)
-        )
-        or one.get("function_name") == "mark_task_complete"
-        if isinstance(one, dict)
-        else False
-        for one in given
-    )
-
-
-def _commands(message: str) -> list[dict[str, Any]] | None:
-    """The commands of a response of Terminus-2 that stands as it was given, None if it holds none."""
-    start, end = message.find("{"), message.rfind("}")
-    try:
-        response = json_value(message[start : end + 1])
-    except ValueError:
-        return None
-    commands = values.items(response, "commands")
-    good = all(isinstance(one, dict) and isinstance(one.get("keystrokes"), str) for one in commands)
-    return commands if commands and good else None

@@ -148,6 +148,8 @@ def _matched(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]
 
     Where an id repeats they go in the order of the log, to calls of the turn before first.
     """
+    if not nodes.kept.results:
+        return ()
     matching = _Matching(nodes)
     for result, key in zip(nodes.kept.results, nodes.kept.result_keys, strict=True):
         link = links[unpacked(result)[0]]
@@ -210,20 +212,25 @@ class _Matching:
 
 def _families(nodes: Nodes) -> tuple[Family, ...]:
     """Every turn that no turn follows, with the path to it, by conversation."""
-    parents, followed = nodes.parents, nodes.followed
-    for node in range(len(nodes)):
-        if parents[node] >= 0 and nodes.acts[parents[node]]:
-            nodes.acts[node] = 1
-        above = parents[node] if nodes.turns[node] else NONE
-        while above >= 0 and not followed[above]:
-            followed[above] = 1
-            above = parents[above]
+    parents, turns, acts, followed = nodes.parents, nodes.turns, nodes.acts, nodes.followed
+    for node, above in enumerate(parents):
+        if above >= 0 and acts[above]:
+            acts[node] = 1
+        before = above if turns[node] else NONE
+        while before >= 0 and not followed[before]:
+            followed[before] = 1
+            before = parents[before]
     members: dict[tuple[str, str | None, int], list[int]] = {}
-    for node in range(len(nodes)):
-        if nodes.turns[node] and not followed[node]:
+    notes = []
+    for node, is_followed in enumerate(followed):
+        if is_followed:
+            continue
+        if turns[node]:
             session, agent = nodes.kept.setting(nodes.tails[node])[:2]
             members.setdefault((session, agent, nodes.top(node) if agent == "" else 0), []).append(node)
-    return _ordered(nodes, members, _trailing(nodes))
+        else:
+            notes.append(node)
+    return _ordered(nodes, members, _trailing(nodes, notes))
 
 
 def _ordered(
@@ -249,11 +256,10 @@ def _ordered(
     )
 
 
-def _trailing(nodes: Nodes) -> dict[int, int]:
-    """Leaf → the last note of what was said after it; of several such branches the last in the log."""
+def _trailing(nodes: Nodes, notes: list[int]) -> dict[int, int]:
+    """Leaf → the last of the `notes` that were said after it; of several such branches the last in the log."""
     seen = bytearray(len(nodes))
     found: dict[int, int] = {}
-    notes = [node for node in range(len(nodes)) if not nodes.turns[node] and not nodes.followed[node]]
     for note in sorted(notes, key=lambda node: -nodes.lasts[node]):
         above = note
         while above >= 0 and not nodes.turns[above] and not seen[above]:
