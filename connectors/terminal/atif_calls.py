@@ -12,7 +12,7 @@ from schemas import Observation
 
 
 def first_among(calls: list[Call], wanted: list[Call]) -> int | None:
-    """The place of the first call that is one of those wanted (not empty), itself and not merely equal; None if none is."""
+    """The place of the first call that is one of those `wanted` (not empty), and not merely equal; None if none is."""
     if calls and calls[0] is wanted[0]:
         return 0
     for place, call in enumerate(calls):
