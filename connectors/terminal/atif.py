@@ -25,7 +25,7 @@ from connectors.terminal import atif_values as values
 from connectors.terminal.atif_domain import OWN_TOOLS, domain
 from connectors.terminal.atif_steps import Reader
 from connectors.terminal.dialogue import Turn, course, mark_dangling
-from schemas import DOMAINS, Agent, Attachment, Context, ParseError, Reject, Task, Trajectory
+from schemas import DOMAINS, Agent, Attachment, Context, Environment, ParseError, Reject, Task, Trajectory
 from schemas.transition import RELATIONS
 
 ANCHOR: Final = "trajectory.json"
@@ -36,6 +36,7 @@ DEPTH: Final = 16
 _VERSION: Final = re.compile(rb'"schema_version"\s*:\s*"(ATIF-v?)?1\.\d{1,2}"', re.I)
 _STEP: Final = re.compile(rb'"steps"\s*:\s*\[\s*\{')
 _NUMBER: Final = re.compile(rb'"step_id"\s*:\s*(\d{1,12})')
+_LINKS: Final = frozenset({"subagent_trajectories", "continued_trajectory_ref"})
 _STEP_KEYS: Final = (b'"step_id"', b'"source"', b'"message"')
 _PART: Final = re.compile(r"trajectory\.[^/]+\.json")
 _PICTURE: Final = re.compile(r".*\.(?:png|jpe?g|gif|webp)", re.I)
@@ -142,8 +143,9 @@ class _Log:
         yield from self._trajectory(document, member, offsets, origin, depth)
 
     def _drain(self) -> Iterator[Reject]:
-        yield from self._rejects
-        self._rejects = []
+        if self._rejects:
+            yield from self._rejects
+            self._rejects = []
 
     def _trajectory(
         self, document: dict[str, Any], member: str, offsets: dict[int, int], origin: _Origin | None, depth: int
@@ -161,7 +163,7 @@ class _Log:
         made = course(reader.items, bool(told))
         if made.steps and not told:
             mark_dangling(made.steps, OWN_TOOLS)
-        environment = values.environment(told)
+        environment = values.environment(told) if told else Environment()
         name = self._name(document, origin)
         if made.steps and environment is None:
             self._reject(member, 0, "unstated_world_model", "a simulated environment without world model and sampling")
@@ -176,17 +178,18 @@ class _Log:
                 agent=Agent(
                     _known(agent, "name"), _known(agent, "version"), values.text(agent, "model_name") or reader.model
                 ),
-                task=Task(
-                    values.text(values.table(told, "task"), "id"),
-                    reader.instruction if told else made.instruction,
-                ),
+                task=Task(values.text(values.table(told, "task"), "id"), reader.instruction)
+                if told
+                else Task(None, made.instruction),
                 context=_context(agent, told, reader.system),
-                outcome=values.outcome(told),
+                outcome=values.outcome(told) if told else None,
                 parent=origin.parent if origin is not None and known else None,
                 parent_step=origin.step if origin is not None and known else None,
-                relation=origin.relation if origin is not None else _relation(told),
+                relation=origin.relation if origin is not None else _relation(told) if told else None,
             )
         yield from self._drain()
+        if not reader.references and not _LINKS & document.keys():
+            return
         ends = [(reference, _end(made.ends, turn)) for reference, turn in reader.references]
         yield from self._others(document, member, offsets, name, ends, depth)
 
@@ -319,6 +322,8 @@ def _relation(told: dict[str, Any]) -> str | None:
 
 
 def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> Context:
+    if not told:
+        return Context(values.json_of(agent.get("tool_definitions")), agent_system="\n\n".join(system) or None)
     context = values.table(told, "context")
     return Context(
         action_space=values.json_of(context.get("action_space")) or values.json_of(agent.get("tool_definitions")),
@@ -331,5 +336,5 @@ def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> 
 
 
 def _domain(told: dict[str, Any], agent: str | None, names: list[str]) -> str:
-    stated = values.text(told, "domain")
+    stated = values.text(told, "domain") if told else None
     return stated if stated in DOMAINS else domain(agent, names)

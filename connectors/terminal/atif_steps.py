@@ -10,13 +10,11 @@ since it looks at the terminal once; its first prompt is system prompt, task, an
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
-from connectors.records import json_value
 from connectors.terminal import atif_values as values
+from connectors.terminal.atif_calls import all_typed, commands_of, first_among, object_of, together
 from connectors.terminal.claude_texts import microseconds, shallow_json
 from connectors.terminal.dialogue import Call, Item, Said, Turn, media_type
 from connectors.terminal.terminus_texts import prompt_of
@@ -59,7 +57,7 @@ class Reader:
         self._report = report
         self._offset = 0
         self._acted = False
-        self._waiting: dict[str, deque[Call]] = {}
+        self._waiting: dict[str, list[Call]] = {}
         self._answered: dict[str, tuple[Call, int]] = {}
         self._turn: Turn | None = None
 
@@ -114,16 +112,16 @@ class Reader:
         self._turn = None
 
     def _said(self, step: dict[str, Any], source: str, copied: bool) -> None:
-        told = values.own(step)
         said, images = self._content(step.get("message"))
-        role = values.text(told, "role")
+        role = values.text(values.own(step), "role")
         if self._ours and source == "user" and role is None and not self._acted and self.instruction is None:
             self.instruction = said
         elif source == "system" and role is None and not self._acted and "observation" not in step:
             self.system += [said] if said else []
         elif (said or images) and not self._prompted(source, said):
             self._say(step, source, said, images, copied)
-        self._unasked(step, copied)
+        if "observation" in step:
+            self._unasked(step, copied)
 
     def _say(
         self, step: dict[str, Any], source: str, said: str | None, images: tuple[Attachment, ...], copied: bool
@@ -160,7 +158,7 @@ class Reader:
             call_id = values.text(result, "source_call_id")
             call = None if copied else self._asked(call_id or "", [])
             if call is not None:
-                self._answer(call, result, step, False)
+                self._answer(call, call_id, result, step, False)
             elif call_id is not None and not copied:
                 self._stray(call_id)
             elif (shown := self._observation(result, step, False)[0]) is not None:
@@ -177,33 +175,67 @@ class Reader:
         self._acted = True
         if self.model is None:
             self.model = values.text(step, "model_name")
-        stamp = values.text(step, "timestamp")
-        turn = Turn(self._offset, self._member, microseconds(stamp))
-        message = step.get("message")
+        get = step.get
+        at, message, thought = microseconds(get("timestamp")), get("message"), get("reasoning_content")
         if not isinstance(message, str):
             message = self._content(message)[0]
-        thought = values.text(step, "reasoning_content")
-        results = values.items(values.table(step, "observation"), "results")
-        if message and not message.isspace():
-            turn.texts.append(message)
-        if thought:
-            turn.thoughts.append(thought)
-        given = values.items(step, "tool_calls")
+        texts = [message] if message and not message.isspace() else []
+        thoughts = [thought] if isinstance(thought, str) and thought else []
+        turn = Turn(self._offset, self._member, at, [], texts, thoughts)
+        observed, given = get("observation"), get("tool_calls")
+        results = values.items(observed, "results") if observed else []
+        if not isinstance(given, list):
+            given = []
+        if len(given) == 1 == len(results) and "extra" not in step and not self._terminus:
+            plain = self._plain(given[0], results[0], at)
+            if plain is not None:
+                turn.add(plain)
+                self.items.append(turn)
+                self._turn = turn
+                return
+        self._acts(turn, step, given, results)
+
+    def _acts(self, turn: Turn, step: dict[str, Any], given: list[Any], results: list[Any]) -> None:
+        """Takes in what was called and answered in the turn of a step."""
+        at = turn.at
         repeated: list[Call] = []
-        if self._terminus and len(results) <= 1 and _typed(given):
-            calls = self._typing(given, turn.at)
+        if self._terminus and len(results) <= 1 and all_typed(given):
+            for call in self._typing(given, at):
+                turn.add(call)
             results = [{**one, "source_call_id": None} if isinstance(one, dict) else one for one in results]
         else:
-            calls = [made for one in given if (made := self._call(one, turn.at, repeated)) is not None]
+            for one in given:
+                if (made := self._call(one, at, repeated)) is not None:
+                    turn.add(made)
         if not given and results and turn.texts and any(self._says(result) for result in results):
-            calls = [self._raw(turn)]
-        for call in calls:
-            turn.add(call)
+            turn.add(self._raw(turn))
         self._override(turn, step, given)
         if turn.texts or turn.thoughts or turn.calls:
             self.items.append(turn)
             self._turn = turn
-        self._results(step, turn, repeated, results)
+        if results:
+            self._results(step, turn, repeated, results)
+
+    def _plain(self, given: Any, result: Any, at: int | None) -> Call | None:
+        """The only call of a step, answered by its only result; None if either holds more than most do."""
+        if not isinstance(given, dict) or not isinstance(result, dict):
+            return None
+        name, raw, call_id = given.get("function_name"), given.get("arguments"), given.get("tool_call_id")
+        content = result.get("content")
+        if (
+            not (isinstance(name, str) and isinstance(raw, dict) and isinstance(call_id, str))
+            or not (isinstance(content, str) and name and call_id and result.get("source_call_id") == call_id)
+            or call_id in self._waiting
+            or "extra" in given
+            or "extra" in result
+            or "subagent_trajectory_ref" in result
+            or (arguments := shallow_json(raw)) is None
+        ):
+            return None
+        call = Call(name, arguments, call_id, self._offset, self._member, at)
+        call.shown = Observation(content, media_type(content))
+        self._answered[call_id] = call, self._offset
+        return call
 
     def _says(self, result: Any) -> bool:
         return isinstance(result, dict) and result.get("content") is not None
@@ -211,7 +243,7 @@ class Reader:
     def _raw(self, turn: Turn) -> Call:
         """The action of a step whose message was answered without a call."""
         message, turn.texts = turn.texts[0], []
-        commands = _commands(message) if self._terminus else None
+        commands = commands_of(message) if self._terminus else None
         if commands:
             return self._keys(commands, turn.at, None)
         return Call(RAW, json_text({"content": message}), None, self._offset, self._member, turn.at, message)
@@ -233,34 +265,44 @@ class Reader:
 
     def _call(self, given: Any, at: int | None, repeated: list[Call]) -> Call | None:
         """The call; None if it is none, or one that an earlier step made, which `repeated` is given then."""
-        name = values.text(given, "function_name")
-        raw = given.get("arguments") if isinstance(given, dict) else None
+        if not isinstance(given, dict):
+            given = values.NOTHING
+        get = given.get
+        name, raw, call_id = get("function_name"), get("arguments"), get("tool_call_id")
         if isinstance(raw, str):
-            raw = _object(raw)
-        arguments = "{}" if raw is None else shallow_json(raw) if isinstance(raw, dict) else None
-        if name is None or arguments is None:
+            raw = object_of(raw)
+        arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
+        if not isinstance(name, str) or not name or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
             return None
-        call_id = values.text(given, "tool_call_id")
-        waiting = self._waiting.setdefault(call_id or "", deque())
-        for earlier in waiting if call_id is not None else ():
+        if not isinstance(call_id, str) or not call_id:
+            call_id = None
+        waiting = self._waiting.get(call_id or "")
+        for earlier in waiting if waiting is not None and call_id is not None else ():
             if earlier.name == name and earlier.arguments == arguments and earlier.offset != self._offset:
                 repeated.append(earlier)
                 return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
-        if told := values.own(given):
+        if "extra" in given and (told := values.own(given)):
             call.text = values.string(told, "text")
             if "call_id" in told:
                 call.call_id = values.string(told, "call_id")
             if "arguments" in told:
                 call.arguments = values.json_of(told["arguments"])
-        waiting.append(call)
+        if waiting is None:
+            self._waiting[call_id or ""] = [call]
+        else:
+            waiting.append(call)
         return call
 
     def _override(self, turn: Turn, step: dict[str, Any], given: list[Any]) -> None:
         """Gives calls what is told of them one by one: words, times and what stood before."""
-        if "extra" not in step and not [one for one in given if isinstance(one, dict) and "extra" in one]:
-            return
+        if "extra" not in step:
+            for one in given:
+                if isinstance(one, dict) and "extra" in one:
+                    break
+            else:
+                return
         before = values.seen(values.own(step))
         for call, one in zip(turn.calls, given, strict=False) if len(given) == len(turn.calls) else ():
             told = values.own(one)
@@ -282,20 +324,25 @@ class Reader:
     def _results(self, step: dict[str, Any], turn: Turn, repeated: list[Call], results: list[Any]) -> None:
         """Gives the results of a step to their calls."""
         targets = [*turn.calls, *repeated]
+        alone = len(results) == 1
         loose = []
         for result in results:
-            self._refer(result, turn)
             call_id = values.text(result, "source_call_id")
+            if call_id is None or "subagent_trajectory_ref" in result:
+                self._refer(result, turn)
             if call_id is None:
                 loose.append(result)
             elif (call := self._asked(call_id, targets)) is not None:
-                self._answer(call, result, step, len(results) == 1)
-            elif len(results) == 1 and len(targets) == 1 and targets[0].shown is None:
-                self._answer(targets[0], result, step, True)
+                self._answer(call, call_id, result, step, alone)
+            elif alone and len(targets) == 1 and targets[0].shown is None:
+                self._answer(targets[0], call_id, result, step, True)
             else:
                 self._stray(call_id)
-        if not loose:
-            return
+        if loose:
+            self._loose(step, targets, loose)
+
+    def _loose(self, step: dict[str, Any], targets: list[Call], loose: list[Any]) -> None:
+        """Gives results that name no call to the calls of their step."""
         open_calls = [call for call in targets if call.shown is None and call.name != COMPLETE]
         open_calls = open_calls or [call for call in targets if call.shown is None]
         if len(loose) == 1 and len(open_calls) > 1:
@@ -304,22 +351,23 @@ class Reader:
             for waiting in self._waiting.values():
                 if call in waiting:
                     waiting.remove(call)
-            self._answer(call, result, step, len(loose) == 1)
+            self._answer(call, None, result, step, len(loose) == 1)
         for result in loose[len(open_calls) :]:
             if self._says(result):
                 self._report(self._offset, "result_without_call", "a result without an id, and no call left for it")
 
     def _asked(self, call_id: str, targets: list[Call]) -> Call | None:
         """The call of that id which a result on its step answers; it waits no longer."""
-        waiting = self._waiting.get(call_id, ())
+        waiting = self._waiting.get(call_id)
         # An id may come again while a call of an earlier step is open still: results stand with their calls.
-        own = next((place for place, call in enumerate(waiting) if any(call is one for one in targets)), None)
+        own = first_among(waiting, targets) if waiting and targets else None
         if own is None and (again := self._again(call_id)) is not None:
             return again
         if not waiting:
             return None
-        call = waiting[own or 0]
-        del waiting[own or 0]
+        call = waiting.pop(own or 0)
+        if not waiting:
+            del self._waiting[call_id]
         return call
 
     def _again(self, call_id: str) -> Call | None:
@@ -334,21 +382,23 @@ class Reader:
         else:
             self._report(self._offset, "result_without_call", f"no call has the id {call_id:.80}")
 
-    def _answer(self, call: Call, result: Any, step: dict[str, Any], alone: bool) -> None:
+    def _answer(self, call: Call, call_id: str | None, result: Any, step: dict[str, Any], alone: bool) -> None:
+        """Gives a result, which names its call by that id, to the call."""
         earlier = call.shown
         shown, notes = self._observation(result, step, alone)
-        call.shown = _together(earlier, shown)
-        if (call_id := values.text(result, "source_call_id")) is not None:
+        call.shown = shown if earlier is None else together(earlier, shown)
+        if call_id is not None:
             self._answered[call_id] = call, self._offset
         if notes:
             call.notes += notes
-        if call.shown is not None and self._turn is not None and id(call) not in map(id, self._turn.calls):
+        turn = self._turn
+        if turn is not None and call.shown is not None and first_among(turn.calls, [call]) is None:
             if call.late:
                 self.items = [one for one in self.items if one is not earlier]
             call.late = True
             self.items.append(call.shown)
-        if call.exit_code is None and (extra := values.table(result, "extra")):
-            call.exit_code = values.int32(extra, "exit_code")
+        if call.exit_code is None and isinstance(result, dict) and "extra" in result:
+            call.exit_code = values.int32(result["extra"], "exit_code")
 
     def _observation(
         self, result: Any, step: dict[str, Any], alone: bool
@@ -358,8 +408,9 @@ class Reader:
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
             return None, ()
-        shown, images = self._content(result.get("content"))
-        extra = values.table(result, "extra")
+        content = result.get("content")
+        shown, images = (content, ()) if isinstance(content, str) else self._content(content)
+        extra = values.table(result, "extra") if "extra" in result else values.NOTHING
         told = values.table(extra, values.OWN) if extra else extra
         if shown is None and not images and not told:
             return None, ()
@@ -386,54 +437,3 @@ class Reader:
         for reference in given if isinstance(given, list) else [given]:
             if isinstance(reference, dict):
                 self.references.append((reference, turn))
-
-
-def _together(first: Observation | None, second: Observation | None) -> Observation | None:
-    """What two results of one call show, as the parts of one content are joined."""
-    if first is None or second is None:
-        return first or second
-    texts = [one.content for one in (first, second) if one.content is not None]
-    content = "\n".join(texts) if texts else None
-    return replace(
-        first,
-        content=content,
-        media_type=media_type(content),
-        is_error=first.is_error or second.is_error,
-        truncation=first.truncation if second.truncation == "none" else second.truncation,
-        attachments=(*first.attachments, *second.attachments),
-    )
-
-
-def _object(raw: str) -> dict[str, Any]:
-    """Arguments that stand as a JSON text; under `input` if they are none."""
-    try:
-        value = json_value(raw) if raw else {}
-    except ValueError:
-        return {"input": raw}
-    return value if isinstance(value, dict) else {"input": raw}
-
-
-def _typed(given: list[Any]) -> bool:
-    """Whether all calls of a step are those of Terminus-2."""
-    return bool(given) and all(
-        (
-            one.get("function_name") == "bash_command"
-            and isinstance(values.table(one, "arguments").get("keystrokes"), str)
-        )
-        or one.get("function_name") == "mark_task_complete"
-        if isinstance(one, dict)
-        else False
-        for one in given
-    )
-
-
-def _commands(message: str) -> list[dict[str, Any]] | None:
-    """The commands of a response of Terminus-2 that stands as it was given, None if it holds none."""
-    start, end = message.find("{"), message.rfind("}")
-    try:
-        response = json_value(message[start : end + 1])
-    except ValueError:
-        return None
-    commands = values.items(response, "commands")
-    good = all(isinstance(one, dict) and isinstance(one.get("keystrokes"), str) for one in commands)
-    return commands if commands and good else None

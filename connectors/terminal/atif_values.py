@@ -31,20 +31,20 @@ _STATE: Final = "Current terminal state:\n"
 _CUT: Final = re.compile(r"^\[\.\.\. output limited to \d+ bytes; \d+ interior bytes omitted \.\.\.\]$", re.M)
 
 
-_NOTHING: Final[dict[str, Any]] = {}
+NOTHING: Final[dict[str, Any]] = {}
 """Shared, since most steps have nothing under `extra`; never written to."""
 
 
 def table(value: Any, key: str) -> dict[str, Any]:
     """The object under `key`, empty if there is none; not to be changed."""
     found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else _NOTHING
+    return found if isinstance(found, dict) else NOTHING
 
 
 def own(value: Any) -> dict[str, Any]:
     """What stands under `extra.trajmill`, empty if nothing does; not to be changed."""
     extra = value.get("extra") if isinstance(value, dict) else None
-    return table(extra, OWN) if extra else _NOTHING
+    return table(extra, OWN) if extra else NOTHING
 
 
 def items(value: Any, key: str) -> list[Any]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
@@ -30,7 +30,7 @@ from connectors.terminal.claude_lines import BOOKKEEPING, Result, entries
 from connectors.terminal.claude_nodes import Nodes
 from connectors.terminal.claude_steps import Course, course, domain
 from connectors.terminal.claude_tree import Branch, Family, tree
-from connectors.terminal.dialogue import mark_dangling
+from connectors.terminal.dialogue import checkout, mark_dangling
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
@@ -70,6 +70,8 @@ class ClaudeCode(Connector):
                 yield Reject.of(one, "record", self.name)
             else:
                 kept.add(one)
+        if not kept.acts and not kept.results:
+            raise _idle(blob)
         grown = tree(kept)
         for number, repeated in grown.unmatched:
             yield self._unmatched(blob, grown.nodes.result(number), repeated)
@@ -85,7 +87,7 @@ class ClaudeCode(Connector):
                 else:
                     refused.append(self._refused(blob, grown.nodes, family, branch, *refusal))
         if empty:
-            raise ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a tool call")
+            raise _idle(blob)
         yield from refused
 
     def _unmatched(self, blob: Blob, result: Result, repeated: bool) -> Reject:
@@ -102,6 +104,10 @@ class ClaudeCode(Connector):
         where = f"{detail} (session {family.session:.80})"
         offset = nodes.kept[nodes.firsts[branch.turn]].offset
         return Reject("trajectory", reason, where, blob.uri, offset=offset, connector=self.name, transitions=rows)
+
+
+def _idle(blob: Blob) -> ParseError:
+    return ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a tool call")
 
 
 def _object(data: bytes) -> dict[str, Any] | None:
@@ -159,24 +165,30 @@ class _Writing:
         self._written[main] = self._written.get(main, 0) + 1
         self._remember(native_id, made)
 
-        def told(what: Callable[[int], str | None]) -> str | None:
-            return _first(what(place) for node in path for place in nodes.entries(node))
-
+        cwd, version, model = self._told(path)
         return Trajectory(
             native_id=native_id,
             domain=domain(made.steps),
             steps=made.steps,
-            environment=Environment(instance_id=_checkout(told(lambda place: nodes.kept.setting(place).cwd))),
-            agent=Agent(
-                "claude-code",
-                told(lambda place: nodes.kept.setting(place).version),
-                told(lambda place: nodes.kept[place].model),
-            ),
+            environment=Environment(instance_id=checkout(cwd)),
+            agent=Agent("claude-code", version, model),
             task=Task(instruction=made.instruction),
             parent=parent,
             parent_step=step,
             relation=relation,
         )
+
+    def _told(self, path: Sequence[int]) -> tuple[str | None, str | None, str | None]:
+        """The first working folder, version of the client, and model that the path names."""
+        kept = self._nodes.kept
+        cwd = version = model = None
+        for place in (place for node in path for place in self._nodes.entries(node)):
+            setting = kept.setting(place)
+            cwd, version = cwd or setting.cwd, version or setting.version
+            model = model or kept[place].model
+            if cwd and version and model:
+                break
+        return cwd or None, version or None, model or None
 
     def _leaf(self, branch: Branch) -> str | int:
         """Id of the last line of the branch's last turn, or where that turn begins if it has none."""
@@ -231,20 +243,3 @@ class _Writing:
 
 def _name(family: Family) -> str:
     return family.session if family.agent is None else f"{family.session}/{family.agent}"
-
-
-def _first(values: Iterable[str | None]) -> str | None:
-    for value in values:
-        if value:
-            return value
-    return None
-
-
-def _checkout(cwd: str | None) -> str | None:
-    """The working folder as the instance of the environment, None where it identifies nothing.
-
-    The client keeps its logs by working folder, and sessions in one folder see the same files. A folder of fewer than
-    three levels (`/workspace`, `/app`, `/testbed`, `C:\\src`) is what any container or machine may call its own.
-    """
-    levels = [level for level in (cwd or "").replace("\\", "/").split("/") if level and not level.endswith(":")]
-    return cwd if len(levels) >= 3 else None

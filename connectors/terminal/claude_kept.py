@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from functools import partial
 from typing import Any, Final
 
 from connectors.terminal.claude_index import Index, digest
@@ -54,6 +55,7 @@ class Kept:
         parents: digest of the id of the line that each one says it follows, 0 if it says that it follows none.
         settings: number of each one's setting, for `setting`.
         conversations: number of each setting's conversation.
+        acts: whether any entry holds a call.
         flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each one.
         results: `packed` place of each result, in the order of the log.
         result_keys: digest of the id of the call that each result names.
@@ -65,11 +67,13 @@ class Kept:
         self.settings = array("i")
         self.conversations = array("i")
         self.flags = bytearray()
+        self.acts = False
         self.results = array("q")
         self.result_keys = array("Q")
-        self._pile: Pile[Entry] = Pile(self._packed, self._unpacked)
         self._table: list[Setting] = []
         self._numbers: dict[Setting, int] = {}
+        # not methods of this object, which would hold itself then and stay in memory when nothing else holds it
+        self._pile: Pile[Entry] = Pile(partial(_packed, self._numbers), partial(_unpacked, self._table))
         self._named: dict[Conversation, int] = {}
         self._setting: Setting | None = None
         self._number = 0
@@ -84,7 +88,10 @@ class Kept:
         self.settings.append(self._number)
         self.parents.append(0 if parent is None else digest(parent))
         flags = BEGINS if begins else 0
-        if parts or said:
+        if parts:
+            flags |= SPEAKS
+            self.acts = self.acts or any(isinstance(part, Call) for part in parts)
+        elif said:
             flags |= SPEAKS
         if results:
             flags |= ANSWERS
@@ -92,7 +99,9 @@ class Kept:
             for index, result in enumerate(results):
                 self.results.append(packed(place, index))
                 self.result_keys.append(digest(result.call_id))
-        self.flags.append(flags | (KEEPS if compacted is not None else 0))
+        if compacted is not None:
+            flags |= KEEPS
+        self.flags.append(flags)
         self._pile.append(entry, _ENTRY_BYTES + offset - self._offset)
         self._offset = offset
 
@@ -128,30 +137,34 @@ class Kept:
         """Number of the conversation that the line was written in."""
         return self.conversations[self.settings[place]]
 
-    def _packed(self, entry: Entry) -> tuple[Any, ...]:
-        return (
-            *entry[:4],
-            self._numbers[entry.setting],
-            entry.at,
-            tuple(map(tuple, entry.parts)),
-            tuple((*one[:4], _attached(one.attachments)) for one in entry.said),
-            tuple((*one[:5], _attached(one.attachments), *one[6:]) for one in entry.results),
-            *entry[9:],
-        )
 
-    def _unpacked(self, values: tuple[Any, ...]) -> Entry:
-        parts, said, results = values[6:9]
-        return Entry._make(
-            (
-                *values[:4],
-                self._table[values[4]],
-                values[5],
-                tuple(one if len(one) == 2 else Call._make(one) for one in parts),
-                tuple(Said._make((*one[:4], _attachments(one[4]))) for one in said),
-                tuple(Result._make((*one[:5], _attachments(one[5]), *one[6:])) for one in results),
-                *values[9:],
-            )
+def _packed(numbers: dict[Setting, int], entry: Entry) -> tuple[Any, ...]:
+    """The entry as plain values; its setting is one of those that have `numbers`."""
+    return (
+        *entry[:4],
+        numbers[entry.setting],
+        entry.at,
+        tuple(map(tuple, entry.parts)),
+        tuple((*one[:4], _attached(one.attachments)) for one in entry.said),
+        tuple((*one[:5], _attached(one.attachments), *one[6:]) for one in entry.results),
+        *entry[9:],
+    )
+
+
+def _unpacked(table: list[Setting], values: tuple[Any, ...]) -> Entry:
+    """The inverse of `_packed`; `table` are the settings by their numbers."""
+    parts, said, results = values[6:9]
+    return Entry._make(
+        (
+            *values[:4],
+            table[values[4]],
+            values[5],
+            tuple(one if len(one) == 2 else Call._make(one) for one in parts),
+            tuple(Said._make((*one[:4], _attachments(one[4]))) for one in said),
+            tuple(Result._make((*one[:5], _attachments(one[5]), *one[6:])) for one in results),
+            *values[9:],
         )
+    )
 
 
 def _attached(attachments: tuple[Attachment, ...]) -> tuple[Any, ...]:

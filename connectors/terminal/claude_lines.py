@@ -250,7 +250,7 @@ class _Reader:
             queued = line.get("attachment")
             if isinstance(queued, dict) and queued.get("type") == "queued_command":
                 own = line.get("isMeta") is True or queued.get("isMeta") is True or not _human(queued)
-                at = microseconds(text_of(line, "timestamp"))
+                at = microseconds(line.get("timestamp"))
                 said, _ = self._heard(queued.get("prompt"), own, at, setting.cwd, None)
         if uuid is None and not said:
             return None
@@ -269,12 +269,14 @@ class _Reader:
         content = self._content(line)
         if content is None:
             return None
-        message = line["message"]
+        get, message = line.get, line["message"]
         setting = self._setting(line)
-        at = microseconds(text_of(line, "timestamp"))
-        parent = text_of(line, "parentUuid")
-        model = text_of(message, "model")
-        if model == "<synthetic>" or line.get("isApiErrorMessage") is True:
+        at, parent, model = microseconds(get("timestamp")), get("parentUuid"), message.get("model")
+        if not isinstance(parent, str):
+            parent = None
+        if not isinstance(model, str):
+            model = None
+        if model == "<synthetic>" or get("isApiErrorMessage") is True:
             said, _ = self._heard(content, True, at, setting.cwd, None)
             return Entry(self.offset, uuid, parent, False, setting, at, said=said)
         parts: list[Part] = []
@@ -313,8 +315,8 @@ class _Reader:
         if not isinstance(name, str) or not name or not (given is None or isinstance(given, dict)):
             self._report("bad_call", "wanted a name and an object of arguments in a tool_use block")
             return
-        arguments = None if given is None else shallow_json(given)
-        if given is not None and arguments is None:
+        arguments = None
+        if given is not None and (arguments := shallow_json(given)) is None:
             self._report("nested_too_deeply", f"the arguments of a call of {name[:80]}")
             return
         prompt = text_of(given, "prompt") if given is not None and name in AGENT_TOOLS else None
@@ -324,14 +326,15 @@ class _Reader:
         content = self._content(line)
         if content is None:
             return None
-        setting = self._setting(line)
-        at = microseconds(text_of(line, "timestamp"))
-        parent = text_of(line, "parentUuid")
+        get, setting = line.get, self._setting(line)
+        at, parent = microseconds(get("timestamp")), get("parentUuid")
+        if not isinstance(parent, str):
+            parent = None
         block = content[0] if len(content) == 1 else None
         if isinstance(block, dict) and block.get("type") == "tool_result":
             answer = self._result(block, line, at, setting.cwd)
             return Entry(self.offset, uuid, parent, False, setting, at, (), (), (answer,))
-        own = line.get("isMeta") is True or line.get("isCompactSummary") is True or not _human(line)
+        own = get("isMeta") is True or get("isCompactSummary") is True or not _human(line)
         said, results = self._heard(content, own, at, setting.cwd, line)
         return Entry(self.offset, uuid, parent, not results, setting, at, (), said, results)
 

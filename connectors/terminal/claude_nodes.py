@@ -73,23 +73,31 @@ class Nodes:
         self.followed.append(0)
         return node
 
-    def gather(self, node: int, place: int, parts: Sequence[Part], fresh: tuple[int, ...] | None) -> None:
-        """Takes an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all."""
+    def gather(
+        self, node: int, place: int, parts: Sequence[Part], fresh: tuple[int, ...] | None
+    ) -> list[tuple[Call, int]]:
+        """Takes an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all.
+
+        The calls among them are returned, each with the digest of its id.
+        """
         if self.firsts[node] != place:
             self._next[self.tails[node]] = place
             self.tails[node] = place
             self.lasts[node] = max(self.lasts[node], place)
         if fresh is not None:
             self._fresh[place] = fresh
+        made = []
         for index in range(len(parts)) if fresh is None else fresh:
             part = parts[index]
             if isinstance(part, Call):
-                if self._first_call[place] < 0:
-                    self._first_call[place] = len(self.calls)
+                made.append((part, digest(part.call_id or "")))
                 self.calls.append(packed(place, index))
-                self.call_keys.append(digest(part.call_id or ""))
-                self.answers.append(NONE)
-                self.acts[node] = 1
+        if made:
+            self._first_call[place] = len(self.answers)
+            self.call_keys.extend([key for _, key in made])
+            self.answers.extend([NONE] * len(made))
+            self.acts[node] = 1
+        return made
 
     def top(self, node: int) -> int:
         """The first node of its path."""
@@ -194,7 +202,8 @@ class _Growth:
         elif flags & ANSWERS:
             direct = False
         nodes.of_entry[place] = node
-        self._direct[place] = direct
+        if direct:
+            self._direct[place] = 1
 
     def _result(self, key: int) -> None:
         """Takes in that there is a result for the calls of that id."""
@@ -226,20 +235,14 @@ class _Growth:
         else:
             fresh = self._new_parts(node, entry)
         self._messages[node], self._requests[node] = message, request
-        before = len(nodes.calls)
-        nodes.gather(node, place, entry.parts, fresh)
-        for call in range(before, len(nodes.calls)):
-            self._await(node, entry.parts[unpacked(nodes.calls[call])[1]], nodes.call_keys[call])
+        for call, key in nodes.gather(node, place, entry.parts, fresh):
+            # a call is open unless a result has named it; one without an id stays open
+            if call.call_id is None:
+                self._open[node] += 1
+            elif self._answered.get(key) < 0:
+                self._open[node] += 1
+                self._waiting.setdefault(key, []).append(node)
         return node
-
-    def _await(self, node: int, part: Part, key: int) -> None:
-        """Counts a call as open unless a result has named it; one without an id stays open."""
-        assert isinstance(part, Call)
-        if part.call_id is None:
-            self._open[node] += 1
-        elif self._answered.get(key) < 0:
-            self._open[node] += 1
-            self._waiting.setdefault(key, []).append(node)
 
     def _unfinished(self, turn: int) -> bool:
         """Whether the turn has no call yet, or one that was not answered so far."""

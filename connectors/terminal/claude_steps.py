@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import orjson
 
@@ -118,34 +118,33 @@ def course(nodes: Nodes, path: Sequence[int]) -> Course:
     steps, started = made.steps, made.started
     shown: Observation | None = None
     for node, after in turns:
-        done = _done(nodes, node)
-        number = len(made.ends)
-        said = _interleaved(waiting)
-        later = after
-        if done.calls:
-            waiting = []
+        calls, message, reasoning = _done(nodes, node)
+        number, later = len(made.ends), after
+        if calls:
+            said, waiting = _interleaved(waiting) if waiting else None, []
             before = shown
-            for index, one in enumerate(done.calls):
-                result = nodes.answer(one.number)
-                if one.call.prompt is not None:
-                    started.append(Started(len(steps), one.call.prompt, result.agent_id if result else None))
-                step = _step(one, result, _Place(number, index, len(done.calls), said, before))
+            for index, one in enumerate(calls):
+                result = nodes.answer(one[1])
+                if one[0].prompt is not None:
+                    started.append(Started(len(steps), one[0].prompt, result.agent_id if result else None))
+                step = _step(one, result, number, index, len(calls), said, before)
                 steps.append(step)
                 said = None
                 if result is not None:
                     shown = step.next_observation
-                    waiting += [("harness", text) for text in result.reminders]
-        elif done.message is not None:
-            waiting = []
+                    if result.reminders:
+                        waiting += [("harness", text) for text in result.reminders]
+        elif message is not None:
+            said, waiting = _interleaved(waiting) if waiting else None, []
             reply, later = _reply(after)
-            entry = nodes.kept[nodes.firsts[node]]
-            step = _message(entry, done, reply, _Place(number, 0, 1, said, shown))
+            step = _message(nodes.kept[nodes.firsts[node]], message, reasoning, reply, number, said, shown)
             steps.append(step)
             shown = step.next_observation or shown
-        if done.calls or done.message is not None:
+        if calls or message is not None:
             made.turns.append(node)
             made.ends.append(len(steps) - 1)
-        waiting += _voices(later)
+        if later:
+            waiting += _voices(later)
     return made
 
 
@@ -157,31 +156,8 @@ def domain(steps: Iterable[Step]) -> str:
     return "mcp" if names and all(name.startswith("mcp__") for name in names) else "terminal"
 
 
-class _Made(NamedTuple):
-    """A call, its number, and what the agent said and thought before it in the same turn."""
-
-    call: Call
-    number: int
-    message: str | None
-    reasoning: str | None
-
-
-class _Done(NamedTuple):
-    """What a turn did: its calls; without calls its message and reasoning, the former None if it only thought."""
-
-    calls: list[_Made]
-    message: str | None
-    reasoning: str | None
-
-
-class _Place(NamedTuple):
-    """Where a step stands: its turn, its place among the turn's calls, what was said and what was seen before it."""
-
-    turn: int
-    call_index: int
-    num_calls: int
-    said: str | None
-    shown: Observation | None
+_Made = tuple[Call, int, str | None, str | None]
+"""A call, its number, and what the agent said and thought before it in the same turn."""
 
 
 def _turns(nodes: Nodes, path: Iterable[int]) -> Iterator[tuple[int, list[Said]]]:
@@ -196,25 +172,29 @@ def _turns(nodes: Nodes, path: Iterable[int]) -> Iterator[tuple[int, list[Said]]
     yield turn, said
 
 
-def _done(nodes: Nodes, node: int) -> _Done:
-    """What the turn did; text and thinking go with the call that they precede, at the end with the last one."""
+def _done(nodes: Nodes, node: int) -> tuple[list[_Made], str | None, str | None]:
+    """What the turn did: its calls; without calls its message and reasoning, the former None if it only thought.
+
+    Text and thinking go with the call that they precede, at the end with the last one.
+    """
     calls: list[_Made] = []
     texts: list[str] = []
     thoughts: list[str] = []
     for part, number in nodes.parts(node):
         if isinstance(part, Call):
-            calls.append(_Made(part, number, _joined(texts), _joined(thoughts)))
-            texts, thoughts = [], []
+            calls.append((part, number, _joined(texts), _joined(thoughts)))
+            if texts or thoughts:
+                texts, thoughts = [], []
         elif part[0] == "text":
             texts.append(part[1])
         else:
             thoughts.append(part[1])
     if calls and (texts or thoughts):
-        last = calls[-1]
-        message = _joined([*([last.message] if last.message else []), *texts])
-        reasoning = _joined([*([last.reasoning] if last.reasoning else []), *thoughts])
-        calls[-1] = _Made(last.call, last.number, message, reasoning)
-    return _Done(calls, _joined(texts), _joined(thoughts))
+        call, number, said, thought = calls[-1]
+        message = _joined([*([said] if said else []), *texts])
+        reasoning = _joined([*([thought] if thought else []), *thoughts])
+        calls[-1] = call, number, message, reasoning
+    return calls, _joined(texts), _joined(thoughts)
 
 
 def _joined(texts: list[str]) -> str | None:
@@ -226,6 +206,8 @@ def _instruction(said: list[Said]) -> tuple[str | None, list[tuple[str, str]]]:
 
     That is the user's first text; where the user typed no more than a command, the last of these.
     """
+    if not said:
+        return None, []
     place = next((index for index, one in enumerate(said) if one.role == "user" and one.text), None)
     if place is None:
         commands = [index for index, one in enumerate(said) if one.text.lstrip().startswith("<command-")]
@@ -245,26 +227,41 @@ def _voices(said: Iterable[Said]) -> list[tuple[str, str]]:
     return [(one.role, one.text) for one in said if one.text]
 
 
-def _interleaved(voices: list[tuple[str, str]]) -> str | None:
-    return object_text([{"role": role, "content": text} for role, text in voices]) if voices else None
+def _interleaved(voices: list[tuple[str, str]]) -> str:
+    return object_text([{"role": role, "content": text} for role, text in voices])
 
 
-def _step(made: _Made, result: Result | None, place: _Place) -> Step:
-    call = made.call
-    text = _call_text(call.name, call.arguments)
+def _step(
+    made: _Made,
+    result: Result | None,
+    turn: int,
+    index: int,
+    count: int,
+    said: str | None,
+    shown: Observation | None,
+) -> Step:
+    """The step of one of a turn's calls; `said` and `shown` are what stood before it."""
+    call, _, message, reasoning = made
+    name, call_id, arguments, _, offset, at = call
+    answer = code = seconds = None
+    if result is not None:
+        answer, code, seconds = _observation(name, result), _exit_code(name, result), _seconds(at, result.at)
     return Step(
-        Action(call.name, text, call.arguments, call.call_id, made.message, made.reasoning),
-        place.shown,
-        None if result is None else _observation(call.name, result),
-        place.turn,
-        call.offset,
+        Action(name, _call_text(name, arguments), arguments, call_id, message, reasoning),
+        shown,
+        answer,
+        turn,
+        offset,
         "",
-        place.call_index,
-        place.num_calls,
-        place.said,
-        exit_code=None if result is None else _exit_code(call.name, result),
-        started_at=call.at,
-        duration_s=None if result is None else _seconds(call.at, result.at),
+        index,
+        count,
+        said,
+        None,
+        None,
+        None,
+        code,
+        at,
+        seconds,
     )
 
 
@@ -278,19 +275,27 @@ def _call_text(name: str, arguments: str | None) -> str:
     return f'{{"name": {_quoted(name)}, "arguments": {arguments or "{}"}}}'
 
 
-def _message(entry: Entry, done: _Done, reply: Said | None, place: _Place) -> Step:
+def _message(
+    entry: Entry,
+    message: str,
+    reasoning: str | None,
+    reply: Said | None,
+    turn: int,
+    said: str | None,
+    shown: Observation | None,
+) -> Step:
     """The step of a turn without a call: the agent speaks, and the user may answer. `entry` is the turn's first."""
-    arguments = object_text({"content": done.message})
+    arguments = object_text({"content": message})
     answer = None
     if reply is not None:
         answer = Observation(reply.text or None, origin="user", uri=reply.cwd, attachments=reply.attachments)
     return Step(
-        action=Action(MESSAGE, _call_text(MESSAGE, arguments), arguments, reasoning=done.reasoning),
-        observation=place.shown,
+        action=Action(MESSAGE, _call_text(MESSAGE, arguments), arguments, reasoning=reasoning),
+        observation=shown,
         next_observation=answer,
-        turn=place.turn,
+        turn=turn,
         offset=entry.offset,
-        interleaved=place.said,
+        interleaved=said,
         started_at=entry.at,
         duration_s=None if reply is None else _seconds(entry.at, reply.at),
     )

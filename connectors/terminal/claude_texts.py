@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from connectors import records
@@ -44,12 +44,12 @@ _HARNESS_STARTS: Final = (
 """Beginnings of texts that the client puts into a user message by itself."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def microseconds(text: str | None) -> int | None:
+def microseconds(text: object) -> int | None:
     """Microseconds since 1970 UTC of an ISO 8601 time with zone; None without zone, before 1971 or if unreadable."""
-    if text is None:
+    if not isinstance(text, str):
         return None
     try:
         moment = datetime.fromisoformat(text)
@@ -57,11 +57,18 @@ def microseconds(text: str | None) -> int | None:
         return None
     if moment.tzinfo is None or moment.year < 1971:
         return None
-    return (moment - _EPOCH) // _MICROSECOND
+    since = moment - _EPOCH
+    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def shallow_json(value: Any) -> str | None:
     """`value` as JSON text, None if it is nested more than `DEPTH` deep."""
+    if type(value) is dict:
+        for one in value.values():
+            if type(one) not in _FLAT:
+                break
+        else:  # most arguments; counting the brackets of a long text costs more than writing it
+            return records.object_text(value)
     return records.shallow_json(value, DEPTH)
 
 

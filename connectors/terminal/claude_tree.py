@@ -80,27 +80,37 @@ def _links(kept: Kept) -> array[int]:
     damaged log) follows the line before it; so does one that says it follows none but cannot begin a conversation,
     and every one in a conversation without any links.
     """
-    links = array("i", (_named_parent(kept, place) for place in range(len(kept))))
-    linked = {kept.conversation(place) for place, link in enumerate(links) if link != _MISSING}
+    seen, settings, flags, talks = kept.seen, kept.settings, kept.flags, kept.conversations
+    links, linked = array("i"), set[int]()
+    for place, named in enumerate(kept.parents):
+        parent = seen.get(named) if named else _MISSING
+        if flags[place] & KEEPS or (parent >= 0 and settings[parent] != settings[place]):
+            parent = _other_parent(kept, place, parent)
+        elif parent < 0 or parent == place:
+            parent = _MISSING
+        links.append(parent)
+        if parent != _MISSING:
+            linked.add(talks[settings[place]])
     latest: dict[int, int] = {}
-    for place, parent in enumerate(kept.parents):
-        conversation, link = kept.conversation(place), links[place]
-        if link == _MISSING:
-            begins = kept.flags[place] & BEGINS and not parent and conversation in linked
-            links[place] = link = NONE if begins else latest.get(conversation, NONE)
-        if parent and link >= 0 and kept.seen.get(parent) != link:
-            kept.flags[place] |= LOST
-        latest[conversation] = place
+    for place, named in enumerate(kept.parents):
+        talk, link = talks[settings[place]], links[place]
+        if link == _MISSING or flags[place] & KEEPS:
+            if link == _MISSING:
+                begins = flags[place] & BEGINS and not named and talk in linked
+                links[place] = link = NONE if begins else latest.get(talk, NONE)
+            if named and link >= 0 and seen.get(named) != link:
+                flags[place] |= LOST
+        latest[talk] = place
     return links
 
 
-def _named_parent(kept: Kept, place: int) -> int:
-    """Place of the parent that the entry names, `NONE` if it is of the conversation that started this one.
+def _other_parent(kept: Kept, place: int, parent: int) -> int:
+    """Place of the parent that a compaction names, or an entry whose parent has another setting.
 
-    Of a compaction it is one that stands before it: a message that was kept may be hung up again behind the summary.
+    It is `NONE` if it is of the conversation that started this one. Of a compaction it is one that stands before it: a
+    message that was kept may be hung up again behind the summary.
     """
-    named, flags = kept.parents[place], kept.flags[place]
-    parent = kept.seen.get(named) if named else _MISSING
+    flags = kept.flags[place]
     if flags & KEEPS:
         earlier = (found for uuid in kept[place].kept or () if 0 <= (found := kept.seen.get(digest(uuid))) < place)
         parent = parent if 0 <= parent < place else next(earlier, _MISSING)
@@ -138,6 +148,8 @@ def _matched(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]
 
     Where an id repeats they go in the order of the log, to calls of the turn before first.
     """
+    if not nodes.kept.results:
+        return ()
     matching = _Matching(nodes)
     for result, key in zip(nodes.kept.results, nodes.kept.result_keys, strict=True):
         link = links[unpacked(result)[0]]
@@ -200,20 +212,25 @@ class _Matching:
 
 def _families(nodes: Nodes) -> tuple[Family, ...]:
     """Every turn that no turn follows, with the path to it, by conversation."""
-    parents, followed = nodes.parents, nodes.followed
-    for node in range(len(nodes)):
-        if parents[node] >= 0 and nodes.acts[parents[node]]:
-            nodes.acts[node] = 1
-        above = parents[node] if nodes.turns[node] else NONE
-        while above >= 0 and not followed[above]:
-            followed[above] = 1
-            above = parents[above]
+    parents, turns, acts, followed = nodes.parents, nodes.turns, nodes.acts, nodes.followed
+    for node, above in enumerate(parents):
+        if above >= 0 and acts[above]:
+            acts[node] = 1
+        before = above if turns[node] else NONE
+        while before >= 0 and not followed[before]:
+            followed[before] = 1
+            before = parents[before]
     members: dict[tuple[str, str | None, int], list[int]] = {}
-    for node in range(len(nodes)):
-        if nodes.turns[node] and not followed[node]:
+    notes = []
+    for node, is_followed in enumerate(followed):
+        if is_followed:
+            continue
+        if turns[node]:
             session, agent = nodes.kept.setting(nodes.tails[node])[:2]
             members.setdefault((session, agent, nodes.top(node) if agent == "" else 0), []).append(node)
-    return _ordered(nodes, members, _trailing(nodes))
+        else:
+            notes.append(node)
+    return _ordered(nodes, members, _trailing(nodes, notes))
 
 
 def _ordered(
@@ -239,11 +256,10 @@ def _ordered(
     )
 
 
-def _trailing(nodes: Nodes) -> dict[int, int]:
-    """Leaf → the last note of what was said after it; of several such branches the last in the log."""
+def _trailing(nodes: Nodes, notes: list[int]) -> dict[int, int]:
+    """Leaf → the last of the `notes` that were said after it; of several such branches the last in the log."""
     seen = bytearray(len(nodes))
     found: dict[int, int] = {}
-    notes = [node for node in range(len(nodes)) if not nodes.turns[node] and not nodes.followed[node]]
     for note in sorted(notes, key=lambda node: -nodes.lasts[node]):
         above = note
         while above >= 0 and not nodes.turns[above] and not seen[above]:

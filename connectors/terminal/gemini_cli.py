@@ -107,16 +107,11 @@ def _read_document(blob: Blob, replay: Replay) -> None:
     replay.line(0, {**document, "messages": []})
     place = 0
     for message in messages:
-        place = _found(data, message, place)
+        # a message begins before its id; one without an id is said to begin where the one before it did
+        key = message.get("id") if isinstance(message, dict) else None
+        if isinstance(key, str) and key.isascii() and (found := data.find(f'"{key}"'.encode(), place)) > place:
+            place = found
         replay.message(max(data.rfind(b"{", 0, place), 0), message)
-
-
-def _found(data: bytes, message: Any, place: int) -> int:
-    """Where the id of the message stands, at or after `place`; `place` itself if it has none."""
-    key = message.get("id") if isinstance(message, dict) else None
-    if not isinstance(key, str) or not key.isascii():
-        return place
-    return max(data.find(f'"{key}"'.encode(), place), place)
 
 
 def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
@@ -136,7 +131,7 @@ def _trajectories(replay: Replay, rendering: Rendering) -> Iterator[Trajectory]:
         shared = 0
         if written is None:
             written = path
-            for message, group in zip(path, groups, strict=True):
+            for message, group in zip(path, groups, strict=True) if replay.paths else ():
                 ends[id(message)] = max((made.ends.get(id(item), 0) for item in group), default=0)
         else:
             shared = next((i for i, (a, b) in enumerate(zip(path, written, strict=False)) if a is not b), len(path))

@@ -80,12 +80,15 @@ class Message:
     def add_calls(self, record: dict[str, Any]) -> None:
         """Takes in what a later version says of the calls."""
         calls = record.get("toolCalls")
+        if not isinstance(calls, list):
+            return
         met: set[str] = set()
-        for place, call in enumerate(calls if isinstance(calls, list) else ()):
+        for place, call in enumerate(calls):
             if not isinstance(call, dict):
                 continue
-            key = call["id"] if isinstance(call.get("id"), str) else f"#{place}"
-            key = f"#{place}" if key in met else key  # an id that two calls of one message share
+            key = call.get("id")
+            if not isinstance(key, str) or key in met:  # an id that two calls of one message share
+                key = f"#{place}"
             met.add(key)
             known = self.calls.get(key)
             if known is None or known.get("result") is None:
@@ -132,11 +135,14 @@ class Replay:
         if not isinstance(record, dict) or not isinstance(record.get("type"), str):
             self._report(offset, "bad_message", "wanted a message with a type")
             return
-        key = record["id"] if isinstance(record.get("id"), str) else f"#{len(self.messages)}"
+        key = record.get("id")
+        if not isinstance(key, str):
+            key = f"#{len(self.messages)}"
         known = self.messages.get(key)
         if known is None:
-            known = self.messages[key] = Message(record, offset)
-            known.add_calls(record)
+            known = self.messages[key] = Message(record, offset, {})
+            if "toolCalls" in record:
+                known.add_calls(record)
         else:
             known.update(record, offset)
 
@@ -206,38 +212,29 @@ class Rendering:
         return [Said(role, text, tuple(attachments))]
 
     def _turns(self, message: Message) -> list[Item]:
-        record = message.record
-        model = record.get("model")
+        record, offset = message.record, message.offset
+        get = record.get
+        model, content = get("model"), get("content")
         if self.model is None and isinstance(model, str) and model:
             self.model = model
-        at = microseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else None
-        turn = Turn(message.offset, at=at)
-        said = "".join(self._parts(record.get("content"), message.offset)[0])
-        turn.texts += [said] if said.strip() else []
-        turn.thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
+        said = content if isinstance(content, str) else "".join(self._parts(content, offset)[0])
+        texts = [said] if said and not said.isspace() else []
+        thoughts = _thoughts(record["thoughts"]) if "thoughts" in record else []
+        turn = Turn(offset, "", None, [], texts, thoughts)
         turns: list[Item] = [turn]
         before = None
         for given in message.calls.values():
-            name = given.get("name")
-            arguments = shallow_json(args) if isinstance(args := given.get("args") or {}, dict) else None
-            if not isinstance(name, str) or not name or arguments is None:
-                self._report(message.offset, "bad_call", "wanted a name and shallow arguments in a tool call")
+            call = self._call(given, offset)
+            if call is None:
                 continue
-            recorded = microseconds(given["timestamp"]) if isinstance(given.get("timestamp"), str) else None
+            recorded = microseconds(given.get("timestamp")) if len(message.calls) > 1 else None
             if turn.calls and recorded is not None and before is not None and recorded - before > _ONE_BATCH:
-                turn = Turn(message.offset)
+                turn = Turn(offset)
                 turns.append(turn)
             before = recorded
-            turn.add(
-                self._call(
-                    name,
-                    arguments,
-                    text if isinstance(text := given.get("id"), str) else None,
-                    given,
-                    message,
-                    recorded,
-                )
-            )
+            turn.add(call)
+        if not turn.calls:
+            turn.at = microseconds(get("timestamp"))
         return turns
 
     def _report(self, offset: int, reason: str, detail: str) -> None:
@@ -246,29 +243,31 @@ class Rendering:
             self._told.add((offset, detail))
             self.errors.append(ParseError(self._uri, offset, reason, detail))
 
-    def _call(
-        self,
-        name: str,
-        arguments: str,
-        call_id: str | None,
-        given: dict[str, Any],
-        message: Message,
-        recorded: int | None,
-    ) -> Call:
-        made = _MADE_AT.search(call_id or "")
-        call = Call(name, arguments, call_id, message.offset, at=int(made[1]) * 1000 if made else None)
-        display = given.get("displayName")
+    def _call(self, given: dict[str, Any], offset: int) -> Call | None:
+        """The call of a record; None, and reported, if it is none."""
+        get = given.get
+        name, call_id, result, args = get("name"), get("id"), get("result"), get("args") or {}
+        arguments = shallow_json(args) if isinstance(args, dict) else None
+        if not isinstance(name, str) or not name or arguments is None:
+            self._report(offset, "bad_call", "wanted a name and shallow arguments in a tool call")
+            return None
+        if not isinstance(call_id, str):
+            call_id = None
+        made = _MADE_AT.search(call_id) if call_id is not None and "-" in call_id else None
+        at = int(made[1]) * 1000 if made else None
+        call = Call(name, arguments, call_id, offset, "", at)
+        display = get("displayName")
         if isinstance(display, str) and display.endswith(" MCP Server)"):
             self.mcp.add(name)
-        result = given.get("result")
         if result is None or result == []:
             return call
-        texts, attachments = self._parts(result, message.offset)
+        texts, attachments = self._parts(result, offset)
         text = "\n".join(texts)
-        if call.at is not None and recorded is not None and recorded >= call.at:
-            call.seconds = (recorded - call.at) / 1e6
-        status = given.get("status")
-        call.exit_code = _exit_code(text) if name == "run_shell_command" else None
+        if at is not None and (recorded := microseconds(get("timestamp"))) is not None and recorded >= at:
+            call.seconds = (recorded - at) / 1e6
+        status = get("status")
+        if name == "run_shell_command":
+            call.exit_code = _exit_code(text)
         call.shown = Observation(
             None if attachments and not text else text,
             media_type(text),
@@ -338,9 +337,11 @@ def _thoughts(thoughts: Any) -> list[str]:
     for thought in thoughts if isinstance(thoughts, list) else ():
         if isinstance(thought, dict):
             subject, description = thought.get("subject"), thought.get("description")
-            parts = [f"**{subject}**"] if isinstance(subject, str) and subject else []
-            parts += [description] if isinstance(description, str) and description else []
-            found += ["\n".join(parts)] if parts else []
+            told = description if isinstance(description, str) else ""
+            if isinstance(subject, str) and subject:
+                found.append(f"**{subject}**\n{told}" if told else f"**{subject}**")
+            elif told:
+                found.append(told)
     return found
 
 

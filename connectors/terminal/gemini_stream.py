@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.terminal.claude_texts import microseconds, shallow_json
-from connectors.terminal.dialogue import Call, Said, Turn, course, domain_of, media_type
+from connectors.terminal.dialogue import Call, Said, Turn, course, cut, domain_of, media_type
 from connectors.terminal.event_stream import EventSession, head_events, read_sessions
 from connectors.terminal.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
 from schemas import Agent, Observation, Reject, Task, Trajectory
@@ -47,7 +46,11 @@ _DISPLAYED: Final = _FILES | SEARCHES
 """Tools of which the client displays another text than the agent is given."""
 
 _OWN: Final = HARNESS_TOOLS | USER_TOOLS | AGENT_TOOLS
-_ANSWERED_BY: Final = (("user", USER_TOOLS), ("agent", AGENT_TOOLS), ("harness", HARNESS_TOOLS))
+_ANSWERED_BY: Final = {
+    **dict.fromkeys(USER_TOOLS, "user"),
+    **dict.fromkeys(AGENT_TOOLS, "agent"),
+    **dict.fromkeys(HARNESS_TOOLS, "harness"),
+}
 _BUILT_IN: Final = _DISPLAYED | _OWN | {_SHELL}
 _EXIT: Final = re.compile(r"Command exited with code: (-?\d{1,9})")
 _BY_HARNESS: Final = frozenset({"invalid_tool_params", "tool_not_registered", "policy_violation"})
@@ -108,7 +111,7 @@ class _Stream(EventSession):
         steps = made.steps
         if self._status == "error" or (self._status is None and self._open):
             # an answer may also be null because the client displayed nothing, so the open calls tell
-            steps[-1] = replace(steps[-1], truncated=True)
+            steps[-1] = cut(steps[-1])
         return Trajectory(
             native_id=self._session or "",
             domain=domain_of(self._names, _OWN, SEARCHES, lambda name: name not in _BUILT_IN),
@@ -119,16 +122,15 @@ class _Stream(EventSession):
 
     def event(self, offset: int, event: dict[str, Any]) -> None:
         kind = event.get("type")
-        at = microseconds(_text(event, "timestamp"))
         continues, self._continues = self._continues, False
-        if kind == "init":
-            self._begin(event)
-        elif kind == "message":
-            self._continues = self._message(offset, event, at, continues)
+        if kind == "message":
+            self._continues = self._message(offset, event, continues)
         elif kind == "tool_use":
-            self._call(offset, event, at)
+            self._call(offset, event)
         elif kind == "tool_result":
-            self._answer(offset, event, at)
+            self._answer(offset, event)
+        elif kind == "init":
+            self._begin(event)
         elif kind == "error":
             self._say("harness", _text(event, "message"))
         elif kind == "result":
@@ -149,12 +151,12 @@ class _Stream(EventSession):
         for text in early:
             self.items.append(Said(role, text))
 
-    def _message(self, offset: int, event: dict[str, Any], at: int | None, continues: bool) -> bool:
+    def _message(self, offset: int, event: dict[str, Any], continues: bool) -> bool:
         """Takes in words; whether the next piece of an assistant's words would go on without a break."""
         content = _text(event, "content")
         if event.get("role") == "assistant":
             if content:
-                texts = self._acts(offset, at).texts
+                texts = self._acts(offset, event).texts
                 if continues and texts:
                     texts[-1] += content
                 else:
@@ -171,27 +173,28 @@ class _Stream(EventSession):
             self.items.append(Said(role, text))
             self._turn = None
 
-    def _acts(self, offset: int, at: int | None) -> Turn:
-        self._hear_early("user")
+    def _acts(self, offset: int, event: dict[str, Any]) -> Turn:
+        if self._early:
+            self._hear_early("user")
         if self._turn is None or self._answered:
-            self._turn = Turn(offset, at=at)
+            self._turn = Turn(offset, "", microseconds(event.get("timestamp")))
             self.items.append(self._turn)
             self._answered = False
         return self._turn
 
-    def _call(self, offset: int, event: dict[str, Any], at: int | None) -> None:
+    def _call(self, offset: int, event: dict[str, Any]) -> None:
         name, given = _text(event, "tool_name"), event.get("parameters")
         arguments = shallow_json(given if given is not None else {}) if isinstance(given, dict | None) else None
         if not name or arguments is None:
             self._report(offset, "bad_call", "wanted a tool_name and an object of shallow parameters")
             return
         key = _text(event, "tool_id")
-        call = Call(name, arguments, key, offset, at=at)
-        self._acts(offset, at).add(call)
+        call = Call(name, arguments, key, offset, "", microseconds(event.get("timestamp")))
+        self._acts(offset, event).add(call)
         self._open[key or f"#{offset}"] = call
         self._names.add(name)
 
-    def _answer(self, offset: int, event: dict[str, Any], at: int | None) -> None:
+    def _answer(self, offset: int, event: dict[str, Any]) -> None:
         key = _text(event, "tool_id")
         call = self._open.pop(key if key is not None else next(iter(self._open), ""), None)
         if call is None:
@@ -202,6 +205,7 @@ class _Stream(EventSession):
         if call.name == _SHELL and call.shown is not None:
             found = _EXIT.fullmatch((call.shown.content or "").strip())
             call.exit_code = int(found[1]) if found else None
+        at = microseconds(event.get("timestamp")) if call.at is not None else None
         if call.at is not None and at is not None and at >= call.at:
             call.seconds = (at - call.at) / 1e6
 
@@ -218,6 +222,6 @@ def _shown(name: str, event: dict[str, Any]) -> Observation | None:
     if isinstance(failure, dict) and failure.get("type") in _BY_HARNESS:
         origin = "harness"
     else:
-        origin = next((who for who, names in _ANSWERED_BY if name in names), "environment")
+        origin = _ANSWERED_BY.get(name, "environment")
     cut = "recorder" if displayed else "none"
     return Observation(text, media_type(text), origin=origin, is_error=error, truncation=cut)

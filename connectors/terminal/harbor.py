@@ -23,7 +23,8 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif import Atif, is_part
-from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Trajectory
+from connectors.terminal.dialogue import cut
+from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 RESULT: Final = "result.json"
 CONFIG: Final = "config.json"
@@ -158,13 +159,13 @@ class _Trial:
         verdict = self._verdicts.get(prefix)
         if verdict is None:
             verdict = self._verdicts[prefix] = self._verdict(prefix)
-        task = replace(made.task, id=made.task.id or self._task)
+        task = Task(made.task.id or self._task, made.task.instruction)
         if not _is_agents(made):
             return replace(made, task=task)
         steps = made.steps
         end = steps[-1]
         if last and verdict.out_of_time and not end.terminated:
-            steps = [*steps[:-1], replace(end, truncated=True)]
+            steps = [*steps[:-1], cut(end)]
         return replace(
             made, steps=steps, task=task, agent=self._agent(made.agent), outcome=made.outcome or verdict.outcome
         )
