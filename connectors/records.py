@@ -90,8 +90,13 @@ _quote: Final = encoder.encode_basestring
 _SHORT: Final = 64
 """Characters of text below which the standard library's encoder is the faster one."""
 
+
+def _quoted(text: str) -> str:
+    return _quote(text) if len(text) < _SHORT else quoted(text)
+
+
 Pieces = Callable[[Any, int], Iterable[str]]
-_pieces: Final[Pieces] = json_writer(quoted)
+_pieces: Final[Pieces] = json_writer(_quoted)
 _NESTED: Final = frozenset({dict, list})
 
 
@@ -121,7 +126,14 @@ def object_text(values: Mapping[str, Any] | Sequence[Any], pieces: Pieces = _pie
 
 
 def shallow_json(value: Any, levels: int) -> str | None:
-    """A JSON value as text, as `schemas.json_text` writes it; None if it is nested more than so many levels deep."""
+    """A JSON value as text, as `schemas.json_text` writes it; None if it is nested more than so many levels deep.
+
+    Args:
+        value: to write.
+        levels: of arrays and objects; at least 1.
+    """
+    if type(value) is dict and _NESTED.isdisjoint(map(type, value.values())):
+        return object_text(value)  # most arguments; counting the brackets of a long text costs more than writing it
     try:
         text = object_text(value)
     except RecursionError:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from connectors.outline import DocumentError, Shape, outline
+from connectors.records import quoted
 from schemas import ParseError
 
 _NUMBERS: Final = (b"NaN", b"Infinity")
@@ -88,7 +89,8 @@ class Places:
         """The offset of the text's next occurrence after the last one found; of that one if there is none."""
         if self._misses < _MISSES:
             for escaped in (False, True):
-                wanted = json.dumps(text, ensure_ascii=escaped)[1:-1].encode("utf-8", "surrogatepass")
+                written = json.dumps(text) if escaped else quoted(text)
+                wanted = written[1:-1].encode("utf-8", "surrogatepass")
                 found = self._find(wanted)
                 if found >= 0:
                     self.place, self._end = found, found + len(wanted)

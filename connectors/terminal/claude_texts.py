@@ -44,7 +44,6 @@ _HARNESS_STARTS: Final = (
 """Beginnings of texts that the client puts into a user message by itself."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def microseconds(text: object) -> int | None:
@@ -63,12 +62,6 @@ def microseconds(text: object) -> int | None:
 
 def shallow_json(value: Any) -> str | None:
     """`value` as JSON text, None if it is nested more than `DEPTH` deep."""
-    if type(value) is dict:
-        for one in value.values():
-            if type(one) not in _FLAT:
-                break
-        else:  # most arguments; counting the brackets of a long text costs more than writing it
-            return records.object_text(value)
     return records.shallow_json(value, DEPTH)
 
 
