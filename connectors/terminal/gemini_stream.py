@@ -219,9 +219,9 @@ def _shown(name: str, event: dict[str, Any]) -> Observation | None:
     displayed = name in _DISPLAYED and not error
     if text is None or (displayed and not text):
         return None
-    if isinstance(failure, dict) and failure.get("type") in _BY_HARNESS:
+    if isinstance(failure, dict) and _text(failure, "type") in _BY_HARNESS:
         origin = "harness"
     else:
         origin = _ANSWERED_BY.get(name, "environment")
-    cut = "recorder" if displayed else "none"
-    return Observation(text, media_type(text), origin=origin, is_error=error, truncation=cut)
+    truncation = "recorder" if displayed else "none"
+    return Observation(text, media_type(text), origin=origin, is_error=error, truncation=truncation)
