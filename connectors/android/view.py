@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from connectors.lasting import is_lasting
 from connectors.tree import DIALECT, Box, Node, Tree
 from schemas import Attachment, Observation, Trajectory
+from schemas.record import record
 from schemas.trajectory import without_surrogates
 
 Element: TypeAlias = str | dict[str, Any]
@@ -172,7 +173,11 @@ def window_node(package: str, title: str, bounds: Box | None, states: tuple[str,
     return Node("window", package, "", title, states, "", bounds)
 
 
-@dataclass(frozen=True, slots=True)
+Touch: TypeAlias = tuple[Box | None, bool, bool]
+"""Of a view that can be clicked or focused: its box, whether it is clickable, whether it is focusable."""
+
+
+@record
 class Mark:
     """A view that can be clicked or focused, in document order; `node` is its id in the tree, 0 if it has no line."""
 
@@ -195,14 +200,15 @@ class Source:
 class Screen:
     """A screen: its tree, the tree's text, the package of its focused window, else of its topmost, and its marks.
 
-    Where `source` is given, it is what the observation shows, and actions name their elements by its attributes.
+    A mark is made of (node, touch), where one is asked for. Where `source` is given, it is what the observation shows,
+    and actions name their elements by its attributes.
     `reach` is the last node of the first display, where there are several: a touch meets none beyond it.
     """
 
     tree: Tree
     text: str
     package: str
-    marks: tuple[Mark, ...] = ()
+    marks: Sequence[tuple[int, Touch]] = ()
     source: Source | None = None
     reach: int | None = None
 
