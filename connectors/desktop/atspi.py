@@ -30,7 +30,7 @@ from typing import Final
 
 from lxml import etree
 
-from connectors.desktop.dump_xml import Branch, Dialect, Reader, undeclared
+from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from connectors.desktop.element import FARTHEST, clean, kind_of
 from connectors.records import json_value
 from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
@@ -171,11 +171,11 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
 
 
 def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tuple[Branch, Dialect]:
-    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
-        detail = "a dump declares no document type and no entities"
-        raise ParseError(uri, offset, "doctype", detail, member, _excerpt(xml))
     try:
         return reader.read(xml)
+    except DoctypeError:
+        detail = "a dump declares no document type and no entities"
+        raise ParseError(uri, offset, "doctype", detail, member, _excerpt(xml)) from None
     except etree.XMLSyntaxError as error:
         told = str(error.msg)[:200]
         reason = "too_deep" if "depth" in told.lower() else "bad_xml" if _is_closed(undeclared(xml)) else "truncated"

@@ -18,7 +18,7 @@ from connectors.desktop.element import SYSTEM, Names, Widget, kind_of, remembere
 from connectors.tree import Node
 
 _DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
-_NAME: Final = re.compile(r"[^ \t\r\n/>]+")
+_NAME: Final = re.compile(r"[^ \t\r\n/>!?][^ \t\r\n/>]*")
 _CLOSING: Final = re.compile(r"/([^ \t\r\n/>]+)[ \t\r\n]*>")
 _LAST: Final = re.compile(r"/[^ \t\r\n/>]+[ \t\r\n]*>[ \t\r\n]*")
 _BLANK: Final = " \t\r\n"
@@ -89,6 +89,10 @@ _Piece: TypeAlias = tuple[str, Tag | None]
 """The name of an element that is opened or closed, "" for one that closes itself; no tag for the end of one."""
 
 
+class DoctypeError(Exception):
+    """A dump that declares a document type or an entity."""
+
+
 class Reader:
     """Reads the dumps of one log."""
 
@@ -102,18 +106,24 @@ class Reader:
         """The root of a dump, and what its namespaces say.
 
         Raises:
+            DoctypeError: it declares a document type or an entity.
             etree.XMLSyntaxError: it is not well-formed.
         """
         body = undeclared(xml)
         try:
-            found = self._joined(body)
+            found = self._joined(body) if "<!" not in xml[: len(xml) - len(body)] else None
         except etree.XMLSyntaxError:
             found = None
-        return found if found is not None else _whole(_parsed(body))
+        if found is not None:
+            return found
+        # No tag begins like this, so that only what is read whole has to be searched.
+        if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+            raise DoctypeError
+        return _whole(_parsed(body))
 
     def _joined(self, body: str) -> tuple[Branch, Dialect] | None:
         """The root, put together from pieces; None if the dump is not as plain as that."""
-        if len(body) > _LONGEST or "<!" in body or "<?" in body:
+        if len(body) > _LONGEST:
             return None
         before, *pieces = body.split("<")
         if before.strip(_BLANK) or len(pieces) < 2 or not _LAST.fullmatch(pieces[-1]):
