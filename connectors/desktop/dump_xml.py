@@ -165,6 +165,7 @@ class Reader:
         if self._size + size > _REMEMBERED:
             self._forget()
             new = set(pieces)
+            size = sum(map(len, new))
         if not new:
             return self._dialect
         new.discard(first)
