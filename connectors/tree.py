@@ -58,16 +58,16 @@ def rendered(
     """The text of a node after its id, with the blank between; the arguments are the fields of `Node`."""
     line = f" {role} {encode_basestring(name)}" if name else f" {role}"
     if value:
-        line += " value=" + encode_basestring(value)
+        line = f"{line} value={encode_basestring(value)}"
     if description:
-        line += " description=" + encode_basestring(description)
+        line = f"{line} description={encode_basestring(description)}"
     if states:
-        line += " " + " ".join(states)
+        line = f"{line} {' '.join(states)}"
     if ident:
-        line += _ident(ident)
+        line = f"{line} id={ident}" if ident.isidentifier() and ident.isascii() else line + _ident(ident)
     if bounds is not None:
         left, top, right, bottom = bounds
-        line += f" [{left},{top}][{right},{bottom}]"
+        line = f"{line} [{left},{top}][{right},{bottom}]"
     return line
 
 
@@ -96,7 +96,7 @@ class Node:
 
     def __post_init__(self) -> None:
         line = rendered(self.role, self.name, self.value, self.description, self.states, self.ident, self.bounds)
-        object.__setattr__(self, "line", line)
+        self.line = line  # type: ignore[misc]
 
     def holds(self, x: float, y: float) -> bool:
         """Whether the point lies in the node's box."""

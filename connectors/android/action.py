@@ -99,16 +99,15 @@ def number(value: Any) -> float | None:
     """A coordinate or duration as a finite number, whole where it is; None if it is none."""
     if type(value) is int:
         return value if -_FAR < value < _FAR else None
+    if type(value) is float:
+        # No comparison holds of what is not a number.
+        return (int(value) if value.is_integer() else value) if -_FAR < value < _FAR else None
     if isinstance(value, str):
         try:
-            value = float(value)
+            return number(float(value))
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not -_FAR < value < _FAR or math.isnan(value):
-        return None
-    return int(value) if value == int(value) else float(value)
+    return None
 
 
 def target_at(screen: Screen | None, point: Point | None, name: str) -> int | None:
@@ -209,7 +208,9 @@ def box_of(bounds: Any) -> Box | None:
     """The box of `[l,t][r,b]` as text, of a list of four numbers or of two pairs; None if it is none of these."""
     if type(bounds) is list and len(bounds) == _SIDES:
         left, top, right, bottom = bounds
-        if type(left) is type(top) is type(right) is type(bottom) is int and min(bounds) > -_FAR and max(bounds) < _FAR:
+        if type(left) is type(top) is type(right) is type(bottom) is int and (
+            -_FAR < left < _FAR and -_FAR < top < _FAR and -_FAR < right < _FAR and -_FAR < bottom < _FAR
+        ):
             return left, top, right, bottom
     if isinstance(bounds, str):
         values: list[Any] = re.findall(r"-?[0-9]{1,7}", bounds)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.android.action import Point
-from connectors.android.annotations import Annotated, annotated_screen, trajectories
+from connectors.android.annotations import Annotated, annotated_screen, box_of_sides, trajectories
 from connectors.android.protos import read_example, text_of, whole_of
 from connectors.android.view import Source, sound
 from connectors.connector import Blob, Connector, Sniff
@@ -94,7 +94,7 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
         detail = f"{len(positions)} coordinates, {len(texts)} texts and {len(types)} types of annotations"
         raise ParseError(blob.uri, offset, "bad_record", detail)
     scale = (height, width, height, width)
-    boxes = [[positions[at + side] * scale[side] for side in range(4)] for at in range(0, len(positions), 4)]
+    sides = [[positions[at + side] * scale[side] for side in range(4)] for at in range(0, len(positions), 4)]
     activity = text_of(features.get("current_activity"))
     package = (activity or "").partition("/")[0]
     words, kinds = [text_of([one]) or "" for one in texts], [text_of([one]) or "" for one in types]
@@ -103,7 +103,7 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
         told = dict(zip(_NAMES, (list(positions), words, kinds), strict=True))
         text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
         source = Source(text, "application/json", "aitw_annotations")
-    screen = annotated_screen(boxes, words, kinds, (width, height), package, source)
+    screen = annotated_screen([box_of_sides(*one) for one in sides], words, kinds, (width, height), package, source)
     version = whole_of(features.get("android_api_level"))
     return Annotated(
         episode=episode,

@@ -15,17 +15,21 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
-from connectors.android.annotations import Annotated, annotated_screen, trajectories
+from connectors.android.annotations import Annotated, annotated_screen, box_of_sides, trajectories
 from connectors.android.view import Source, sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
+from connectors.tree import Box
 from schemas import Attachment, ParseError, Reject, Trajectory, json_text
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")
+_FAR: Final = 10**6
+"""No coordinate is as large."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
@@ -101,9 +105,13 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     if not isinstance(episode, str | int) or not isinstance(number, int) or not isinstance(kind, int):
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
-    boxes, texts, types = (_listed(row.get(name)) for name in _LISTS)
-    is_sound = len(boxes) == len(texts) == len(types) and all(map(_is_box, boxes))
-    if not is_sound or not all(isinstance(one, str) for one in (*texts, *types)):
+    rows, texts, types = (_listed(row.get(name)) for name in _LISTS)
+    boxes = _boxes(rows)
+    if (
+        boxes is None
+        or not len(boxes) == len(texts) == len(types)
+        or not {*map(type, texts), *map(type, types)} <= {str}
+    ):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     size, pictures = _picture(blob, member, number)
@@ -111,7 +119,7 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     if blob.choices.screen == "raw":
         told = {name: row.get(name) for name in _LISTS}
         source = Source(json_text(told), "application/json", "aitz_annotations")
-    screen = annotated_screen([[float(one) for one in box] for box in boxes], texts, types, size, "", source)
+    screen = annotated_screen(boxes, texts, types, size, "", source)
     return Annotated(
         episode=str(episode),
         number=number,
@@ -143,9 +151,20 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_box(value: Any) -> bool:
-    numbers = [act.number(one) for one in value] if isinstance(value, list) else []
-    return len(numbers) == 4 and all(one is not None and abs(one) < 1e6 for one in numbers)
+def _boxes(rows: list[Any]) -> list[Box] | None:
+    """Boxes of lists of top, left, height and width; None if one of them is none."""
+    if {*map(type, rows)} == {list} and {*map(len, rows)} == {4}:
+        numbers = list(chain.from_iterable(rows))
+        if {*map(type, numbers)} == {int} and min(numbers) > -_FAR and max(numbers) < _FAR:
+            return [(left, top, left + width, top + height) for top, left, height, width in rows]
+    found = [box for row in rows if (box := _box(row)) is not None]
+    return found if len(found) == len(rows) else None
+
+
+def _box(row: Any) -> Box | None:
+    numbers = [act.number(one) for one in row] if isinstance(row, list) else []
+    known = [one for one in numbers if one is not None and abs(one) < _FAR]
+    return box_of_sides(*known) if len(known) == len(numbers) == 4 else None
 
 
 def _point(value: Any) -> act.Point | None:

@@ -13,16 +13,29 @@ Coordinates are pixels of the screenshot and stay numbers: there is no tree to n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import floor
 from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
+from connectors.original import original_json
 from connectors.records import json_lines
-from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory
+from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _KEYS: Final = (b'"goal"', b'"steps"', b'"action_content"')
 _NOT_ARGUMENTS: Final = frozenset(("action", "bbox"))
+_FAR: Final = 10**9
+"""No coordinate is as large."""
+
+
+def _pattern(text: str | None) -> str:
+    """A text with the numbers -1 and -2 as a pattern for any two numbers."""
+    return (text or "").replace("%", "%%").replace("-1", "%r").replace("-2", "%r")
+
+
+_TOUCHES: Final = {word: _pattern(call_text(word, {"x": -1, "y": -2})) for word in (act.CLICK, act.LONG_PRESS)}
+_COORDINATE: Final = _pattern(original_json({"coordinate": [-1, -2]}))
 
 
 class AndroidControlJsonl(Connector):
@@ -66,12 +79,13 @@ def _trajectory(value: Any, number: int, uri: str, offset: int) -> Trajectory:
         raise ParseError(uri, offset, "bad_record", "wanted an object with a goal and a list of steps")
     rows = []
     for turn, step in enumerate(steps):
-        content = step.get("action_content") if isinstance(step, dict) else None
-        if not isinstance(content, dict) or not isinstance(content.get("action"), str) or not content["action"]:
+        content = step.get("action_content") if type(step) is dict else None
+        if type(content) is not dict or not (word := content.get("action")) or type(word) is not str:
             raise ParseError(uri, offset, "bad_record", f"step {turn} has no action_content with an action")
         instruction = step.get("step_instruction")
-        message = instruction if isinstance(instruction, str) and instruction else None
-        rows.append(Step(_action(content, message), None, None, turn, offset))
+        message = instruction if type(instruction) is str and instruction else None
+        action = _touched(word, content, message) or _action(word, content, message)
+        rows.append(Step(action, None, None, turn, offset))
     goal, judged, name = value.get("goal"), value.get("is_successful"), value.get("episode_id", number)
     return Trajectory(
         native_id=str(name) if isinstance(name, str | int) else str(number),
@@ -82,9 +96,22 @@ def _trajectory(value: Any, number: int, uri: str, offset: int) -> Trajectory:
     )
 
 
-def _action(content: dict[str, Any], message: str | None) -> Action:
+def _touched(word: str, content: dict[str, Any], message: str | None) -> Action | None:
+    """What `_action` makes of most steps: a touch of a point, of which nothing more is told; None for any other."""
+    text = _TOUCHES.get(word)
+    coordinate = content.get("coordinate")
+    # The keys are action, coordinate and perhaps bbox.
+    if text is None or type(coordinate) is not list or len(content) != 2 + ("bbox" in content) or len(coordinate) != 2:
+        return None
+    x, y = coordinate
+    kind = type(x)
+    if (kind is not float and kind is not int) or type(y) is not kind or not (-_FAR < x < _FAR and -_FAR < y < _FAR):
+        return None
+    return Action(word, text % (floor(x + 0.5), floor(y + 0.5)), _COORDINATE % (x, y), None, message)
+
+
+def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
     """A call of `mobile_use` in the vocabulary of all Android logs."""
-    word = content["action"]
     original = {key: item for key, item in content.items() if key not in _NOT_ARGUMENTS and item is not None}
     point, end = _point(content.get("coordinate")), _point(content.get("coordinate2"))
     place = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point else {}

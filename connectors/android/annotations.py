@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from connectors.android import action as act
 from connectors.android.view import Screen, Source, environment_of
-from connectors.tree import Node, Tree
+from connectors.tree import Box, Node, Tree
 from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
 
 TAP_DISTANCE: Final = 0.04
@@ -72,7 +72,7 @@ class Annotated:
 
 
 def annotated_screen(
-    boxes: Sequence[Sequence[float]],
+    boxes: Sequence[Box],
     texts: Sequence[str],
     types: Sequence[str],
     size: tuple[int, int] | None,
@@ -82,23 +82,26 @@ def annotated_screen(
     """The screen of a list of annotations.
 
     Args:
-        boxes: top, left, height and width of each, in pixels.
+        boxes: of each.
         texts: what each says; empty for most icons.
         types: `TEXT`, or the class of an icon.
         size: of the screen, for the box of its window.
         package: the app in the foreground, empty if not known.
         source: the log's own text, if that is to be shown.
     """
-    whole = (0, 0, size[0], size[1]) if size is not None else None
-    nodes = [Node("window", package, bounds=whole)]
-    for (top, left, height, width), text, kind in zip(boxes, texts, types, strict=True):
-        box = (act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height))
+    nodes = [Node("window", package, bounds=(0, 0, *size) if size is not None else None)]
+    for box, text, kind in zip(boxes, texts, types, strict=True):
         if kind in _TEXT_TYPES:
-            nodes.append(Node("text", text, bounds=box))
+            nodes.append(Node("text", text, "", "", (), "", box))
         else:
-            nodes.append(Node("icon", text, description=kind, bounds=box))
+            nodes.append(Node("icon", text, "", kind, (), "", box))
     tree = Tree(nodes, [0] + [1] * (len(nodes) - 1))
     return Screen(tree, tree.text, package, source=source)
+
+
+def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
+    """The box of an annotation, in whole pixels."""
+    return act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height)
 
 
 def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:

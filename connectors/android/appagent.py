@@ -272,7 +272,8 @@ def _touched(name: str, values: list[int | str], screen: Screen | None, reasonin
         return act.call(word, {"arguments": values}, {"arguments": values}, reasoning=reasoning)
     original = dict(zip(names, values, strict=True))
     label = original.get("label")
-    tagged = labels(screen.marks) if screen is not None and isinstance(label, int) else []
+    marks = [Mark(node, *touch) for node, touch in screen.marks] if screen is not None else []
+    tagged = labels(marks) if isinstance(label, int) else []
     node = tagged[label - 1].node if isinstance(label, int) and 0 < label <= len(tagged) else 0
     if not node or screen is None:
         return act.call(word, original, original, reasoning=reasoning)

@@ -21,11 +21,9 @@ from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
 from connectors.android.view import (
-    FLAGS,
     Screen,
     Source,
     environment_of,
-    flags_of,
     sound,
     states_of,
     view_node,
@@ -44,8 +42,6 @@ _VIEW: Final = re.compile(r"((?:.*/)?)view_hierarchies/([0-9]{1,9})\.json")
 _PICTURE: Final = re.compile(r"((?:.*/)?)screenshots/([0-9]{1,9})\.(?:jpg|png)")
 _GESTURES: Final = re.compile(r"((?:.*/)?)gestures\.json")
 _POINTS: Final = re.compile(rb'\s*\{\s*(?:\}\s*$|"[0-9]{1,9}"\s*:\s*\[\s*(?:\]|\[))')
-_SCROLLABLE: Final = FLAGS.index("scrollable")
-_FLAG_NAMES: Final = tuple("scrollable-horizontal" if flag == "scrollable" else flag for flag in FLAGS)
 
 
 class Rico(Connector):
@@ -215,8 +211,8 @@ def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
             depths.append(depth)
             depth += 1
         children = view.get("children")
-        if isinstance(children, list):
-            waiting.extend((child, depth) for child in reversed(children) if isinstance(child, dict))
+        if children and isinstance(children, list):
+            waiting += [(child, depth) for child in reversed(children) if isinstance(child, dict)]
     if max(depths) >= MAX_DEPTH:
         raise ParseError(blob.uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
     source = None
@@ -227,13 +223,41 @@ def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
 
 
 def _node(view: Mapping[str, Any]) -> Node | None:
-    flags = flags_of(view, _FLAG_NAMES)
-    if not flags[11]:
+    get = view.get
+    visible = get("visible-to-user")
+    if visible is not True and visible is not None:
         return None
-    if view.get("scrollable-vertical") is True:
-        flags = (*flags[:_SCROLLABLE], True, *flags[_SCROLLABLE + 1 :])
-    described = view.get("content-desc")
-    description = described[0] if isinstance(described, list) and described else described
-    words = (view.get("class"), view.get("text"), description, view.get("text-hint"), view.get("resource-id"))
-    kind, text, description, hint, resource = [word if isinstance(word, str) else "" for word in words]
-    return view_node(kind, text, description, hint, resource, act.box_of(view.get("bounds")), states_of(flags[:11]))
+    enabled = get("enabled")
+    states = states_of(
+        (
+            get("checkable") is True,
+            get("checked") is True,
+            get("clickable") is True,
+            enabled is True or enabled is None,
+            get("focusable") is True,
+            get("focused") is True,
+            get("scrollable-horizontal") is True or get("scrollable-vertical") is True,
+            get("long-clickable") is True,
+            get("password") is True,
+            get("selected") is True,
+            get("editable") is True,
+        )
+    )
+    kind, text, description, hint, resource = (
+        get("class"),
+        get("text"),
+        get("content-desc"),
+        get("text-hint"),
+        get("resource-id"),
+    )
+    if type(description) is list:
+        description = description[0] if description else None
+    return view_node(
+        kind if type(kind) is str else "",
+        text if type(text) is str else "",
+        description if type(description) is str else "",
+        hint if type(hint) is str else "",
+        resource if type(resource) is str else "",
+        act.box_of(get("bounds")),
+        states,
+    )

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from connectors.lasting import is_lasting
 from connectors.tree import DIALECT, Box, Node, Tree
 from schemas import Attachment, Observation, Trajectory
+from schemas.record import record
 from schemas.trajectory import without_surrogates
 
 Element: TypeAlias = str | dict[str, Any]
@@ -36,7 +37,8 @@ FLAGS: Final = (
 )
 """The boolean attributes of a view, in the order in which `states_of` takes them."""
 
-_SET_UNLESS_TOLD: Final = (FLAGS.index("enabled"), FLAGS.index("visible-to-user"))
+_ENABLED: Final = FLAGS.index("enabled")
+_VISIBLE: Final = FLAGS.index("visible-to-user")
 
 _ROLES: Final = {
     "View": "group",
@@ -100,10 +102,11 @@ def flags_of(view: Mapping[str, Any], names: Sequence[str]) -> tuple[bool, ...]:
     A view is enabled and visible also where nothing is told of that.
     """
     told = list(map(view.get, names))
-    flags = [value is True for value in told]
-    for place in _SET_UNLESS_TOLD:
-        flags[place] = flags[place] or told[place] is None
-    return tuple(flags)
+    if told[_ENABLED] is None:
+        told[_ENABLED] = True
+    if told[_VISIBLE] is None:
+        told[_VISIBLE] = True
+    return tuple([value is True for value in told])
 
 
 @cache
@@ -145,19 +148,23 @@ def view_node(
     field is its value, and its hint a label; elsewhere text and description are labels. A resource id without a package
     is that of an element of a page in the app, which counts where it lasts.
     """
-    if resource and ":id/" not in resource and not is_lasting(resource):
-        resource = ""
+    ident = ""
+    if resource:
+        _, mark, ident = resource.rpartition(":id/")
+        if not mark and not is_lasting(resource):
+            resource = ident = ""
     role = role_of(kind)
     if role == "textbox":
         name, value = description or hint, text
         second = hint if hint != name else ""
-        states = tuple(state for state in states if state != "editable")
+        if "editable" in states:
+            states = tuple([state for state in states if state != "editable"])
     else:
         name, value = text or description, ""
         second = description if description != name else ""
-    if role == "group" and not (name or value or resource) and not set(states) - _PLAIN:
+    if role == "group" and not (name or value or resource) and _PLAIN.issuperset(states):
         return None
-    return Node(role, name, value, second, states, short_id(resource), bounds)
+    return Node(role, name, value, second, states, ident, bounds)
 
 
 @lru_cache(maxsize=4096)
@@ -166,7 +173,11 @@ def window_node(package: str, title: str, bounds: Box | None, states: tuple[str,
     return Node("window", package, "", title, states, "", bounds)
 
 
-@dataclass(frozen=True, slots=True)
+Touch: TypeAlias = tuple[Box | None, bool, bool]
+"""Of a view that can be clicked or focused: its box, whether it is clickable, whether it is focusable."""
+
+
+@record
 class Mark:
     """A view that can be clicked or focused, in document order; `node` is its id in the tree, 0 if it has no line."""
 
@@ -189,14 +200,15 @@ class Source:
 class Screen:
     """A screen: its tree, the tree's text, the package of its focused window, else of its topmost, and its marks.
 
-    Where `source` is given, it is what the observation shows, and actions name their elements by its attributes.
+    A mark is made of (node, touch), where one is asked for. Where `source` is given, it is what the observation shows,
+    and actions name their elements by its attributes.
     `reach` is the last node of the first display, where there are several: a touch meets none beyond it.
     """
 
     tree: Tree
     text: str
     package: str
-    marks: tuple[Mark, ...] = ()
+    marks: Sequence[tuple[int, Touch]] = ()
     source: Source | None = None
     reach: int | None = None
 
@@ -249,10 +261,15 @@ def sound(trajectory: Trajectory) -> Trajectory:
     task, environment, agent = trajectory.task, trajectory.environment, trajectory.agent
     texts = [task.id, task.instruction, environment.id, environment.instance_id, agent.name, agent.model]
     for step in trajectory.steps:
-        seen = (step.observation, step.next_observation)
-        texts += [step.action.name, step.action.reasoning, *(side.uri for side in seen if side is not None)]
+        action, before, after = step.action, step.observation, step.next_observation
+        texts.append(action.name)
+        texts.append(action.reasoning)
+        if before is not None:
+            texts.append(before.uri)
+        if after is not None:
+            texts.append(after.uri)
     try:
-        "".join(text for text in texts if text).encode()
+        "".join(filter(None, texts)).encode()
     except UnicodeEncodeError:
         return without_surrogates(trajectory)
     return trajectory

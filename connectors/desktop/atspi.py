@@ -30,7 +30,8 @@ from typing import Final
 
 from lxml import etree
 
-from connectors.desktop.element import FARTHEST, SYSTEM, Widget, clean, kind_of, widget
+from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
+from connectors.desktop.element import FARTHEST, clean, kind_of
 from connectors.records import json_value
 from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
@@ -41,7 +42,6 @@ RAW_DIALECT: Final = "osworld-a11y"
 MAX_BYTES: Final = 64 << 20
 """A larger dump is refused; the largest real ones, of spreadsheets, have some megabytes."""
 
-_DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
 _CONTAINERS: Final = frozenset({"desktop-frame", "desktop", "root"})
 
 NAMESPACES: Final = re.compile(
@@ -123,7 +123,7 @@ class Screen:
         return place + 1 if self.tree.depths[place] > 0 else None
 
 
-def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0) -> Screen:
+def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader: Reader | None = None) -> Screen:
     """The screen that a dump shows.
 
     Args:
@@ -131,6 +131,7 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0) -> Scr
         uri: the input, for errors.
         member: its file, likewise.
         offset: where the dump begins in the member.
+        reader: of the log's dumps; a new one if none is given.
 
     Raises:
         ParseError: `empty`, `too_large`, `bad_encoding`, `doctype`, `truncated`, `bad_xml`, `too_deep` or
@@ -139,8 +140,8 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0) -> Scr
     if len(data) > MAX_BYTES:
         raise ParseError(uri, offset, "too_large", f"a dump of {len(data)} bytes, at most {MAX_BYTES}", member)
     xml = _decoded(data, uri, member, offset)
-    root = _parsed(xml, uri, member, offset)
-    walk = _Walk(root)
+    root, dialect = _parsed(xml, reader or Reader(), uri, member, offset)
+    walk = _Walk(dialect.system)
     walk.take(root)
     if not walk.tops:
         raise ParseError(uri, offset, "no_nodes", "the dump shows no widget", member, data[:512])
@@ -169,35 +170,26 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
     return text
 
 
-def _parsed(xml: str, uri: str, member: str, offset: int) -> etree._Element:
-    excerpt = xml[:512].encode("utf-8", "replace")
-    if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
-        detail = "a dump declares no document type and no entities"
-        raise ParseError(uri, offset, "doctype", detail, member, excerpt)
-    body = _DECLARED.sub("", xml, count=1) if xml.lstrip().startswith("<?xml") else xml
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
-    )
+def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tuple[Branch, Dialect]:
     try:
-        return etree.fromstring(body.encode("utf-8", "replace"), parser)
+        return reader.read(xml)
+    except DoctypeError:
+        detail = "a dump declares no document type and no entities"
+        raise ParseError(uri, offset, "doctype", detail, member, _excerpt(xml)) from None
     except etree.XMLSyntaxError as error:
         told = str(error.msg)[:200]
-        reason = "too_deep" if "depth" in told.lower() else "bad_xml" if _is_closed(body) else "truncated"
-        raise ParseError(uri, offset, reason, f"wanted XML: {told}", member, excerpt) from None
+        reason = "too_deep" if "depth" in told.lower() else "bad_xml" if _is_closed(undeclared(xml)) else "truncated"
+        raise ParseError(uri, offset, reason, f"wanted XML: {told}", member, _excerpt(xml)) from None
+
+
+def _excerpt(xml: str) -> bytes:
+    return xml[:512].encode("utf-8", "replace")
 
 
 def _is_closed(body: str) -> bool:
     """Whether the document ends with the tag that closes its root, so that a fault in it is no cut."""
     root = re.match(r"\s*<([^\s/>]+)", body)
     return root is not None and (body.rstrip().endswith(f"</{root[1]}>") or body.count("<") == 1)
-
-
-def _system_of(root: etree._Element) -> str:
-    """ubuntu, windows or macos, by the namespaces that the root declares or the first attributes have."""
-    for uri in root.nsmap.values():
-        if found := SYSTEM.search(uri or ""):
-            return found[1]
-    return "ubuntu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,39 +207,36 @@ class _Top:
 class _Walk:
     """The windows of one dump."""
 
-    def __init__(self, root: etree._Element) -> None:
+    def __init__(self, system: str) -> None:
         self.tops: list[_Top] = []
-        self._system = _system_of(root)
-        states = [uri for uri in root.nsmap.values() if uri and kind_of(f"{{{uri}}}x")[0] == "state"]
-        self._showing = f"{{{states[0]}}}showing" if len(states) == 1 and self._system == "ubuntu" else None
+        self._system = system
 
-    def take(self, root: etree._Element) -> None:
+    def take(self, root: Branch) -> None:
         """Takes in a document: a desktop, an application, or a single window."""
-        if root.tag in _CONTAINERS:
-            for child in root:
-                if child.tag == "application":
+        tag, inner = root
+        if tag.name in _CONTAINERS:
+            for child in inner:
+                if child[0].name == "application":
                     self._application(child)
                 else:
                     self._window(child, "")
-        elif root.tag == "application":
+        elif tag.name == "application":
             self._application(root)
-        elif any(kind_of(str(key))[0] == "state" for key in root.attrib):
+        elif any(kind_of(name)[0] == "state" for name in tag.names):
             self._window(root, "")
 
-    def _application(self, element: etree._Element) -> None:
-        program = clean(str(element.get("name") or ""))
-        for child in element:
+    def _application(self, branch: Branch) -> None:
+        tag, inner = branch
+        program = clean(tag.values[tag.names.index("name")] if "name" in tag.names else "")
+        for child in inner:
             self._window(child, program)
 
-    def _widget(self, element: etree._Element) -> Widget:
-        return widget(str(element.tag), tuple(element.items()), element.text or "", self._system)  # type: ignore[arg-type]
-
-    def _window(self, element: etree._Element, program: str) -> None:
+    def _window(self, branch: Branch, program: str) -> None:
         """Adds the window and what it holds, unless nothing of it is shown."""
-        found = self._widget(element)
+        found = branch[0].widget()
         if self._system == "macos" and not program:
             program = found.name
-        nodes, depths = self._inside(element)
+        nodes, depths = self._inside(branch)
         second = program if program != found.name else ""
         if found.window is not None:
             top = replace(found.window, description=second)
@@ -258,30 +247,27 @@ class _Walk:
             return
         self.tops.append(_Top(program, [top, *nodes], [0, *depths]))
 
-    def _inside(self, element: etree._Element) -> tuple[list[Node], list[int]]:
-        """(nodes, depths) of all that is shown below the element; without recursion, since dumps may be deep."""
+    def _inside(self, branch: Branch) -> tuple[list[Node], list[int]]:
+        """(nodes, depths) of all that is shown below an element; without recursion, since dumps may be deep."""
         nodes: list[Node] = []
         depths: list[int] = []
-        showing = self._showing
-        waiting = [(child, 1) for child in reversed(self._children(element))]
+        waiting = [(child, 1) for child in reversed(self._children(branch))]
         while waiting:
             child, depth = waiting.pop()
-            # Most of a Linux dump is not showing, and asking for one attribute is cheaper than reading all.
-            hidden = showing is not None and child.get(showing) is None
-            node = None if hidden else self._widget(child).node
+            node = child[0].node
             if node is not None:
                 nodes.append(node)
                 depths.append(depth)
                 depth += 1
-            if len(child):
+            if child[1]:
                 waiting += [(below, depth) for below in reversed(self._children(child))]
         return nodes, depths
 
-    def _children(self, element: etree._Element) -> list[etree._Element]:
-        children = list(element)
+    def _children(self, branch: Branch) -> list[Branch]:
+        children = branch[1]
         if self._system == "ubuntu" or len(children) < 2:
             return children
-        return sorted(children, key=lambda child: self._widget(child).place)
+        return sorted(children, key=lambda child: child[0].widget().place)
 
     def screen(self, xml: str, uri: str, member: str, offset: int) -> Screen:
         """The screen, once all windows are known."""

@@ -1,11 +1,13 @@
 """One element of an accessibility dump as a node of the compact tree: its role, its texts, its states, its box.
 
-`atspi` says what the dialect is. Elements recur from screen to screen, so what one means is remembered.
+`atspi` says what the dialect is. Elements recur from screen to screen, so what one means is
+remembered, here or by `dump_xml`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
@@ -17,17 +19,22 @@ SYSTEM: Final = re.compile(r"//accessibility\.(ubuntu|windows|macos)\.example\.o
 """Where a namespace names its system and the kind of what is in it."""
 
 _DESKAT: Final = re.compile(r"uri:deskat:([a-z.]+?)\.at-spi\.gnome\.org")
-_PAIR: Final = re.compile(r"\(\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*,\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*\)")
+_PAIR: Final = r"\(\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*,\s*(-?[0-9]{1,10})(?:\.[0-9]*)?\s*\)"
+_PAIRS: Final = re.compile(rf"{_PAIR}\|{_PAIR}")
 _PLACEHOLDERS: Final = {0xFFFC: None, 0xFFFD: None}
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}\.0*")
 _CLICKS: Final = frozenset({"click", "press", "activate", "jump", "toggle", "open", "select"})
 _LONGEST_REMEMBERED: Final = 1 << 12
 _IDENTS: Final = ("id", "automation_id", "AXDOMIdentifier")
+_SET: Final = frozenset({"true", "1"})
+_SECRET: Final = frozenset({"password-text", "AXSecureTextField"})
+_NO_ATTRIBUTES: Final[dict[str, str]] = {}
 
 FARTHEST: Final = 10**6
 """Coordinates beyond this stand for widgets that are nowhere (AT-SPI gives -2147483648)."""
+_NOWHERE: Final = (FARTHEST, FARTHEST, FARTHEST, FARTHEST)
 
-Attributes: TypeAlias = tuple[tuple[str, str], ...]
+Names: TypeAlias = tuple[str, ...]
 
 
 class Widget(NamedTuple):
@@ -35,58 +42,68 @@ class Widget(NamedTuple):
 
     Attributes:
         node: its line; None if it is not shown, or only lays out others.
-        shown: what it says; None if it is not shown.
-        name: what labels it, shown or not.
-        place: a key that sorts siblings from top to bottom and left to right, those without a place last.
+        place: a key that sorts siblings from top to bottom and left to right, those without a place last; it ends with
+            the word of the widget and the name that labels it.
+        stated: what its states tell; None if it is not shown.
+        box: where it is, if the dump says so.
     """
 
     node: Node | None
-    shown: _Element | None
-    name: str
     place: tuple[int, int, int, int, str, str]
+    stated: _Stated | None
+    box: Box | None
+
+    @property
+    def name(self) -> str:
+        """What labels it, shown or not."""
+        return self.place[5]
 
     @property
     def window(self) -> Node | None:
         """Its line as a window; None if it is not shown."""
-        return _window(self.shown) if self.shown is not None else None
+        if self.stated is None:
+            return None
+        word, name = self.place[4:]
+        role = role_of(word)
+        role = role if role in POPUPS or role == "dialog" else "window"
+        return Node(role, name, states=states_of(role, word, self.stated.states), bounds=self.box)
 
 
-def widget(tag: str, attributes: Attributes, text: str, system: str) -> Widget:
+def widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
     """What an element shows.
 
     Args:
         tag: its name, without namespace.
-        attributes: in the order of the dump, with names as lxml writes them.
+        names: of its attributes in the order of the dump, as lxml writes them.
+        values: of them.
         text: what stands in it before its first child.
         system: ubuntu, windows or macos.
     """
-    return (_remembered if len(text) <= _LONGEST_REMEMBERED else _widget)(tag, attributes, text, system)
+    states, places, named, valued, point, size, others, clickable = _layout(names)
+    attributes = {name: values[place] for name, place in others} if others else _NO_ATTRIBUTES
+    word = _own_word(tag, attributes, system) if others else tag
+    stated = _stated(word, states, tuple([values[place].lower() in _SET for place in places]), system)
+    name = values[named] if named is not None else ""
+    if not name and others:
+        name = attributes.get("AXTitle", "") or attributes.get("AXDescription", "")
+    name = clean(name)
+    box, nowhere = None, False
+    if point is not None and size is not None:
+        box, nowhere = _box(values[point].strip(), values[size].strip())
+    left, top, right, bottom = box or _NOWHERE
+    place = (top, left, bottom, right, word, name)
+    if nowhere or not stated.is_shown:
+        return Widget(None, place, None, None)
+    node = _node(name, text, stated, values[valued] if valued is not None else "", attributes, clickable, box)
+    return Widget(node, place, stated, box)
 
 
-def _widget(tag: str, attributes: Attributes, text: str, system: str) -> Widget:
-    found = _read(tag, attributes, text, system)
-    left, top, right, bottom = found.box or (FARTHEST,) * 4
-    place = (top, left, bottom, right, found.word, found.name)
-    if not _is_shown(found, system):
-        return Widget(None, None, found.name, place)
-    return Widget(_node(found), found, found.name, place)
+_remembering: Final = lru_cache(maxsize=1 << 15)(widget)
 
 
-_remembered: Final = lru_cache(maxsize=1 << 15)(_widget)
-
-
-def _is_shown(found: _Element, system: str) -> bool:
-    if found.nowhere:
-        return False
-    if system == "ubuntu":
-        return found.states.get("showing", False) and found.states.get("visible", False)
-    return found.states.get("visible", True)
-
-
-def _window(found: _Element) -> Node:
-    role = role_of(found.word)
-    role = role if role in POPUPS or role == "dialog" else "window"
-    return Node(role, found.name, states=states_of(role, found.word, found.states), bounds=found.box)
+def remembered_widget(tag: str, names: Names, values: Names, text: str, system: str) -> Widget:
+    """What `widget` gives, which is remembered unless the text is long."""
+    return (_remembering if len(text) <= _LONGEST_REMEMBERED else widget)(tag, names, values, text, system)
 
 
 @lru_cache(maxsize=4096)
@@ -102,56 +119,80 @@ def kind_of(name: str) -> tuple[str, str]:
     return "other", local
 
 
-class _Element(NamedTuple):
-    """What one element says, sorted by kind of attribute; `nowhere` if it has no area on the screen."""
+class _Stated(NamedTuple):
+    """What the states of an element tell of it: its role, those worth telling, and whether it is shown at all."""
 
-    word: str
-    name: str
-    text: str
     states: dict[str, bool]
-    value: str
-    attributes: dict[str, str]
+    role: str
+    told: tuple[str, ...]
+    is_shown: bool
+
+
+class _Layout(NamedTuple):
+    """Where among the attributes of an element stands what; the last of several places counts, of `others` the first.
+
+    Attributes:
+        states: words of states, and the places of their values.
+        others: names and places of attributes that are told by their own name.
+        clickable: whether one of its actions is a click.
+    """
+
+    states: tuple[str, ...]
+    state_places: tuple[int, ...]
+    name: int | None
+    value: int | None
+    point: int | None
+    size: int | None
+    others: tuple[tuple[str, int], ...]
     clickable: bool
-    box: Box | None
-    nowhere: bool
 
 
-def _read(tag: str, pairs: Attributes, content: str, system: str) -> _Element:
-    name = value = ""
-    states: dict[str, bool] = {}
-    attributes: dict[str, str] = {}
+@lru_cache(maxsize=4096)
+def _layout(names: tuple[str, ...]) -> _Layout:
+    states: list[tuple[str, int]] = []
+    others: dict[str, int] = {}
+    places: dict[str, int] = {}
+    boxes: dict[str, int] = {}
     clickable = False
-    placed: dict[str, str] = {}
-    for key, text in pairs:
-        kind, local = kind_of(key)
+    for place, (kind, local) in enumerate(map(kind_of, names)):
         if kind == "state":
-            states[_state_word(local)] = text.lower() in ("true", "1")
+            states.append((_state_word(local), place))
         elif kind == "component":
-            placed[local] = text.strip()
+            boxes[local] = place
         elif kind == "value" and local in ("value", "AXValue"):
-            value = text
+            places["value"] = place
         elif kind == "action":
             clickable = clickable or local.rpartition("_")[0].lower() in _CLICKS
         elif not kind and local == "name":
-            name = text
+            places["name"] = place
         elif kind in ("attributes", "class", "role", "id", "other"):
-            attributes.setdefault(local, text)
-    box, nowhere = _box(_pair(placed.get("screencoord", "")), _pair(placed.get("size", "")))
+            others.setdefault(local, place)
+    return _Layout(
+        tuple(word for word, _ in states),
+        tuple(place for _, place in states),
+        places.get("name"),
+        places.get("value"),
+        boxes.get("screencoord"),
+        boxes.get("size"),
+        tuple(others.items()),
+        clickable,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _stated(word: str, names: tuple[str, ...], flags: tuple[bool, ...], system: str) -> _Stated:
+    states = dict(zip(names, flags, strict=True))
     if system == "ubuntu":
         # AT-SPI lists the states that are set and no others.
         states["enabled"] = states.get("enabled", False) or states.get("sensitive", False)
         states.setdefault("editable", False)
-    return _Element(
-        word=_own_word(tag, attributes, system),
-        name=clean(name or attributes.get("AXTitle", "") or attributes.get("AXDescription", "")),
-        text=content.translate(_PLACEHOLDERS),
-        states=states,
-        value=value,
-        attributes=attributes,
-        clickable=clickable,
-        box=box,
-        nowhere=nowhere,
-    )
+        is_shown = states.get("showing", False) and states.get("visible", False)
+    else:
+        is_shown = states.get("visible", True)
+    # AT-SPI's role `text` is any run of text; only an editable one is a field.
+    role = "text" if word == "text" and not states.get("editable") else role_of(word)
+    told = states_of(role, word, states)
+    return _Stated(states, role, (*told, "password") if word in _SECRET else told, is_shown)
 
 
 @lru_cache(maxsize=1024)
@@ -170,53 +211,50 @@ def _own_word(tag: str, attributes: dict[str, str], system: str) -> str:
 
 def clean(text: str) -> str:
     """The text without white space around it and without the placeholders of embedded widgets."""
-    return text.translate(_PLACEHOLDERS).strip() if text else ""
+    return text.strip() if text.isascii() else text.translate(_PLACEHOLDERS).strip()
 
 
-def _pair(text: str) -> tuple[int, int] | None:
-    found = _PAIR.fullmatch(text)
-    return (int(found[1]), int(found[2])) if found else None
-
-
-def _box(place: tuple[int, int] | None, size: tuple[int, int] | None) -> tuple[Box | None, bool]:
+def _box(place: str, size: str) -> tuple[Box | None, bool]:
     """(box, whether the widget is nowhere): without area, off the screen's corner, or at no place."""
-    if place is None or size is None:
+    found = _PAIRS.fullmatch(f"{place}|{size}")
+    if found is None:
         return None, False
-    left, top, right, bottom = place[0], place[1], place[0] + size[0], place[1] + size[1]
-    nowhere = size[0] <= 0 or size[1] <= 0 or right <= 0 or bottom <= 0
-    if nowhere or max(map(abs, (left, top, right, bottom))) > FARTHEST:
+    left, top, width, height = map(int, found.groups())
+    right, bottom = left + width, top + height
+    if width <= 0 or height <= 0 or right <= 0 or bottom <= 0:
+        return None, True
+    if right > FARTHEST or bottom > FARTHEST or left < -FARTHEST or top < -FARTHEST:
         return None, True
     return (left, top, right, bottom), False
 
 
-def _node(found: _Element) -> Node | None:
+def _node(
+    name: str, text: str, stated: _Stated, number: str, told: Mapping[str, str], clickable: bool, box: Box | None
+) -> Node | None:
     """The node of a widget, or None if it only lays out others."""
-    role = role_of(found.word)
-    if found.word == "text" and not found.states.get("editable"):
-        # AT-SPI's role `text` is any run of text; only an editable one is a field.
-        role = "text"
-    states = states_of(role, found.word, found.states)
-    if found.word in ("password-text", "AXSecureTextField"):
-        states = (*states, "password")
-    name, value = found.name, ""
-    number = _short_number(found.value) if role in MEASURING and found.value not in ("", "None") else ""
-    text = found.text if role in HOLDING else found.text.strip()
+    _, role, states, _ = stated
+    value = ""
+    if text:
+        text = text if text.isascii() else text.translate(_PLACEHOLDERS)
+        text = text if role in HOLDING else text.strip()
+    measured = _short_number(number) if role in MEASURING and number not in ("", "None") else ""
     if role in HOLDING:
         value = text.rstrip() if role == "terminal" else text
-        value = value or number or (found.value if role in ("textbox", "combobox") else "")
+        value = value or measured or (number if role in ("textbox", "combobox") else "")
     elif not name:
-        name, value = text, number
+        name, value = text, measured
     else:
-        value = text if text != name and text else number
-    if role in ("group", "image", "text", "canvas") and found.clickable:
+        value = text if text != name and text else measured
+    if clickable and role in ("group", "image", "text", "canvas"):
         states = (*states, "clickable")
-    told = found.attributes
-    second = clean(told.get("description", "") or told.get("placeholder-text", "") or told.get("AXHelp", ""))
-    idents = [clean(told.get(key, "")) for key in _IDENTS]
+    second = ident = ""
+    if told:
+        second = clean(told.get("description", "") or told.get("placeholder-text", "") or told.get("AXHelp", ""))
+        ident = lasting(*[clean(told.get(key, "")) for key in _IDENTS])
     # A bare group says nothing but a box; what is in it says the rest.
     if role == "group" and not (name or value or set(states) - {"unchecked", "expanded"}):
         return None
-    return Node(role, name, value, second if second != name else "", states, lasting(*idents), found.box)
+    return Node(role, name, value, second if second != name else "", states, ident, box)
 
 
 def _short_number(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from connectors.connector import Blob
 from connectors.desktop.atspi import Screen, read_screen
+from connectors.desktop.dump_xml import Reader
 from connectors.desktop.osworld_lines import Line
 from connectors.desktop.runtime_log import Answer, aligned, answers_of
 from schemas import Attachment, Observation, Outcome, ParseError
@@ -58,6 +59,7 @@ class Folder:
             if found := _NUMBERED.fullmatch(member):
                 self._trees.setdefault(int(found[1]), []).append(member)
         self._answers = self._logged(runs)
+        self._reader = Reader()
 
     def first(self, run: Sequence[Line]) -> Seen:
         """What was there before the first action of a run."""
@@ -118,7 +120,7 @@ class Folder:
 
     def _read(self, data: bytes, member: str, offset: int, pictures: tuple[Attachment, ...], settled: bool) -> Seen:
         try:
-            screen = read_screen(data, self._blob.uri, member, offset)
+            screen = read_screen(data, self._blob.uri, member, offset, self._reader)
         except ParseError as error:
             # Places within a tree that stands in a line are not places in the file.
             at = min(error.offset, offset) if member == self._log else error.offset

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from connectors.desktop import action as act
 from connectors.desktop.action import Call
+from connectors.desktop.plain_script import plain_calls
 from schemas import COMPLETE, WAIT
 
 LONGEST: Final = 1 << 15
@@ -48,6 +49,9 @@ def calls_of(code: str) -> list[Call] | None:
     if len(code) > LONGEST or "\0" in code:
         return None
     try:
+        plain = plain_calls(code.strip(), _MODULES)
+        if plain is not None:
+            return [call for one in plain for call in _performed(*one)]
         with warnings.catch_warnings():
             # `"\d"` in a log is a log's fault.
             warnings.simplefilter("ignore")
@@ -55,6 +59,23 @@ def calls_of(code: str) -> list[Call] | None:
         return _Script().calls(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, _OtherCodeError):
         return None
+
+
+def _performed(module: str, name: str, values: list[Any], named: dict[str, Any]) -> list[Call]:
+    """What a call does.
+
+    Raises:
+        _OtherCodeError: it is none of those that are read.
+    """
+    if module == "pyperclip" and name != "copy":
+        raise _OtherCodeError
+    reader = _READERS.get(name)
+    if reader is None or (module == "time" and name != "sleep"):
+        raise _OtherCodeError
+    found = reader(name, values, named)
+    if found is None:
+        raise _OtherCodeError
+    return found
 
 
 class _Script:
@@ -143,15 +164,7 @@ class _Script:
         named = {one.arg: self._value(one.value, 0) for one in node.keywords if one.arg is not None}
         if len(named) != len(node.keywords):
             raise _OtherCodeError
-        if module == "pyperclip" and name != "copy":
-            raise _OtherCodeError
-        reader = _READERS.get(name)
-        if reader is None or (module == "time" and name != "sleep"):
-            raise _OtherCodeError
-        found = reader(name, values, named)
-        if found is None:
-            raise _OtherCodeError
-        return found
+        return _performed(module, name, values, named)
 
     def _value(self, node: ast.expr, depth: int) -> Any:
         """The value of an expression of constants and known variables."""

@@ -75,7 +75,9 @@ def read_window(data: bytes, uri: str, member: str) -> Window:
             depths.append(depth)
         children = source.get("children")
         inner: Sequence[Any] = children if isinstance(children, list) else ()
-        stack.extend((one, depth + (node is not None)) for one in reversed(inner))
+        if inner:
+            depth += node is not None
+            stack += [(one, depth) for one in reversed(inner)]
     if not nodes:
         raise ParseError(uri, 0, "no_nodes", "wanted a tree of controls with a control_type", member, data[:512])
     tree = Tree(nodes, depths)
@@ -84,22 +86,26 @@ def read_window(data: bytes, uri: str, member: str) -> Window:
 
 def _node(source: dict[str, Any], is_top: bool) -> Node | None:
     """The node of a control; None if it only lays out others."""
-    name, ident = (
-        clean(value) if isinstance(value := source.get(key), str) else "" for key in ("name", "automation_id")
-    )
+    name, ident, kind = source.get("name"), source.get("automation_id"), source["control_type"]
+    name = clean(name) if isinstance(name, str) else ""
     # UI Automation's Text is what cannot be edited; elsewhere the word means a field.
-    role = "window" if is_top else "text" if source["control_type"] == "Text" else role_of(source["control_type"])
+    role = "window" if is_top else "text" if kind == "Text" else role_of(kind)
     if role == "group" and not name:
         return None
     box = box_of(source.get("adjusted_rectangle")) or box_of(source.get("rectangle"))
-    return Node(role, name, ident=lasting(ident), bounds=box)
+    return Node(role, name, "", "", (), lasting(clean(ident)) if isinstance(ident, str) else "", box)
 
 
 def box_of(value: Any) -> Box | None:
     """The box of an object with its four sides; None if it is none, or has no area."""
-    sides = [value.get(side) for side in _SIDES] if isinstance(value, dict) else []
-    numbers = [one for one in sides if isinstance(one, int | float) and abs(one) <= _FARTHEST]
-    if len(numbers) != 4:
+    if not isinstance(value, dict):
         return None
-    left, top, right, bottom = (round(one) for one in numbers)
+    sides: list[Any] = [value.get(side) for side in _SIDES]
+    for one in sides:
+        if type(one) is not int or not -_FARTHEST <= one <= _FARTHEST:
+            sides = [round(one) for one in sides if isinstance(one, int | float) and abs(one) <= _FARTHEST]
+            break
+    if len(sides) != 4:
+        return None
+    left, top, right, bottom = sides
     return (left, top, right, bottom) if left < right and top < bottom else None

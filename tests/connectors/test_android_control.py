@@ -196,6 +196,18 @@ def test_actions_of_any_shape_raise_nothing_but_a_parse_error(word: str, told: d
         assert parsed(LINES, lines)[0]
 
 
+@given(st.sampled_from(["click", "long_press"]), st.lists(st.floats() | st.integers() | VALUES, min_size=2, max_size=2))
+@settings(max_examples=200)
+def test_a_touch_of_which_nothing_more_is_told_reads_like_any_other(word: str, pair: list[Any]) -> None:
+    plain = {"action": word, "coordinate": pair, "bbox": [1, 2]}
+    told = [plain, {**plain, "time": None}]
+    line = json.dumps({"goal": "x", "steps": [{"action_content": one} for one in told]})
+    trajectories, _ = outcome(LINES, MemoryBlob("any", line.encode("utf-8", "surrogatepass")))
+    for trajectory in trajectories:
+        touch, other = trajectory.steps
+        assert touch.action == other.action
+
+
 @given(st.binary(max_size=80))
 @settings(max_examples=100)
 def test_forests_of_any_bytes_raise_nothing_but_a_parse_error(data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 
 from connectors.connector import Choices, MemoryBlob
 from connectors.desktop import action as act
+from connectors.desktop import dump_xml
 from connectors.desktop.action import action_of
 from connectors.desktop.agentnet import AgentNet
 from connectors.desktop.atspi import Screen, read_screen
 from connectors.desktop.computer_13 import call_of
+from connectors.desktop.dump_xml import Reader
 from connectors.desktop.osworld import OSWorld
 from connectors.desktop.pyautogui import calls_of
 from connectors.desktop.runtime_log import aligned, answers_of
@@ -182,6 +185,76 @@ def test_a_dump_cut_or_damaged_at_any_byte_raises_nothing_but_a_parse_error(data
         except ParseError:
             continue
         assert Tree.parse(shown.text).text == shown.text
+
+
+PIECES: Final = (
+    "<",
+    "<!-- -->",
+    "<?a b?>",
+    "</label>",
+    "<label/>",
+    "&amp;",
+    "&x;",
+    '"',
+    "/>",
+    ">",
+    ' xmlns:st="u"',
+    "\x01",
+)
+
+
+@settings(max_examples=60 * FUZZ)
+@given(system=st.sampled_from(["ubuntu", "windows"]), data=st.data())
+def test_a_dump_reads_the_same_whichever_dumps_were_read_before(system: str, data: Any) -> None:
+    labels = "".join(
+        f'<label name="{name}" {SHOWN}{box(9 - left, 1, 5, 5)}>t</label>\n<x/>' for left, name in enumerate("abc")
+    )
+    whole = desktop(frame("W", labels), system).decode()
+    reader = Reader()
+    for _ in range(4):
+        begin, end = sorted(data.draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
+        middle = data.draw(st.sampled_from([whole[begin:end], whole[begin:end] * 2, "", *PIECES]))
+        dump = (whole[:begin] + middle + whole[end:]).encode()
+        with patch.object(dump_xml, "_LONGEST", 0):
+            wanted = told(dump, Reader())
+        assert told(dump, reader) == wanted
+
+
+def told(dump: bytes, reader: Reader) -> Any:
+    """What comes of a dump: its screen, or why there is none."""
+    try:
+        return read_screen(dump, "dump", reader=reader)
+    except ParseError as error:
+        return error.args
+
+
+VALUES: Final = (
+    "0",
+    "-1",
+    "-0.5",
+    "10.0",
+    "0.1632",
+    "01",
+    "1e3",
+    "'a b, c=(1)'",
+    '"it\'s"',
+    "'é'",
+    "True",
+    "['a']",
+    "''",
+)
+NAMES: Final = ("", "", "x=", "y=", "clicks=", "button=", "text=", "seconds=", "from=")
+
+
+@settings(max_examples=100 * FUZZ)
+@given(
+    module=st.sampled_from(["pyautogui", "computer", "time", "os"]),
+    function=st.sampled_from(["click", "moveTo", "dragTo", "scroll", "write", "press", "hotkey", "sleep", "foo"]),
+    given=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES)).map("".join), max_size=3),
+)
+def test_a_plain_script_reads_as_one_that_needs_a_syntax_tree(module: str, function: str, given: list[str]) -> None:
+    code = f"{module}.{function}({', '.join(given)})"
+    assert repr(calls_of(code)) == repr(calls_of(f"{code}\npass"))
 
 
 def test_a_point_meets_open_menus_then_the_active_window_then_the_smaller_one() -> None:

@@ -54,6 +54,33 @@ def test_the_tree_is_what_an_xml_library_sees(document: str) -> None:
     assert [(one.name, one.ident, "checked" in one.states) for one in nodes] == seen
 
 
+FLAG = st.sampled_from(["true", "false", "", "TRUE"])
+
+
+@given(st.lists(XML_TEXT, min_size=6, max_size=6), st.lists(FLAG, min_size=11, max_size=11), st.booleans(), st.data())
+@settings(max_examples=120, deadline=None)
+def test_the_order_that_android_writes_attributes_in_reads_like_any_other(
+    texts: list[str], flags: list[str], newer: bool, data: st.DataObject
+) -> None:
+    index, text, ident, kind, description, hint = (quoteattr(one, {'"': "&quot;"}) for one in texts)
+    names = "checkable checked clickable enabled focusable focused scrollable long-clickable password selected"
+    pairs = {"index": index, "text": text, "resource-id": ident, "class": kind, "package": '"p"'}
+    pairs |= {"content-desc": description}
+    pairs |= {name: f'"{flag}"' for name, flag in zip(names.split(), flags, strict=False)}
+    pairs |= {"bounds": data.draw(st.sampled_from(['"[0,-1][20,30]"', '"[0,0]"', '""']))}
+    if newer:
+        pairs |= {"drawing-order": '"1"', "hint": hint, "display-id": '"0"', "visible-to-user": f'"{flags[-1]}"'}
+    own, other = (
+        "".join(f" {name}={pairs[name]}" for name in order)
+        for order in (list(pairs), data.draw(st.permutations(list(pairs))))
+    )
+    seen = []
+    for words in (own, other):
+        screen = read_dump(f"<hierarchy><node{words}><node{words} /></node></hierarchy>".encode(), "x")
+        seen.append((screen.text, screen.package, screen.marks))
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize(
     ("ident", "shown"),
     [("search", "search"), ("radix-:r1:", ""), ("mui-123", ""), ("org.example:id/mui-123", "mui-123")],

@@ -1,0 +1,245 @@
+"""One tag of a uiautomator dump: what it says of a view, or of what holds views. `dump` puts them together.
+
+Most are written as Android's own dumper does, and are read at once; any other is cut at its quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
+
+from connectors.android.view import FLAGS, Touch, states_of, view_node
+from connectors.tree import Box, Node
+
+_CONTAINERS: Final = frozenset({"hierarchy", "displays", "display", "window"})
+_TEXTS: Final = ("class", "text", "content-desc", "hint", "resource-id", "package", "bounds", "title")
+_DEFAULTS: Final = {"enabled": "true", "visible-to-user": "true"}
+_FIRST_FLAG: Final = len(_TEXTS)
+_VALUE: Final = '"([^"]*)"'
+_RUN: Final = " ".join([f'{name}="[^"]*"' for name in FLAGS[: FLAGS.index("editable")]])
+_PLAIN: Final = re.compile(
+    f'node index="[^"]*" text={_VALUE} resource-id={_VALUE} class={_VALUE} package={_VALUE} content-desc={_VALUE} '
+    f"({_RUN})"
+    r' bounds="\[(-?[0-9]{1,7}),(-?[0-9]{1,7})\]\[(-?[0-9]{1,7}),(-?[0-9]{1,7})\]"'
+    rf'(?: drawing-order="[^"]*" hint={_VALUE} display-id="[^"]*"( visible-to-user="[^"]*")?)?\s*(/?)>[^"]*'
+)
+"""A tag as Android's own dumper writes it, its flags in one run."""
+_FIRST: Final = re.compile(r"([A-Za-z_][\w.$:-]*)\s+([\w.:-]+)\s*=\s*")
+_NEXT: Final = re.compile(r"\s+([\w.:-]+)\s*=\s*")
+_TAIL: Final = re.compile(r"\s*(/?)>")
+_TAILS: Final = {">": False, "/>": True, " />": True}
+"""Most ends of tags, and whether they close the element."""
+_BARE: Final = re.compile(r"(/?)([A-Za-z_][\w.$:-]*)\s*(/?)>")
+_QUOTED: Final = re.compile(r"""([\w.:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_BOUNDS: Final = re.compile(r"\[(-?[0-9]{1,7}),(-?[0-9]{1,7})\]\[(-?[0-9]{1,7}),(-?[0-9]{1,7})\]")
+_REFERENCE: Final = re.compile(r"&(?:#([0-9]{1,10})|#[xX]([0-9A-Fa-f]{1,8})|(amp|lt|gt|quot|apos));")
+_ENTITIES: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_CONTROLS: Final = dict.fromkeys(range(32), "\ufffd") | dict.fromkeys((9, 10, 13), " ")
+_LONGEST_REQUOTED: Final = 1 << 14
+LONGEST_REMEMBERED: Final = 1 << 12
+
+_Layout: TypeAlias = tuple[Callable[[list[str]], tuple[str, ...]], str]
+"""How to pick the texts, then the flags, from the parts of a tag between double quotes, and the tag's name."""
+
+
+Told: TypeAlias = tuple[str, str, Box | None, tuple[str, ...], str]
+"""What an opening tag says beside its node: which container of views it is, package, bounds, states and title."""
+
+Tag: TypeAlias = tuple[int, Node | None, Touch | None, Told]
+"""Which kind of tag it is, the node of a view that is shown, how it can be touched, and the rest."""
+
+VIEW, VIEW_ALONE, CLOSE, OPEN_CONTAINER, EMPTY_CONTAINER, CLOSE_CONTAINER, NOTHING = range(7)
+SILENT: Final[Told] = ("", "", None, (), "")
+CLOSE_TAG: Final[Tag] = (CLOSE, None, None, SILENT)
+
+
+class BadTagError(Exception):
+    """A document that cannot be read on; leaves neither this module nor `dump`."""
+
+
+def read_tag(piece: str) -> Tag:
+    """What the text from behind a `<` up to the next one says.
+
+    Raises:
+        BadTagError: it is no tag.
+    """
+    if (plain := _plain(piece)) is not None:
+        return plain
+    parts = piece.split('"')
+    if (len(parts) == 1 and "'" not in piece) or piece[0] in "?/":
+        return _bare(piece)
+    layout = _layout(tuple(parts[:-1:2])) if len(parts) % 2 and len(parts) > 1 else None
+    if layout is None:
+        return read_tag(_requoted(piece))
+    is_alone = _TAILS.get(parts[-1])
+    if is_alone is None:
+        ends = _TAIL.match(parts[-1])
+        if ends is None:
+            raise BadTagError(f"a tag without an end: <{piece[:80]}")
+        is_alone = bool(ends[1])
+    pick, name = layout
+    parts += ("", "true", name)
+    told = pick(parts)
+    if "&" in piece or not "".join(told).isprintable():
+        told = tuple([_unescaped(value) for value in told])
+    return _meaning(name, told[:_FIRST_FLAG], _flags(told[_FIRST_FLAG:]), is_alone)
+
+
+def _plain(piece: str) -> Tag | None:
+    """What `read_tag` says of a tag as Android's own dumper writes it; None of any other."""
+    found = _PLAIN.fullmatch(piece) if "&" not in piece else None
+    if found is None:
+        return None
+    text, resource, kind, package, description, run, left, top, right, bottom, hint, more, slash = found.groups("")
+    if not f"{text}{resource}{kind}{package}{description}{hint}".isprintable():
+        return None
+    box = int(left), int(top), int(right), int(bottom)
+    return _view(kind, text, description, hint, resource, package, box, _run(run + more), slash == "/")
+
+
+remembered_tag: Final = lru_cache(maxsize=1 << 14)(read_tag)
+"""`read_tag` that remembers; tags over `LONGEST_REMEMBERED` are not given to it."""
+
+
+def _bare(piece: str) -> Tag:
+    """A tag without attributes, a closing tag or the XML declaration."""
+    if piece[:1] == "?" and ">" in piece:
+        return NOTHING, None, None, SILENT
+    found = _BARE.match(piece)
+    if found is None or (found[1] and found[3]):
+        raise BadTagError(f"wanted a tag, met <{piece[:80]}")
+    if not found[1]:
+        flags = _flags(tuple(_DEFAULTS.get(flag, "") for flag in FLAGS))
+        return _meaning(found[2], (found[2], *([""] * 7)), flags, bool(found[3]))
+    if found[2] in _CONTAINERS:
+        return CLOSE_CONTAINER, None, None, (found[2], "", None, (), "")
+    return CLOSE_TAG
+
+
+@lru_cache(maxsize=256)
+def _layout(words: tuple[str, ...]) -> _Layout | None:
+    """Where the wanted attributes stand among a tag's values, and the tag's name; None if it is not plainly written.
+
+    Behind the parts stand three more: an empty one, `true` and the tag's name, for attributes that are absent.
+
+    Args:
+        words: what stands before each value: the tag's name and the first attribute, then the others.
+    """
+    first = _FIRST.fullmatch(words[0])
+    names = [found[1] if (found := _NEXT.fullmatch(word)) else "" for word in words[1:]]
+    if first is None or not all(names):
+        return None
+    places = {name: 2 * place + 1 for place, name in enumerate([first[2], *names])}
+    if len(places) < len(words):
+        raise BadTagError(f"<{first[1]}> has an attribute twice")
+    if "displayed" in places:
+        # The name that Appium's page sources have for it.
+        places.setdefault("visible-to-user", places["displayed"])
+    absent = 2 * len(words) + 1
+    fallback = {"class": absent + 2} | dict.fromkeys(_DEFAULTS, absent + 1)
+    wanted = (*_TEXTS, *FLAGS)
+    return itemgetter(*[places.get(name, fallback.get(name, absent)) for name in wanted]), first[1]
+
+
+def _requoted(piece: str) -> str:
+    """The tag with its attributes in double quotes.
+
+    Raises:
+        BadTagError: it is no tag with attributes, or needs no such thing.
+    """
+    name = re.match(r"[A-Za-z_][\w.$:-]*", piece)
+    end = piece.rfind(">")
+    if name is None or end < 0 or "'" not in piece or len(piece) > _LONGEST_REQUOTED:
+        raise BadTagError(f"wanted a tag, met <{piece[:80]}")
+    body = piece[name.end() : end]
+    rest = _QUOTED.sub("", body).strip()
+    if rest not in ("", "/"):
+        raise BadTagError(f"wanted attributes, met {rest[:80]}")
+    pairs = [(found[1], (found[2] or found[3] or "").replace('"', "&quot;")) for found in _QUOTED.finditer(body)]
+    return name[0] + "".join(f' {key}="{value}"' for key, value in pairs) + rest + ">"
+
+
+def _character(code: int) -> str:
+    if code in (9, 10, 13) or 32 <= code <= 0x10FFFF:
+        return chr(code)
+    return "\ufffd"
+
+
+def _referenced(found: re.Match[str]) -> str:
+    decimal, hexadecimal, entity = found.groups()
+    if entity:
+        return _ENTITIES[entity]
+    return _character(int(decimal) if decimal else int(hexadecimal, 16))
+
+
+def _unescaped(value: str) -> str:
+    """An attribute's value: white space as XML has it, references resolved, surrogate pairs joined."""
+    if not value.isprintable():
+        value = value.translate(_CONTROLS)
+    if "&" not in value:
+        return value
+    value = _REFERENCE.sub(_referenced, value)
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _box(bounds: str) -> Box | None:
+    found = _BOUNDS.fullmatch(bounds)
+    if found is None:
+        return None
+    left, top, right, bottom = map(int, found.groups())
+    return left, top, right, bottom
+
+
+class _Flags(NamedTuple):
+    states: tuple[str, ...]
+    clickable: bool
+    focusable: bool
+    visible: bool
+
+
+@cache
+def _flags_of(flags: tuple[bool, ...]) -> _Flags:
+    return _Flags(states_of(flags[:11]), flags[2], flags[4], flags[11])
+
+
+@lru_cache(maxsize=1 << 12)
+def _flags(words: tuple[str, ...]) -> _Flags:
+    return _flags_of(tuple([word == "true" for word in words]))
+
+
+@lru_cache(maxsize=1 << 12)
+def _run(run: str) -> _Flags:
+    """The flags in a run of attributes."""
+    parts = run.split('"')
+    words = dict(zip([part.strip(" =") for part in parts[:-1:2]], parts[1::2], strict=True))
+    return _flags(tuple([words.get(flag, _DEFAULTS.get(flag, "")) for flag in FLAGS]))
+
+
+def _meaning(name: str, texts: tuple[str, ...], flags: _Flags, alone: bool) -> Tag:
+    """What an opening tag says, from its attributes in the order of `_TEXTS`; `alone`: it closes itself."""
+    kind, text, description, hint, resource, package, bounds, title = texts
+    box = _box(bounds)
+    if name in _CONTAINERS:
+        opens = EMPTY_CONTAINER if alone else OPEN_CONTAINER
+        return opens, None, None, (name, package, box, flags.states, title)
+    return _view(kind, text, description, hint, resource, package, box, flags, alone)
+
+
+def _view(
+    kind: str,
+    text: str,
+    description: str,
+    hint: str,
+    resource: str,
+    package: str,
+    box: Box | None,
+    flags: _Flags,
+    alone: bool,
+) -> Tag:
+    states, clickable, focusable, visible = flags
+    node = view_node(kind, text, description, hint, resource, box, states) if visible else None
+    touch = (box, clickable, focusable) if clickable or focusable else None
+    return VIEW_ALONE if alone else VIEW, node, touch, ("", package, box, states, "")

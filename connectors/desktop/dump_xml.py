@@ -1,0 +1,233 @@
+"""The XML of an accessibility dump as a tree of tags, of which those that recur from screen to screen are read once.
+
+Most of a screen stands letter by letter in the one before. So a dump is cut at each `<`, only the pieces that were not
+met before are given to lxml, all in one document, and what they mean is remembered while a log is read. That holds for
+a dump without comments, declarations and namespaces of its own below the root; any other, and whatever is not
+well-formed, lxml reads whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from lxml import etree
+
+from connectors.desktop.element import SYSTEM, Names, Widget, kind_of, remembered_widget, widget
+from connectors.tree import Node
+
+_DECLARED: Final = re.compile(r"\s*<\?xml[^>]*\?>")
+_NAME: Final = re.compile(r"[^ \t\r\n/>!?][^ \t\r\n/>]*")
+_CLOSING: Final = re.compile(r"/([^ \t\r\n/>]+)[ \t\r\n]*>")
+_LAST: Final = re.compile(r"/[^ \t\r\n/>]+[ \t\r\n]*>[ \t\r\n]*")
+_BLANK: Final = " \t\r\n"
+_LONGEST: Final = 1 << 21
+"""Characters of a dump above which lxml reads it whole, since it limits what a document may hold."""
+_DEEPEST: Final = 200
+"""Levels from which on lxml reads a dump whole, since it limits them too."""
+_REMEMBERED: Final = 1 << 23
+"""Characters of pieces that are remembered."""
+_NO_TAG: Final = "", "", False
+
+
+class Dialect:
+    """What the namespaces that a root declares say.
+
+    Attributes:
+        system: ubuntu, windows or macos.
+        showing: the attribute that every shown element has, on Ubuntu; None if that is not known.
+    """
+
+    __slots__ = ("showing", "system")
+
+    def __init__(self, root: etree._Element) -> None:
+        uris = [uri for uri in root.nsmap.values() if uri]
+        self.system = next((found[1] for uri in uris if (found := SYSTEM.search(uri))), "ubuntu")
+        states = [uri for uri in uris if kind_of(f"{{{uri}}}x")[0] == "state"]
+        self.showing = f"{{{states[0]}}}showing" if len(states) == 1 and self.system == "ubuntu" else None
+
+
+_Read: TypeAlias = Callable[[str, Names, Names, str, str], Widget]
+
+
+class Tag:
+    """What an opening tag and the text behind it say.
+
+    Attributes:
+        name: of the element.
+        names: of its attributes in the order of the dump, as lxml writes them.
+        values: of them.
+        node: the line of the element; None if it is not shown, or only lays out others.
+    """
+
+    __slots__ = ("_read", "_system", "_text", "_widget", "name", "names", "node", "values")
+
+    def __init__(self, source: etree._Element, dialect: Dialect, read: _Read = widget) -> None:
+        self.name = str(source.tag)
+        self.names: Names = tuple(source.keys())  # type: ignore[arg-type]
+        self.values: Names = tuple(source.values())  # type: ignore[arg-type]
+        self._text = source.text or ""
+        self._system = dialect.system
+        self._read = read
+        self._widget: Widget | None = None
+        # Most of a Linux dump is not showing.
+        hidden = dialect.showing is not None and source.get(dialect.showing) is None
+        self.node: Node | None = None if hidden else self.widget().node
+
+    def widget(self) -> Widget:
+        """What the element shows."""
+        if self._widget is None:
+            self._widget = self._read(self.name, self.names, self.values, self._text, self._system)
+        return self._widget
+
+
+Branch: TypeAlias = tuple[Tag, list["Branch"]]
+"""An element and what is in it."""
+
+_Piece: TypeAlias = tuple[str, Tag | None]
+"""The name of an element that is opened or closed, "" for one that closes itself; no tag for the end of one."""
+
+
+class DoctypeError(Exception):
+    """A dump that declares a document type or an entity."""
+
+
+class Reader:
+    """Reads the dumps of one log."""
+
+    def __init__(self) -> None:
+        self._root = ""
+        self._dialect: Dialect | None = None
+        self._known: dict[str, _Piece] = {}
+        self._size = 0
+
+    def read(self, xml: str) -> tuple[Branch, Dialect]:
+        """The root of a dump, and what its namespaces say.
+
+        Raises:
+            DoctypeError: it declares a document type or an entity.
+            etree.XMLSyntaxError: it is not well-formed.
+        """
+        body = undeclared(xml)
+        try:
+            found = self._joined(body) if "<!" not in xml[: len(xml) - len(body)] else None
+        except etree.XMLSyntaxError:
+            found = None
+        if found is not None:
+            return found
+        # No tag begins like this, so that only what is read whole has to be searched.
+        if "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+            raise DoctypeError
+        return _whole(_parsed(body))
+
+    def _joined(self, body: str) -> tuple[Branch, Dialect] | None:
+        """The root, put together from pieces; None if the dump is not as plain as that."""
+        if len(body) > _LONGEST:
+            return None
+        before, *pieces = body.split("<")
+        if before.strip(_BLANK) or len(pieces) < 2 or not _LAST.fullmatch(pieces[-1]):
+            return None
+        dialect = self._learn(pieces)
+        if dialect is None:
+            return None
+        tops: list[Branch] = []
+        here = tops
+        around: list[list[Branch]] = []
+        names: list[str] = []
+        for name, tag in map(self._known.__getitem__, pieces):
+            if tag is None:
+                if not names or names.pop() != name:
+                    return None
+                here = around.pop()
+            else:
+                inner: list[Branch] = []
+                here.append((tag, inner))
+                if name:
+                    if len(names) >= _DEEPEST:
+                        return None
+                    names.append(name)
+                    around.append(here)
+                    here = inner
+        return (tops[0], dialect) if len(tops) == 1 and not names else None
+
+    def _learn(self, pieces: list[str]) -> Dialect | None:
+        """What the root declares, once all pieces are known; None if they are not plain tags.
+
+        Raises:
+            etree.XMLSyntaxError: one of them is not well-formed.
+        """
+        first = pieces[0]
+        if first != self._root:
+            self._forget()
+        new = set(pieces).difference(self._known)
+        size = sum(map(len, new))
+        if self._size + size > _REMEMBERED:
+            self._forget()
+            new = set(pieces)
+            size = sum(map(len, new))
+        if not new:
+            return self._dialect
+        new.discard(first)
+        told = [_alone(piece) for piece in new]
+        text = "".join([one for one, _, _ in told])
+        outer = _NAME.match(first)
+        if outer is None or "xmlns" in text or _NO_TAG in told:
+            return None
+        root = _parsed(f"<{first}{text}</{outer[0]}>")
+        sources = list(root)
+        # As many elements as pieces, and none in another: so each piece is one tag.
+        if len(sources) != len(told) or any(map(len, sources)):
+            return None
+        dialect = Dialect(root)
+        known = self._known
+        known[first] = outer[0], Tag(root, dialect)
+        for piece, (_, name, opens), source in zip(new, told, sources, strict=True):
+            known[piece] = name, Tag(source, dialect) if opens else None
+        self._root, self._dialect = first, dialect
+        self._size += size
+        return dialect
+
+    def _forget(self) -> None:
+        self._root, self._dialect, self._size = "", None, 0
+        self._known.clear()
+
+
+def undeclared(xml: str) -> str:
+    """A dump without the declaration that it is XML, which may name an encoding that it is not in any more."""
+    return _DECLARED.sub("", xml, count=1) if xml.lstrip().startswith("<?xml") else xml
+
+
+def _alone(piece: str) -> tuple[str, str, bool]:
+    """A piece as an element of its own, its name as in `_Piece`, and whether it opens one; `_NO_TAG` if it is none."""
+    found = _CLOSING.match(piece) if piece[:1] == "/" else _NAME.match(piece)
+    if found is None:
+        return _NO_TAG
+    name = found[found.re.groups]
+    if piece[0] == "/":
+        return f"<{name}><{piece}", name, False
+    if piece.rstrip(_BLANK).endswith("/>"):
+        return f"<{piece}", "", True
+    return f"<{piece}</{name}>", name, True
+
+
+def _parsed(body: str) -> etree._Element:
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
+    )
+    return etree.fromstring(body.encode("utf-8", "replace"), parser)
+
+
+def _whole(root: etree._Element) -> tuple[Branch, Dialect]:
+    """A document that lxml read."""
+    dialect = Dialect(root)
+    top: Branch = (Tag(root, dialect, remembered_widget), [])
+    waiting = [(root, top[1])]
+    while waiting:
+        source, inner = waiting.pop()
+        for child in source:
+            branch: Branch = (Tag(child, dialect, remembered_widget), [])
+            inner.append(branch)
+            if len(child):
+                waiting.append((child, branch[1]))
+    return top, dialect
