@@ -22,7 +22,7 @@ def original_json(arguments: Mapping[str, Any]) -> str | None:
     if not arguments:
         return None
     try:
-        text = object_text(dict(arguments))
+        text = object_text(arguments)
     except RecursionError:
         return None
     if text.count("{") + text.count("[") > _MAX_NESTING and not _is_shallow(arguments, _MAX_NESTING):

@@ -67,7 +67,8 @@ def json_text(value: Any) -> str:
 
 def call_text(name: str, arguments: Mapping[str, Any] | None) -> str:
     """The text of a call: a JSON object of `name` and `arguments` ({} if there are none)."""
-    return f'{{"name": {_quote(name)}, "arguments": {"".join(_pieces(dict(arguments or {}), 0))}}}'
+    given = arguments if type(arguments) is dict else dict(arguments or {})
+    return f'{{"name": {_quote(name)}, "arguments": {"".join(_pieces(given, 0))}}}'
 
 
 def keystrokes_text(strokes: Sequence[tuple[str, float | None]]) -> str:

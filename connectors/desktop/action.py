@@ -26,7 +26,6 @@ the log has: of code, the code itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -87,22 +86,28 @@ class Call:
             node = screen.at(*start) if screen is not None else None
             if node is not None:
                 found["element"] = f"#{node}"
-            found |= {"from": list(start)} if self.name == DRAG else {"x": start[0], "y": start[1]}
-        return found | dict(self.told)
+            if self.name == DRAG:
+                found["from"] = list(start)
+            else:
+                found["x"], found["y"] = start
+        if self.told:
+            found.update(self.told)
+        return found
 
 
 def call(name: str, point: Point | None = None, **told: Any) -> Call:
     """The call; arguments that are None are left out."""
-    return Call(name, point, tuple((key, value) for key, value in told.items() if value is not None))
+    return Call(name, point, tuple([(key, value) for key, value in told.items() if value is not None]) if told else ())
 
 
 def number(value: Any) -> float | None:
     """A coordinate or duration as a finite number, whole where it is; None if it is none."""
     if type(value) is int:
         return value if -1e9 < value < 1e9 else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e9 < value < 1e9 or math.isnan(value):
+    # No comparison holds of what is not a number.
+    if type(value) is not float or not -1e9 < value < 1e9:
         return None
-    return int(value) if value == int(value) and (isinstance(value, int) or abs(value) > _FEW_PIXELS) else value
+    return int(value) if value.is_integer() and abs(value) > _FEW_PIXELS else value
 
 
 def point_of(x: Any, y: Any) -> Point | None:
@@ -141,6 +146,8 @@ def action_of(
         original: the log's own arguments.
         reasoning: the agent's own.
     """
+    if len(calls) == 1:
+        return told_action(calls[0].name, calls[0].arguments(screen), original, reasoning)
     steps = joined(calls)
     acting = [one for one in steps if one.name != WAIT]
     if len(steps) == 1 or (len(acting) == 1 and steps[0] is acting[0]):
@@ -160,8 +167,9 @@ def told_action(
     name: str, told: Mapping[str, Any], original: Mapping[str, Any], reasoning: str | None = None
 ) -> Action:
     """The action of that name; its element, if it has one, stands beside the log's own arguments too."""
-    extra = {"element": told["element"]} if "element" in told else {}
-    return Action(name, call_text(name, told), original_json({**original, **extra}), reasoning=reasoning)
+    if "element" in told:
+        original = {**original, "element": told["element"]}
+    return Action(name, call_text(name, told), original_json(original), None, None, reasoning)
 
 
 def key_names(keys: Any) -> list[str]:

@@ -83,7 +83,7 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         if not isinstance(code, str) or not isinstance(told, dict):
             raise ParseError(uri, offset, "bad_step", f"step {place} of the task has no code")
         after = pictures[place + 1] if place + 1 < len(pictures) and _follows(rows[place + 1], row) else None
-        steps.append(Step(_action(code, told), pictures[place], after, turn=place, offset=offset))
+        steps.append(Step(_action(code, told), pictures[place], after, place, offset))
     completed = value.get("task_completed")
     resolved = completed if isinstance(completed, bool) else None
     identity = _text(value.get("task_id"))
@@ -110,12 +110,14 @@ def _text(value: Any) -> str | None:
 def _picture(row: Any) -> Observation | None:
     """The screen before a step: its picture's name, and no content."""
     name = _text(row.get("image")) if isinstance(row, dict) else None
-    return Observation(None, media_type="image/png", form="screen", uri=name) if name is not None else None
+    if name is None:
+        return None
+    return Observation(None, "image/png", "screen", None, "environment", None, "none", name)
 
 
 def _action(code: str, told: dict[str, Any]) -> Action:
-    words = [_text(told.get(key)) for key in _REASONING]
-    reasoning = "\n\n".join(part for part in words if part) or None
+    words = [word for key in _REASONING if (word := told.get(key)) and isinstance(word, str)]
+    reasoning = "\n\n".join(words) if words else None
     calls = calls_of(code)
     if not calls:
         return act.told_action(act.CODE, {"code": code}, {"code": code}, reasoning)

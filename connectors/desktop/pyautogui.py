@@ -51,7 +51,7 @@ def calls_of(code: str) -> list[Call] | None:
     try:
         plain = plain_calls(code.strip(), _MODULES)
         if plain is not None:
-            return [call for one in plain for call in _performed(*one)]
+            return _performed(*plain[0]) if len(plain) == 1 else [call for one in plain for call in _performed(*one)]
         with warnings.catch_warnings():
             # `"\d"` in a log is a log's fault.
             warnings.simplefilter("ignore")
@@ -207,9 +207,9 @@ class _Script:
 _Reader: TypeAlias = Callable[[str, list[Any], dict[str, Any]], list[Call] | None]
 
 
-def _taken(names: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(names: Sequence[str], values: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     """Arguments by name, those given by place first."""
-    return dict(zip(names, values, strict=False)) | dict(named)
+    return dict(zip(names, values, strict=False)) | named if values else {**named}
 
 
 def _at(values: list[Any], named: dict[str, Any], names: Sequence[str]) -> tuple[act.Point | None, dict[str, Any]]:
@@ -247,6 +247,8 @@ def _click(name: str, values: list[Any], named: dict[str, Any]) -> list[Call] | 
     elif times > 1:
         extra = times
     other = button.lower() if fixed in (act.DOUBLE_CLICK, act.TRIPLE_CLICK) and button.lower() != "left" else None
+    if extra is None is other:
+        return [Call(word, point)]
     return [act.call(word, point, times=extra, button=other)]
 
 
