@@ -126,13 +126,8 @@ def object_text(values: Mapping[str, Any] | Sequence[Any], pieces: Pieces = _pie
 
 
 def shallow_json(value: Any, levels: int) -> str | None:
-    """A JSON value as text, as `schemas.json_text` writes it; None if it is nested more than so many levels deep.
-
-    Args:
-        value: to write.
-        levels: of arrays and objects; at least 1.
-    """
-    if type(value) is dict and _NESTED.isdisjoint(map(type, value.values())):
+    """A JSON value as text, as `schemas.json_text` writes it; None if it is nested more than so many levels deep."""
+    if levels > 0 and type(value) is dict and _NESTED.isdisjoint(map(type, value.values())):
         return object_text(value)  # most arguments; counting the brackets of a long text costs more than writing it
     try:
         text = object_text(value)
