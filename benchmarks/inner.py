@@ -1,4 +1,4 @@
-"""What connectors decode within the container of a log: pages of HTML, XML, and texts that are JSON or Python literals.
+"""What connectors decode within the container of a log: pages of HTML, XML, Python, and texts that are JSON.
 
 It listens to the decoders while a connector parses; what it names is for a plain decoder to decode as well.
 """
@@ -15,6 +15,7 @@ import orjson
 from lxml import etree
 
 from connectors.android import appium_log, dump
+from connectors.desktop import agentnet, osworld_lines, pyautogui
 from connectors.web import markup, snapshot
 
 Decoding = tuple[bytes, Callable[[bytes], Any]]
@@ -69,6 +70,28 @@ def dumps_read() -> Iterator[list[Decoding]]:
         yield dumps
     finally:
         setattr(appium_log, "read_dump", own)  # noqa: B010
+
+
+@contextmanager
+def scripts_read() -> Iterator[list[TextDecoding]]:
+    """A list that grows by each script that a connector reads the calls of, with what makes a syntax tree of it."""
+    scripts: list[TextDecoding] = []
+    own = pyautogui.calls_of
+
+    def read_noted(code: str) -> Any:
+        calls = own(code)
+        if calls is not None:
+            scripts.append((code.strip(), ast.parse))
+        return calls
+
+    readers = (agentnet, osworld_lines)
+    for module in readers:
+        setattr(module, "calls_of", read_noted)  # noqa: B010
+    try:
+        yield scripts
+    finally:
+        for module in readers:
+            setattr(module, "calls_of", own)  # noqa: B010
 
 
 @contextmanager

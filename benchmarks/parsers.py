@@ -2,21 +2,22 @@
 
     python -m benchmarks.parsers --raw FOLDER_OF_LOGS [NAME…]
 
-Of each format the largest logs below the folder are taken, up to a limit of bytes. Where they hold less than `ENOUGH`,
-logs of real sizes are generated for some formats (`session_logs` and `screen_logs` say how long their texts are); of
-the others, and of formats that have no log there, the fixtures are measured. All bytes are held in memory,
-decompressed, and worked on again and again until the figure is steady; rounds of parser and plain decoders alternate,
-and the fastest of each counts. What connectors remember of what they read (`lru_cache`) is forgotten before each time,
-and Python's collector runs as rarely as where the pipeline reads logs. A megabyte is 10^6 bytes; a second is one of CPU
-time.
+Of each format the largest logs below the folder are taken, up to a limit of bytes, and none of a few kilobytes where
+there are larger ones. Where they hold less than `ENOUGH`, logs of real sizes are generated for some formats
+(`session_logs` and `screen_logs` say how long their texts are); of the others, and of formats that have no log there,
+the fixtures are measured. All bytes are held in memory, decompressed, and worked on again and again until the figure is
+steady; rounds of parser and plain decoders alternate, and the fastest of each counts. What connectors remember of what
+they read (`lru_cache`) is forgotten before each time, and Python's collector runs as rarely as where the pipeline reads
+logs. A megabyte is 10^6 bytes; a second is one of CPU time.
 
 The plain decoder is that of the container, member by member: `json` for JSON and JSON Lines (and `orjson` beside it),
-the C loader of `yaml`, `zipfile`, `lxml` for XML, and decoding and splitting of lines for text. What holds a second
-container has a second row: `json+html` where the plain decoder also parses the pages that the connector parses, with
-the connector's own library (Lexbor; lxml for the XML of Mind2Web), `+xml` where it also parses the page sources in the
-lines of a log, `zip+json` where it also decodes the JSON lines of the members, `json+json` where it also decodes the
-texts in the log that the connector decodes as JSON or as Python literals (arguments of calls, answers that are JSON,
-messages that stand as text in a row), each of them once. Their MB are still those of the log.
+the C loader of `yaml`, `zipfile`, `lxml` for XML, `pyarrow` with Python values for Parquet, and decoding and splitting
+of lines for text. What holds a second container has a second row: `json+html` where the plain decoder also parses the
+pages that the connector parses, with the connector's own library (Lexbor; lxml for the XML of Mind2Web), `+xml` where
+it also parses the page sources in the lines of a log, `+python` where it makes syntax trees of the scripts whose calls
+the connector reads, `zip+json` where it also decodes the JSON lines of the members, `json+json` where it also decodes
+the texts in the log that the connector decodes as JSON or as Python literals (arguments of calls, answers that are
+JSON, messages that stand as text in a row), each of them once. Their MB are still those of the log.
 
 Parsing does more than decoding: it pairs, tells apart, and makes steps, so it costs by the step as well as by the byte:
 small fixtures, whose steps hold a few words, are far from their decoder's speed. Nothing is assembled, scrubbed or
@@ -39,11 +40,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 from rich.console import Console
 
 from benchmarks import screen_logs
-from benchmarks.inner import Decoding, dumps_read, pages_read, texts_read, xml_tree
+from benchmarks.inner import Decoding, dumps_read, pages_read, scripts_read, texts_read, xml_tree
 from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
@@ -60,6 +63,12 @@ BYTES: Final = 24_000_000
 
 ENOUGH: Final = 100_000
 """Bytes of real logs that say something; with less than that, generated ones are measured if there are any."""
+
+LEAST: Final = 10_000
+"""Bytes of a log below which it tells what a log costs, and not what its bytes do.
+
+Where larger ones hold `ENOUGH`, it is left out: such logs are the made-up ones of other programs' tests.
+"""
 
 FLOOR: Final = 0.5
 """Share of the plain decoder's speed that a parser should reach."""
@@ -110,11 +119,16 @@ def yaml_value(data: bytes) -> Any:
     return yaml.load(data, yaml.CSafeLoader)
 
 
+def table_rows(data: bytes) -> Any:
+    return pq.read_table(io.BytesIO(data)).to_pylist()
+
+
 DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "json": lambda data: json_values(data, json.loads),
     "zip": zip_members,
     "xml": xml_tree,
     "yaml": yaml_value,
+    "parquet": table_rows,
     "text": text_lines,
 }
 
@@ -126,12 +140,13 @@ def container(name: str, data: bytes) -> str:
         "json": start[:1] in (b"{", b"["),
         "zip": start.startswith(b"PK\3\4"),
         "xml": start.startswith(b"<"),
+        "parquet": data.startswith(b"PAR1"),
         "yaml": name.endswith((".yaml", ".yml")),
     }
     for kind in (kind for kind, speaks in spoken.items() if speaks):
         try:
             DECODERS[kind](data)
-        except (ValueError, RecursionError, SyntaxError, yaml.YAMLError, zipfile.BadZipFile):
+        except (ValueError, RecursionError, SyntaxError, yaml.YAMLError, zipfile.BadZipFile, pa.ArrowException):
             continue
         return kind
     return "text"
@@ -211,7 +226,8 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     jsons = [data for data, kind in members if kind == "json"]
     forget = forgetter()
     forget()
-    with pages_read() as pages, dumps_read() as dumps, texts_read([data for data, _ in members]) as texts:
+    plain_texts = texts_read([data for data, _ in members])
+    with pages_read() as pages, dumps_read() as dumps, scripts_read() as scripts, plain_texts as texts:
         steps = parse(one, blobs)
     within = [inner for data, kind in members if kind == "zip" for inner in lines_in(data)]
 
@@ -230,7 +246,7 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     def inner() -> None:
         for data, decode in [*within, *pages, *dumps]:
             decode(data)
-        for text, decode_text in texts:
+        for text, decode_text in [*texts, *scripts]:
             decode_text(text)
 
     repeat = max(1, 2_000_000 // max(1, total))
@@ -241,7 +257,13 @@ def measured(one: Connector, blobs: Sequence[MemoryBlob], origin: str, seconds: 
     fastest_json = size / took[2] if sizes["json"] >= 0.95 * total else None
     name, kind = one.name, sizes.most_common(1)[0][0]
     yield Row(name, kind, total / 1e6, origin, steps, size / took[0], size / took[1], fastest_json)
-    second = kind + "+json" * bool(within or texts) + "+xml" * bool(dumps) + "+html" * bool(pages)
+    second = (
+        kind
+        + "+json" * bool(within or texts)
+        + "+python" * bool(scripts)
+        + "+xml" * bool(dumps)
+        + "+html" * bool(pages)
+    )
     if second != kind:
         yield Row(name, second, total / 1e6, origin, steps, size / took[0], size / (took[1] + took[3]), None)
 
@@ -285,6 +307,9 @@ def fixtures(name: str) -> list[MemoryBlob]:
 def logs_of(name: str, known: Mapping[str, Sequence[Input]]) -> tuple[list[MemoryBlob], str]:
     """The logs to measure a connector on, and their origin as `Row` has it."""
     logs = known.get(name, ())
+    large = [one for one in logs if one.bytes >= LEAST]
+    if sum(one.bytes for one in large) >= ENOUGH:
+        return taken(large), ""
     if sum(one.bytes for one in logs) < ENOUGH:
         if name in MADE:
             return made(name), "(generated)"

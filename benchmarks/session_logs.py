@@ -7,8 +7,12 @@ rarer members and turns are left out, those that a reader has to go through are 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.sessions import Session, sessions, tools
 from benchmarks.terminal_logs import (
@@ -239,36 +243,58 @@ def openhands(one: Session) -> Members:
     return document(events)
 
 
-MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], bool]]] = {
-    "adp": ("rows.jsonl", "swe", adp, True),
-    "codex_exec": ("exec.jsonl", "terminal", codex_exec, False),
-    "gemini_cli": ("session.json", "terminal", gemini_cli, False),
-    "gemini_stream": ("stream.jsonl", "terminal", gemini_stream, False),
-    "managed_agent": ("session.jsonl", "terminal", managed_agent, False),
-    "harbor": ("mill", "terminal", harbor, False),
-    "atif": ("trajectory.json", "terminal", atif, False),
-    "mcp_jsonrpc": ("wire.jsonl", "mcp", mcp_jsonrpc, False),
-    "mcp_recorder": ("cassette.json", "mcp", mcp_recorder, False),
-    "agent_vcr": ("session.vcr", "mcp", agent_vcr, False),
-    "mcp_interceptor": ("mcp_sessions.jsonl", "mcp", mcp_interceptor, True),
-    "mcp_inspector": ("history.json", "mcp", mcp_inspector, False),
-    "otel_genai": ("spans.jsonl", "mcp", otel_genai, True),
-    "react_notebook": ("claims.ipynb", "search", react_notebook, False),
-    "awm": ("trajectory.json", "mcp", awm, False),
-    "chat_tools": ("rows.jsonl", "mcp", chat_tools, True),
-    "openhands": ("trajectory.json", "swe", openhands, False),
-    "swe_rows": ("rows.jsonl", "swe", swe_rows, True),
-    "terminus": ("mill", "terminal", terminus, False),
-    "terminus_rows": ("rows.jsonl", "terminal", terminus_rows, True),
+def table(one: Session) -> Members:
+    """A row of chat messages, as data sets of agents are published in Parquet."""
+    return _parquet(pa.Table.from_pylist([{"id": f"r{one.number}", "messages": _chat(one), "resolved": True}]))
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    written = BytesIO()
+    pq.write_table(rows, written, compression="zstd")
+    return written.getvalue()
+
+
+def _one_table(tables: Sequence[bytes]) -> bytes:
+    rows = [pq.read_table(BytesIO(table)) for table in tables]
+    return _parquet(pa.concat_tables(rows, promote_options="permissive").combine_chunks())
+
+
+Join = Callable[[Sequence[bytes]], bytes] | None
+"""How the logs of several sessions are made one; None for a format whose logs hold one."""
+
+_LINES: Final = b"".join
+
+MADE: Final[dict[str, tuple[str, str, Callable[[Session], Members], Join]]] = {
+    "adp": ("rows.jsonl", "swe", adp, _LINES),
+    "codex_exec": ("exec.jsonl", "terminal", codex_exec, None),
+    "gemini_cli": ("session.json", "terminal", gemini_cli, None),
+    "gemini_stream": ("stream.jsonl", "terminal", gemini_stream, None),
+    "managed_agent": ("session.jsonl", "terminal", managed_agent, None),
+    "harbor": ("mill", "terminal", harbor, None),
+    "atif": ("trajectory.json", "terminal", atif, None),
+    "mcp_jsonrpc": ("wire.jsonl", "mcp", mcp_jsonrpc, None),
+    "mcp_recorder": ("cassette.json", "mcp", mcp_recorder, None),
+    "agent_vcr": ("session.vcr", "mcp", agent_vcr, None),
+    "mcp_interceptor": ("mcp_sessions.jsonl", "mcp", mcp_interceptor, _LINES),
+    "mcp_inspector": ("history.json", "mcp", mcp_inspector, None),
+    "otel_genai": ("spans.jsonl", "mcp", otel_genai, _LINES),
+    "react_notebook": ("claims.ipynb", "search", react_notebook, None),
+    "awm": ("trajectory.json", "mcp", awm, None),
+    "chat_tools": ("rows.jsonl", "mcp", chat_tools, _LINES),
+    "openhands": ("trajectory.json", "swe", openhands, None),
+    "swe_rows": ("rows.jsonl", "swe", swe_rows, _LINES),
+    "table": ("rows.parquet", "swe", table, _one_table),
+    "terminus": ("mill", "terminal", terminus, None),
+    "terminus_rows": ("rows.jsonl", "terminal", terminus_rows, _LINES),
 }
-"""Connector → (name of a log, domain of its sessions, what writes one, whether one log holds many)."""
+"""Connector → (name of a log, domain of its sessions, what writes one, how several become one log)."""
 
 
 def made(name: str) -> list[MemoryBlob]:
     """Logs of a connector of about `BYTES` bytes together, in memory; none for one that is not in `MADE`."""
     if name not in MADE:
         return []
-    file, domain, write, many = MADE[name]
+    file, domain, write, join = MADE[name]
     written: list[Any] = []
     size = 0
     for one in sessions(domain):
@@ -276,6 +302,6 @@ def made(name: str) -> list[MemoryBlob]:
         size += sum(map(len, written[-1].values() if isinstance(written[-1], dict) else [written[-1]]))
         if size >= BYTES:
             break
-    if many:
-        return [MemoryBlob(file, b"".join(written))]
+    if join is not None:
+        return [MemoryBlob(file, join(written))]
     return [MemoryBlob(f"{place}/{file}", log) for place, log in enumerate(written)]
