@@ -79,6 +79,7 @@ class _Reader:
         self._fenced = False
         self._open = False
         self._voice = ""
+        self._texts: list[str] = []
 
     def take(self, text: str, offset: int) -> Session | None:
         """Takes a line; the session before, if the line starts a new one."""
@@ -87,28 +88,27 @@ class _Reader:
             finished, self.session = self.session, Session(header[1], offset)
             self._voice, self._fenced, self._open, self._blanks = "", False, False, 0
             return finished
-        self._place(text, offset)
-        self._blanks = 0 if text.strip() else self._blanks + 1
-        return None
-
-    def _place(self, text: str, offset: int) -> None:
-        closes = text.endswith("  ") and text[:-2] != "" and not text[:-2].endswith(" ")
+        blank = not text or text.isspace()
+        sign = text[:1]
         if self._open:
+            closes = text.endswith("  ") and text[:-2] != "" and not text[:-2].endswith(" ")
             self._add("tool", text.removesuffix("  ") if closes else text, offset)
             self._open = not closes
-        elif text.startswith("####") and text.endswith("  ") and self._is_user():
+        elif sign == "#" and text.startswith("####") and text.endswith("  ") and self._is_user():
             self._add("user", text[4:-2].removeprefix(" "), offset, self._voice != "user" or self._blanks > 0)
-        elif text.startswith(">") and self._is_tool(text):
+        elif sign == ">" and self._is_tool(text):
             self._add("tool", text[1:].removesuffix("  ").removeprefix(" "), offset)
             self._open = not text.endswith("  ")
-        elif not text.strip():
+        elif blank:
             if self._voice == "reply":
-                self._add("reply", text, offset)
+                self._texts.append(text)
         elif self._voice == "tool" and not self._blanks:
-            self._add("tool", text, offset)
+            self._texts.append(text)
         else:
             self._fenced ^= _FENCE.match(text) is not None
             self._add("reply", text, offset)
+        self._blanks = self._blanks + 1 if blank else 0
+        return None
 
     def _is_user(self) -> bool:
         if self._voice == "user" and not self._blanks:
@@ -123,8 +123,10 @@ class _Reader:
 
     def _add(self, voice: str, text: str, offset: int, anew: bool = False) -> None:
         if anew or voice != self._voice or not self.session.blocks:
-            self.session.blocks.append(Block(voice, offset))
+            block = Block(voice, offset)
+            self.session.blocks.append(block)
+            self._texts = block.texts
             self._voice = voice
             if voice != "reply":
                 self._fenced = False
-        self.session.blocks[-1].texts.append(text)
+        self._texts.append(text)
