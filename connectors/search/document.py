@@ -6,7 +6,8 @@ Lines of JSON are read by `connectors.records`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -80,7 +81,7 @@ class Places:
     """
 
     def __init__(self, data: bytes | BinaryIO) -> None:
-        self._data = data
+        self._find: Callable[[bytes, int], int] = data.find if isinstance(data, bytes) else partial(_find_in, data)
         self._misses = 0
         self._end = 0
         self.place = 0
@@ -88,27 +89,29 @@ class Places:
     def of(self, text: str) -> int:
         """The offset of the text's next occurrence after the last one found; of that one if there is none."""
         if self._misses < _MISSES:
-            for escaped in (False, True):
-                written = json.dumps(text) if escaped else quoted(text)
-                wanted = written[1:-1].encode("utf-8", "surrogatepass")
-                found = self._find(wanted)
-                if found >= 0:
-                    self.place, self._end = found, found + len(wanted)
-                    return found
-            self._misses += 1
+            try:
+                wanted = orjson.dumps(text)[1:-1]
+            except TypeError:  # a lone surrogate
+                wanted = quoted(text)[1:-1].encode("utf-8", "surrogatepass")
+            found = self._find(wanted, self._end)
+            if found < 0:
+                wanted = json.dumps(text)[1:-1].encode()
+                found = self._find(wanted, self._end)
+            if found >= 0:
+                self.place, self._end = found, found + len(wanted)
+            else:
+                self._misses += 1
         return self.place
 
-    def _find(self, wanted: bytes) -> int:
-        data = self._data
-        if isinstance(data, bytes):
-            return data.find(wanted, self._end)
-        begin = data.seek(self._end)
-        part = b""
-        while more := data.read(_PART_BYTES):
-            part += more
-            found = part.find(wanted)
-            if found >= 0:
-                return begin + found
-            passed = max(0, len(part) - len(wanted) + 1)
-            part, begin = part[passed:], begin + passed
-        return -1
+
+def _find_in(stream: BinaryIO, wanted: bytes, start: int) -> int:
+    begin = stream.seek(start)
+    part = b""
+    while more := stream.read(_PART_BYTES):
+        part += more
+        found = part.find(wanted)
+        if found >= 0:
+            return begin + found
+        passed = max(0, len(part) - len(wanted) + 1)
+        part, begin = part[passed:], begin + passed
+    return -1
