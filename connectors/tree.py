@@ -25,6 +25,8 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
+import orjson
+
 from schemas.record import record
 
 DIALECT: Final = "uitree/1"
@@ -33,6 +35,9 @@ MAX_DEPTH: Final = 256
 
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
+
+Corners: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+"""A box as its left and top, and its right and bottom."""
 
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
@@ -75,6 +80,22 @@ def rendered(
 def _ident(ident: str) -> str:
     """How a line tells the lasting name of its node, with the blank before it; a program has few."""
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
+
+
+def flat_text(root: str, leaves: Sequence[str], corners: Sequence[Corners]) -> str:
+    """The text of a tree of one node and others under it that have none, in a third of the time of making nodes.
+
+    Args:
+        root: the first node, as `rendered`.
+        leaves: the others, as `rendered` without their boxes.
+        corners: their boxes; no number has more than 64 bits.
+    """
+    if not leaves:
+        return f"#1{root}"
+    # All numbers are written in one call; what stands between two boxes stands nowhere within one.
+    boxes = orjson.dumps(corners)[3:-3].decode().replace("],[", "][").split("]][[")
+    pairs = zip(leaves, boxes, strict=True)
+    return "\n".join([f"#1{root}", *[f"  #{place}{leaf} [{box}]" for place, (leaf, box) in enumerate(pairs, 2)]])
 
 
 @record
