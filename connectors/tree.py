@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
@@ -36,8 +37,8 @@ MAX_DEPTH: Final = 256
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 
-Corners: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
-"""A box as its left and top, and its right and bottom."""
+Columns: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
+"""Boxes by column: all that is left, all that is top, right and bottom."""
 
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
@@ -82,20 +83,36 @@ def _ident(ident: str) -> str:
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
-def flat_text(root: str, leaves: Sequence[str], corners: Sequence[Corners]) -> str:
+def flat_text(root: str, leaves: Sequence[str], boxes: Columns) -> str:
     """The text of a tree of one node and others under it that have none, in a third of the time of making nodes.
 
     Args:
         root: the first node, as `rendered`.
         leaves: the others, as `rendered` without their boxes.
-        corners: their boxes; no number has more than 64 bits.
+        boxes: of the leaves; no number has more than 64 bits.
     """
-    if not leaves:
-        return f"#1{root}"
-    # All numbers are written in one call; what stands between two boxes stands nowhere within one.
-    boxes = orjson.dumps(corners)[3:-3].decode().replace("],[", "][").split("]][[")
-    pairs = zip(leaves, boxes, strict=True)
-    return "\n".join([f"#1{root}", *[f"  #{place}{leaf} [{box}]" for place, (leaf, box) in enumerate(pairs, 2)]])
+    lefts, tops, rights, bottoms = boxes
+    begins, ends = _points(lefts, tops), _points(rights, bottoms)
+    lines = [
+        f"  #{place}{leaf} [{begin}][{end}]"
+        for place, leaf, begin, end in zip(count(2), leaves, begins, ends, strict=False)
+    ]
+    return "\n".join([f"#1{root}", *lines])
+
+
+def _points(first: Sequence[int], second: Sequence[int]) -> list[str]:
+    """`1,2` for each two numbers, all written in one call."""
+    return orjson.dumps(list(zip(first, second, strict=True)))[2:-2].decode().split("],[")
+
+
+def escaped(texts: list[str]) -> list[str]:
+    """Each text as a line tells it, without the quotes around it."""
+    try:
+        written = orjson.dumps(texts).decode()
+    except TypeError:  # a lone surrogate
+        written = "\\"
+    # Where nothing is escaped no text holds a quote.
+    return [encode_basestring(text)[1:-1] for text in texts] if "\\" in written else written[2:-2].split('","')
 
 
 @record

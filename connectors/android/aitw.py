@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.android.action import Point
-from connectors.android.annotations import Annotated, corners_of, screen_text, touched_node, trajectories
+from connectors.android.annotations import Annotated, box_of_sides, columns_of, screen_text, touched_node, trajectories
 from connectors.android.protos import read_example, text_of, whole_of
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
@@ -106,7 +106,7 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
         text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
         media_type, dialect = "application/json", "aitw_annotations"
     else:
-        boxes = [corners_of(*one) for one in sides]
+        boxes = columns_of([box_of_sides(*one) for one in sides])
         text = screen_text(boxes, words, kinds, (width, height), package)
         media_type, dialect = "text/plain", DIALECT
         touched = touched_node(boxes, touch, (width, height))

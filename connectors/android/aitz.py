@@ -20,17 +20,26 @@ from operator import add
 from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
-from connectors.android.annotations import Annotated, corners_of, screen_text, touched_node, trajectories
+from connectors.android.annotations import (
+    Annotated,
+    box_of_sides,
+    columns_of,
+    screen_text,
+    touched_node,
+    trajectories,
+)
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
-from connectors.tree import DIALECT, Corners
+from connectors.tree import DIALECT, Box, Columns
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")
 _FAR: Final = 10**6
 """No coordinate is as large."""
+_PLAIN: Final = b"0123456789,[] "
+"""What lists of whole numbers are written with, but for the sign of those below 0."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
@@ -107,8 +116,8 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     rows, texts, types = [_listed(row.get(name)) for name in _LISTS]
-    boxes = _boxes(rows)
-    if boxes is None or not len(boxes) == len(texts) == len(types) or not _are_texts(texts, types):
+    boxes = _whole_boxes(row.get(_LISTS[0]), rows) or _boxes(rows)
+    if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     size, pictures = _picture(blob, member, number)
@@ -161,22 +170,29 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _boxes(rows: list[Any]) -> list[Corners] | None:
+def _whole_boxes(written: Any, rows: list[Any]) -> Columns | None:
+    """Boxes of lists of top, left, height and width, if `written` is their JSON, of nothing but plain whole numbers."""
+    if not isinstance(written, str) or written.encode("ascii", "replace").translate(None, _PLAIN):
+        return None
+    try:
+        tops, lefts, heights, widths = zip(*rows, strict=True)
+        is_flat = written.count("[") == 1 + len(rows)
+        rights, bottoms = list(map(add, lefts, widths)), list(map(add, tops, heights))
+    except (TypeError, ValueError):
+        return None
+    return (lefts, tops, rights, bottoms) if is_flat and max(rights) < _FAR and max(bottoms) < _FAR else None
+
+
+def _boxes(rows: list[Any]) -> Columns | None:
     """Boxes of lists of top, left, height and width; None if one of them is none."""
-    if {*map(type, rows)} == {list} and {*map(len, rows)} == {4}:
-        numbers = list(chain.from_iterable(rows))
-        if {*map(type, numbers)} == {int} and min(numbers) > -_FAR and max(numbers) < _FAR:
-            tops, lefts = numbers[::4], numbers[1::4]
-            rights, bottoms = map(add, lefts, numbers[3::4]), map(add, tops, numbers[2::4])
-            return list(zip(zip(lefts, tops, strict=True), zip(rights, bottoms, strict=True), strict=True))
     found = [box for row in rows if (box := _box(row)) is not None]
-    return found if len(found) == len(rows) else None
+    return columns_of(found) if len(found) == len(rows) else None
 
 
-def _box(row: Any) -> Corners | None:
+def _box(row: Any) -> Box | None:
     numbers = [act.number(one) for one in row] if isinstance(row, list) else []
     known = [one for one in numbers if one is not None and abs(one) < _FAR]
-    return corners_of(*known) if len(known) == len(numbers) == 4 else None
+    return box_of_sides(*known) if len(known) == len(numbers) == 4 else None
 
 
 def _point(value: Any) -> act.Point | None:

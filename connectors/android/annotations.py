@@ -18,12 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from json.encoder import encode_basestring
 from typing import Any, Final
 
 from connectors.android import action as act
 from connectors.android.view import environment_of
-from connectors.tree import Corners, flat_text, rendered
+from connectors.tree import Box, Columns, escaped, flat_text, rendered
 from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
 from schemas.record import record
 
@@ -74,7 +73,7 @@ class Annotated:
 
 
 def screen_text(
-    boxes: Sequence[Corners], texts: Sequence[str], types: Sequence[str], size: tuple[int, int] | None, package: str
+    boxes: Columns, texts: list[str], types: Sequence[str], size: tuple[int, int] | None, package: str
 ) -> str:
     """The compact text of a list of annotations.
 
@@ -85,10 +84,9 @@ def screen_text(
         size: of the screen, for the box of its window.
         package: the app in the foreground, empty if not known.
     """
-    quoted = map(encode_basestring, texts)
     leaves = [
-        _mute(kind) if not text else f" text {name}" if kind in _TEXT_TYPES else rendered("icon", text, "", kind)
-        for text, kind, name in zip(texts, types, quoted, strict=True)
+        _mute(kind) if not text else f' text "{name}"' if kind in _TEXT_TYPES else rendered("icon", text, "", kind)
+        for text, kind, name in zip(texts, types, escaped(texts), strict=False)
     ]
     window = rendered("window", package, bounds=(0, 0, *size) if size is not None else None)
     return flat_text(window, leaves, boxes)
@@ -100,24 +98,28 @@ def _mute(kind: str) -> str:
     return rendered("text") if kind in _TEXT_TYPES else rendered("icon", description=kind)
 
 
-def touched_node(
-    boxes: Sequence[Corners], touch: act.Point | None, size: tuple[int, int] | None
-) -> int | None:
+def touched_node(boxes: Columns, touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
     """The node of the smallest annotation that a touch falls in; of equals the first."""
     if touch is None or size is None:
         return None
     x, y = _placed(touch, size)
     found = [
         ((right - left) * (bottom - top), place)
-        for place, ((left, top), (right, bottom)) in enumerate(boxes, 2)
+        for place, (left, top, right, bottom) in enumerate(zip(*boxes, strict=True), 2)
         if left <= x < right and top <= y < bottom
     ]
     return min(found)[1] if found else None
 
 
-def corners_of(top: float, left: float, height: float, width: float) -> Corners:
+def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
     """The box of an annotation, in whole pixels."""
-    return (act.whole(left), act.whole(top)), (act.whole(left + width), act.whole(top + height))
+    return act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height)
+
+
+def columns_of(boxes: Sequence[Box]) -> Columns:
+    """All that is left, top, right and bottom of some boxes."""
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True) if boxes else ((), (), (), ())
+    return lefts, tops, rights, bottoms
 
 
 def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:
