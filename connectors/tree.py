@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import count
+from itertools import chain, count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
@@ -50,6 +50,8 @@ _LINE: Final = re.compile(
 )
 INDENT: Final = tuple("  " * depth + "#" for depth in range(MAX_DEPTH))
 """What a line begins with, by its depth."""
+_SECOND: Final = tuple(f"  #{place}" for place in range(2, 1024))
+"""What the lines under the first node begin with, in their order."""
 
 
 def rendered(
@@ -92,10 +94,10 @@ def flat_text(root: str, leaves: Sequence[str], boxes: Columns) -> str:
         boxes: of the leaves; no number has more than 64 bits.
     """
     lefts, tops, rights, bottoms = boxes
-    begins, ends = _points(lefts, tops), _points(rights, bottoms)
+    places = chain(_SECOND, map("  #{}".format, count(len(_SECOND) + 2)))
     lines = [
-        f"  #{place}{leaf} [{begin}][{end}]"
-        for place, leaf, begin, end in zip(count(2), leaves, begins, ends, strict=False)
+        f"{place}{leaf} [{begin}][{end}]"
+        for leaf, begin, end, place in zip(leaves, _points(lefts, tops), _points(rights, bottoms), places, strict=False)
     ]
     return "\n".join([f"#1{root}", *lines])
 

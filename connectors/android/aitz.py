@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from operator import add
 from typing import Any, ClassVar, Final
 
@@ -147,10 +146,11 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     )
 
 
-def _are_texts(*lists: list[Any]) -> bool:
+def _are_texts(texts: list[Any], types: list[Any]) -> bool:
     """Whether nothing else is in the lists: only texts can be joined."""
     try:
-        "".join(chain.from_iterable(lists))
+        "".join(texts)
+        "".join(types)
     except TypeError:
         return False
     return True

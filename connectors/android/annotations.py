@@ -182,9 +182,11 @@ def _action(step: Annotated, uri: str) -> Action:
         raise ParseError(uri, step.offset, "bad_record", detail, step.member)
     if step.touch is None or step.lift is None:
         raise ParseError(uri, step.offset, "bad_record", "a gesture without its two points", step.member)
-    original |= {"touch_yx": list(step.touch[::-1]), "lift_yx": list(step.lift[::-1])}
-    first, last = _placed(step.touch, step.size), _placed(step.lift, step.size)
-    if math.dist(step.touch, step.lift) > TAP_DISTANCE:
+    touch, lift = step.touch, step.lift
+    original = {"action_type": _GESTURE, "touch_yx": [touch[1], touch[0]], "lift_yx": [lift[1], lift[0]]}
+    first = _placed(touch, step.size)
+    if touch != lift and math.dist(touch, lift) > TAP_DISTANCE:
+        last = _placed(lift, step.size)
         return act.call(act.SWIPE, {"from": list(first), "to": list(last)}, original, reasoning=step.reasoning)
     if step.touched is not None:
         return act.call(act.CLICK, {}, original, f"#{step.touched}", step.reasoning)
