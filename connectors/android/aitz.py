@@ -35,6 +35,7 @@ from schemas import Attachment, Observation, ParseError, Reject, Trajectory, jso
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")
+_IDENT: Final = (str, int)
 _FAR: Final = 10**6
 """No coordinate is as large."""
 _PLAIN: Final = b"0123456789,[] "
@@ -111,7 +112,7 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     if not isinstance(row, dict):
         raise ParseError(blob.uri, 0, "bad_record", "wanted a step as an object", member)
     episode, number, kind = row.get("episode_id"), row.get("step_id"), row.get("result_action_type")
-    if not isinstance(episode, str | int) or not isinstance(number, int) or not isinstance(kind, int):
+    if not isinstance(episode, _IDENT) or not isinstance(number, int) or not isinstance(kind, int):
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     rows, texts, types = [_listed(row.get(name)) for name in _LISTS]

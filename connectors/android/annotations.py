@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from connectors.android import action as act
 from connectors.android.view import environment_of
-from connectors.tree import Box, Columns, escaped, flat_text, rendered
+from connectors.tree import Box, Columns, escaped, leaves, points, rendered
 from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
 from schemas.record import record
 
@@ -84,17 +84,27 @@ def screen_text(
         size: of the screen, for the box of its window.
         package: the app in the foreground, empty if not known.
     """
-    leaves = [
-        _mute(kind) if not text else f' text "{name}"' if kind in _TEXT_TYPES else rendered("icon", text, "", kind)
-        for text, kind, name in zip(texts, types, escaped(texts), strict=False)
-    ]
     window = rendered("window", package, bounds=(0, 0, *size) if size is not None else None)
-    return flat_text(window, leaves, boxes)
+    lefts, tops, rights, bottoms = boxes
+    columns = zip(leaves(), texts, types, escaped(texts), points(lefts, tops), points(rights, bottoms), strict=False)
+    # As `rendered` writes them, without making nodes or calls for texts, which most are.
+    lines = [
+        f'{place} text "{name}" [{first}][{last}]'
+        if text and kind in _TEXT_TYPES
+        else f"{place}{_icon(text, kind)} [{first}][{last}]"
+        for place, text, kind, name, first, last in columns
+    ]
+    return "\n".join([f"#1{window}", *lines])
+
+
+def _icon(text: str, kind: str) -> str:
+    """The node of an annotation that is no text, as `rendered` without its box."""
+    return rendered("icon", text, "", kind) if text else _mute(kind)
 
 
 @lru_cache(maxsize=4096)
 def _mute(kind: str) -> str:
-    """The node of an annotation without a text, as `rendered` without its box; detectors know some hundred classes."""
+    """The node of an annotation without a text, likewise; detectors know some hundred classes."""
     return rendered("text") if kind in _TEXT_TYPES else rendered("icon", description=kind)
 
 
