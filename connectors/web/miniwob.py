@@ -268,7 +268,7 @@ def _node(source: dict[str, Any]) -> DomNode:
 
 def _box(source: dict[str, Any]) -> Box | None:
     """Where a node stands; None where one of its sides is not told."""
-    sides = list(map(source.get, _SIDES))
+    sides: list[Any] = list(map(source.get, _SIDES))
     if {*map(type, sides)} != {int}:
         numbers = [number for number in map(_number, sides) if number is not None]
         sides = [act.whole(number) for number in numbers if -_OUTSIDE < number < _OUTSIDE]

@@ -157,16 +157,17 @@ class _Layout:
         if tag == "a" and "href" not in attributes:
             # Addresses were taken out of the data, links were not.
             attributes["href"] = ""
-        if tag == "#text":
-            if box is None or (box[:1] in "- " and not _is_drawn(box)):
-                if box is not None and not in_option:
-                    node.text = ""
-            else:
-                self._shows.add(parent)
-        elif box is None or box[:1] not in "- " or _is_drawn(box):
+        if box is not None and box[:1] in "- " and not _is_drawn(box):
+            self._leave_out(node, parent, in_option)
+        elif box is not None or tag != "#text":
             self._shows.add(parent)
-        else:
+
+    def _leave_out(self, node: DomNode, parent: DomNode, in_option: bool) -> None:
+        tag = node.tag
+        if tag != "#text":
             self._undrawn.append((node, parent, in_option or tag in _KEPT_HIDDEN or tag in _UNDRAWN))
+        elif not in_option:
+            node.text = ""
 
     def hide(self) -> None:
         """Hides the elements that were not laid out, and nothing in them either."""
