@@ -36,6 +36,9 @@ def is_lasting(ident: str) -> bool:
     return len(ident) <= _ID_LENGTH and ident.isprintable() and not GENERATED_ID.fullmatch(ident)
 
 
-def lasting(*idents: str) -> str:
+def lasting(*idents: str | None) -> str:
     """The first of the ids that lasts; "" if none does."""
-    return next((ident for ident in idents if ident and is_lasting(ident)), "")
+    for ident in idents:
+        if ident and is_lasting(ident):
+            return ident
+    return ""

@@ -22,8 +22,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
+
+import orjson
 
 from schemas.record import record
 
@@ -33,6 +36,9 @@ MAX_DEPTH: Final = 256
 
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
+
+Columns: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
+"""Boxes by column: all that is left, all that is top, right and bottom."""
 
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
@@ -44,6 +50,7 @@ _LINE: Final = re.compile(
 )
 INDENT: Final = tuple("  " * depth + "#" for depth in range(MAX_DEPTH))
 """What a line begins with, by its depth."""
+_LEAVES: Final = tuple(f"  #{place}" for place in range(2, 1024))
 
 
 def rendered(
@@ -75,6 +82,26 @@ def rendered(
 def _ident(ident: str) -> str:
     """How a line tells the lasting name of its node, with the blank before it; a program has few."""
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
+
+
+def leaves() -> Iterator[str]:
+    """What the lines of nodes under the first one begin with, in their order, as long as one asks."""
+    return chain(_LEAVES, map("  #{}".format, count(len(_LEAVES) + 2)))
+
+
+def points(first: Sequence[int], second: Sequence[int]) -> list[str]:
+    """`1,2` for each two numbers of at most 64 bits, all written in one call."""
+    return orjson.dumps(list(zip(first, second, strict=True)))[2:-2].decode().split("],[")
+
+
+def escaped(texts: list[str]) -> list[str]:
+    """Each text as a line tells it, without the quotes around it."""
+    try:
+        written = orjson.dumps(texts).decode()
+    except TypeError:  # a lone surrogate
+        written = "\\"
+    # Where nothing is escaped no text holds a quote.
+    return [encode_basestring(text)[1:-1] for text in texts] if "\\" in written else written[2:-2].split('","')
 
 
 @record

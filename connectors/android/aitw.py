@@ -16,12 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.android.action import Point
-from connectors.android.annotations import Annotated, annotated_screen, box_of_sides, trajectories
+from connectors.android.annotations import Annotated, box_of_sides, columns_of, screen_text, touched_node, trajectories
 from connectors.android.protos import read_example, text_of, whole_of
-from connectors.android.view import Source, sound
+from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
 from connectors.tfrecord import feature_keys, frames
-from schemas import Attachment, ParseError, Reject, Trajectory, json_text
+from connectors.tree import DIALECT
+from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _OWN: Final = ("image/ui_annotations_", "results/action_type", "results/yx_", "results/type_action")
 _COMMON: Final = frozenset(
@@ -98,23 +99,28 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
     activity = text_of(features.get("current_activity"))
     package = (activity or "").partition("/")[0]
     words, kinds = [text_of([one]) or "" for one in texts], [text_of([one]) or "" for one in types]
-    source = None
+    touch = _point(features.get("results/yx_touch"))
+    touched = None
     if blob.choices.screen == "raw":
         told = dict(zip(_NAMES, (list(positions), words, kinds), strict=True))
         text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
-        source = Source(text, "application/json", "aitw_annotations")
-    screen = annotated_screen([box_of_sides(*one) for one in sides], words, kinds, (width, height), package, source)
+        media_type, dialect = "application/json", "aitw_annotations"
+    else:
+        boxes = columns_of([box_of_sides(*one) for one in sides])
+        text = screen_text(boxes, words, kinds, (width, height), package)
+        media_type, dialect = "text/plain", DIALECT
+        touched = touched_node(boxes, touch, (width, height))
     version = whole_of(features.get("android_api_level"))
     return Annotated(
         episode=episode,
         number=number,
         goal=text_of(features.get("goal_info")),
-        screen=screen,
-        observation=screen.observation(activity, _picture(features)),
+        observation=Observation(text, media_type, "screen", dialect, uri=activity, attachments=_picture(features)),
+        touched=touched,
         size=(width, height),
         kind=kind,
         text=text_of(features.get("results/type_action")) or "",
-        touch=_point(features.get("results/yx_touch")),
+        touch=touch,
         lift=_point(features.get("results/yx_lift")),
         offset=offset,
         package=package,

@@ -15,21 +15,31 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from operator import add
 from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
-from connectors.android.annotations import Annotated, annotated_screen, box_of_sides, trajectories
-from connectors.android.view import Source, sound
+from connectors.android.annotations import (
+    Annotated,
+    box_of_sides,
+    columns_of,
+    screen_text,
+    touched_node,
+    trajectories,
+)
+from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
-from connectors.tree import Box
-from schemas import Attachment, ParseError, Reject, Trajectory, json_text
+from connectors.tree import DIALECT, Box, Columns
+from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
 _LISTS: Final = ("ui_positions", "ui_text", "ui_types")
+_IDENT: Final = (str, int)
 _FAR: Final = 10**6
 """No coordinate is as large."""
+_PLAIN: Final = b"0123456789,[] "
+"""What lists of whole numbers are written with, but for the sign of those below 0."""
 _PNG: Final = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
@@ -102,39 +112,49 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     if not isinstance(row, dict):
         raise ParseError(blob.uri, 0, "bad_record", "wanted a step as an object", member)
     episode, number, kind = row.get("episode_id"), row.get("step_id"), row.get("result_action_type")
-    if not isinstance(episode, str | int) or not isinstance(number, int) or not isinstance(kind, int):
+    if not isinstance(episode, _IDENT) or not isinstance(number, int) or not isinstance(kind, int):
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
-    rows, texts, types = (_listed(row.get(name)) for name in _LISTS)
-    boxes = _boxes(rows)
-    if (
-        boxes is None
-        or not len(boxes) == len(texts) == len(types)
-        or not {*map(type, texts), *map(type, types)} <= {str}
-    ):
+    rows, texts, types = [_listed(row.get(name)) for name in _LISTS]
+    boxes = _whole_boxes(row.get(_LISTS[0]), rows) or _boxes(rows)
+    if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     size, pictures = _picture(blob, member, number)
-    source = None
+    touch = _point(row.get("result_touch_yx"))
+    touched = None
     if blob.choices.screen == "raw":
-        told = {name: row.get(name) for name in _LISTS}
-        source = Source(json_text(told), "application/json", "aitz_annotations")
-    screen = annotated_screen(boxes, texts, types, size, "", source)
+        text = json_text({name: row.get(name) for name in _LISTS})
+        observation = Observation(text, "application/json", "screen", "aitz_annotations", attachments=pictures)
+    else:
+        text = screen_text(boxes, texts, types, size, "")
+        observation = Observation(text, form="screen", dialect=DIALECT, attachments=pictures)
+        touched = touched_node(boxes, touch, size)
     return Annotated(
-        episode=str(episode),
-        number=number,
-        goal=_text(row.get("instruction")),
-        screen=screen,
-        observation=screen.observation(attachments=pictures),
-        size=size,
-        kind=kind,
-        text=_text(row.get("result_action_text")) or "",
-        touch=_point(row.get("result_touch_yx")),
-        lift=_point(row.get("result_lift_yx")),
-        offset=0,
-        member=member,
+        str(episode),
+        number,
+        _text(row.get("instruction")),
+        observation,
+        touched,
+        size,
+        kind,
+        _text(row.get("result_action_text")) or "",
+        touch,
+        _point(row.get("result_lift_yx")),
+        0,
+        member,
         reasoning=_text(row.get("coat_action_think")),
     )
+
+
+def _are_texts(texts: list[Any], types: list[Any]) -> bool:
+    """Whether nothing else is in the lists: only texts can be joined."""
+    try:
+        "".join(texts)
+        "".join(types)
+    except TypeError:
+        return False
+    return True
 
 
 def _text(value: Any) -> str | None:
@@ -151,14 +171,23 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _boxes(rows: list[Any]) -> list[Box] | None:
+def _whole_boxes(written: Any, rows: list[Any]) -> Columns | None:
+    """Boxes of lists of top, left, height and width, if `written` is their JSON, of nothing but plain whole numbers."""
+    if not isinstance(written, str) or written.encode("ascii", "replace").translate(None, _PLAIN):
+        return None
+    try:
+        tops, lefts, heights, widths = zip(*rows, strict=True)
+        is_flat = written.count("[") == 1 + len(rows)
+        rights, bottoms = list(map(add, lefts, widths)), list(map(add, tops, heights))
+    except (TypeError, ValueError):
+        return None
+    return (lefts, tops, rights, bottoms) if is_flat and max(rights) < _FAR and max(bottoms) < _FAR else None
+
+
+def _boxes(rows: list[Any]) -> Columns | None:
     """Boxes of lists of top, left, height and width; None if one of them is none."""
-    if {*map(type, rows)} == {list} and {*map(len, rows)} == {4}:
-        numbers = list(chain.from_iterable(rows))
-        if {*map(type, numbers)} == {int} and min(numbers) > -_FAR and max(numbers) < _FAR:
-            return [(left, top, left + width, top + height) for top, left, height, width in rows]
     found = [box for row in rows if (box := _box(row)) is not None]
-    return found if len(found) == len(rows) else None
+    return columns_of(found) if len(found) == len(rows) else None
 
 
 def _box(row: Any) -> Box | None:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from connectors.android import action as act
-from connectors.android.view import Screen, Source, environment_of
-from connectors.tree import Box, Node, Tree
+from connectors.android.view import environment_of
+from connectors.tree import Box, Columns, escaped, leaves, points, rendered
 from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
+from schemas.record import record
 
 TAP_DISTANCE: Final = 0.04
 """Fraction of the screen that touch and lift of a tap may be apart."""
@@ -33,7 +34,7 @@ _KEYS: Final = {5: "back", 6: "home", 7: "enter"}
 _TEXT_TYPES: Final = ("TEXT", "")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Annotated:
     """One step as stored, whichever file it is from.
 
@@ -41,8 +42,8 @@ class Annotated:
         episode: its episode's id.
         number: its place in the episode, from 0.
         goal: what the episode is for.
-        screen: what was seen before the action.
-        observation: the same as an observation.
+        observation: what was seen before the action.
+        touched: the node that `touch` falls on, as `touched_node` tells it; None where it shows the log's own text.
         size: width and height in pixels; None if not known.
         kind: the number of the action's type.
         text: what was typed.
@@ -57,8 +58,8 @@ class Annotated:
     episode: str
     number: int
     goal: str | None
-    screen: Screen
     observation: Observation
+    touched: int | None
     size: tuple[int, int] | None
     kind: int
     text: str
@@ -71,15 +72,10 @@ class Annotated:
     reasoning: str | None = None
 
 
-def annotated_screen(
-    boxes: Sequence[Box],
-    texts: Sequence[str],
-    types: Sequence[str],
-    size: tuple[int, int] | None,
-    package: str,
-    source: Source | None,
-) -> Screen:
-    """The screen of a list of annotations.
+def screen_text(
+    boxes: Columns, texts: list[str], types: Sequence[str], size: tuple[int, int] | None, package: str
+) -> str:
+    """The compact text of a list of annotations.
 
     Args:
         boxes: of each.
@@ -87,21 +83,53 @@ def annotated_screen(
         types: `TEXT`, or the class of an icon.
         size: of the screen, for the box of its window.
         package: the app in the foreground, empty if not known.
-        source: the log's own text, if that is to be shown.
     """
-    nodes = [Node("window", package, bounds=(0, 0, *size) if size is not None else None)]
-    for box, text, kind in zip(boxes, texts, types, strict=True):
-        if kind in _TEXT_TYPES:
-            nodes.append(Node("text", text, "", "", (), "", box))
-        else:
-            nodes.append(Node("icon", text, "", kind, (), "", box))
-    tree = Tree(nodes, [0] + [1] * (len(nodes) - 1))
-    return Screen(tree, tree.text, package, source=source)
+    window = rendered("window", package, bounds=(0, 0, *size) if size is not None else None)
+    lefts, tops, rights, bottoms = boxes
+    columns = zip(leaves(), texts, types, escaped(texts), points(lefts, tops), points(rights, bottoms), strict=False)
+    # As `rendered` writes them, without making nodes or calls for texts, which most are.
+    lines = [
+        f'{place} text "{name}" [{first}][{last}]'
+        if text and kind in _TEXT_TYPES
+        else f"{place}{_icon(text, kind)} [{first}][{last}]"
+        for place, text, kind, name, first, last in columns
+    ]
+    return "\n".join([f"#1{window}", *lines])
+
+
+def _icon(text: str, kind: str) -> str:
+    """The node of an annotation that is no text, as `rendered` without its box."""
+    return rendered("icon", text, "", kind) if text else _mute(kind)
+
+
+@lru_cache(maxsize=4096)
+def _mute(kind: str) -> str:
+    """The node of an annotation without a text, likewise; detectors know some hundred classes."""
+    return rendered("text") if kind in _TEXT_TYPES else rendered("icon", description=kind)
+
+
+def touched_node(boxes: Columns, touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
+    """The node of the smallest annotation that a touch falls in; of equals the first."""
+    if touch is None or size is None:
+        return None
+    x, y = _placed(touch, size)
+    found = [
+        ((right - left) * (bottom - top), place)
+        for place, (left, top, right, bottom) in enumerate(zip(*boxes, strict=True), 2)
+        if left <= x < right and top <= y < bottom
+    ]
+    return min(found)[1] if found else None
 
 
 def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
     """The box of an annotation, in whole pixels."""
     return act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height)
+
+
+def columns_of(boxes: Sequence[Box]) -> Columns:
+    """All that is left, top, right and bottom of some boxes."""
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True) if boxes else ((), (), (), ())
+    return lefts, tops, rights, bottoms
 
 
 def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:
@@ -164,13 +192,14 @@ def _action(step: Annotated, uri: str) -> Action:
         raise ParseError(uri, step.offset, "bad_record", detail, step.member)
     if step.touch is None or step.lift is None:
         raise ParseError(uri, step.offset, "bad_record", "a gesture without its two points", step.member)
-    original |= {"touch_yx": list(step.touch[::-1]), "lift_yx": list(step.lift[::-1])}
-    first, last = _placed(step.touch, step.size), _placed(step.lift, step.size)
-    if math.dist(step.touch, step.lift) > TAP_DISTANCE:
+    touch, lift = step.touch, step.lift
+    original = {"action_type": _GESTURE, "touch_yx": [touch[1], touch[0]], "lift_yx": [lift[1], lift[0]]}
+    first = _placed(touch, step.size)
+    if touch != lift and math.dist(touch, lift) > TAP_DISTANCE:
+        last = _placed(lift, step.size)
         return act.call(act.SWIPE, {"from": list(first), "to": list(last)}, original, reasoning=step.reasoning)
-    node = _touched(step.screen, first) if step.size is not None and step.screen.source is None else None
-    if node is not None:
-        return act.call(act.CLICK, {}, original, step.screen.element(node), step.reasoning)
+    if step.touched is not None:
+        return act.call(act.CLICK, {}, original, f"#{step.touched}", step.reasoning)
     return act.call(act.CLICK, {"x": first[0], "y": first[1]}, original, reasoning=step.reasoning)
 
 
@@ -179,13 +208,3 @@ def _placed(point: act.Point, size: tuple[int, int] | None) -> tuple[float, floa
     if size is None:
         return round(point[0], 4), round(point[1], 4)
     return act.whole(point[0] * size[0]), act.whole(point[1] * size[1])
-
-
-def _touched(screen: Screen, point: tuple[float, float]) -> int | None:
-    """The smallest annotation that holds the point; of equals the first."""
-    found = [
-        ((box[2] - box[0]) * (box[3] - box[1]), place)
-        for place, node in enumerate(screen.tree.nodes, 1)
-        if place > 1 and (box := node.bounds) is not None and node.holds(*point)
-    ]
-    return min(found)[1] if found else None

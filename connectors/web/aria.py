@@ -315,7 +315,8 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
         found.append("focused")
     if role in CHECKED:
         found.append(_checked(tag, attributes))
-    found.extend(_told_states(tag, attributes))
+    if not _STATED.isdisjoint(attributes):
+        found.extend(_told_states(tag, attributes))
     if role in FIELDS:
         found.extend(_field_states(tag, attributes))
     if disabled or attributes.get("aria-disabled", "").lower() == "true":
@@ -325,8 +326,6 @@ def states_of(tag: str, attributes: Mapping[str, str], role: str, disabled: bool
 
 def _told_states(tag: str, attributes: Mapping[str, str]) -> list[str]:
     found: list[str] = []
-    if _STATED.isdisjoint(attributes):
-        return found
     if "selected" in attributes and tag == "option":
         found.append("selected")
     for name, words in _TOLD_STATES:
@@ -367,4 +366,4 @@ def ident_of(attributes: Mapping[str, str]) -> str:
     """The lasting id of an element, the first of `ID_ATTRIBUTES` that is not drawn afresh; "" if it has none."""
     if _IDENTS.isdisjoint(attributes):
         return ""
-    return lasting(*(attributes.get(name, "") for name in ID_ATTRIBUTES))
+    return lasting(*map(attributes.get, ID_ATTRIBUTES))

@@ -53,18 +53,19 @@ class Texts:
     So they say nothing of their place; for readers whose logs name no text nodes.
     """
 
-    __slots__ = ("_blank",)
+    __slots__ = ("blank",)
 
     def __init__(self) -> None:
-        self._blank: dict[str, DomNode] = {}
+        self.blank: dict[str, DomNode] = {}
+        """Those met so far, for readers that look for them before they ask for a node."""
 
     def node(self, text: str) -> DomNode:
         """The node of a text."""
         if not text.isspace():
             return DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
-        found = self._blank.get(text)
+        found = self.blank.get(text)
         if found is None:
-            found = self._blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
+            found = self.blank[text] = DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)
         return found
 
 

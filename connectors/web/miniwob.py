@@ -26,7 +26,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.tree import Box
 from connectors.web import action as act
 from connectors.web.document import json_document, object_of, text_of
-from connectors.web.dom import MAX_LEVELS, DomNode
+from connectors.web.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
 from connectors.web.page import Page, page_of
 from schemas import Action, Environment, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 
@@ -34,6 +34,8 @@ _SIGNS: Final = (b'"utterance"', b'"states"', b'"rawReward"', b'"bgColor"', b'"r
 _NAME: Final = re.compile(r"(?:.*/)?([a-z0-9-]+)_([A-Za-z0-9]+)_d\d+\.json(?:\.gz)?")
 _BEFORE, _AFTER = 1, 3
 _SIDES: Final = ("left", "top", "width", "height")
+_OUTSIDE: Final = 10**6
+"""Pixels from which on nothing stands on a page."""
 _FAR: Final = 4
 """Pixels by which the mouse goes up elsewhere, where a drag is told from a click."""
 _KEYS: Final = {
@@ -147,6 +149,9 @@ class _Demo:
 
     def _view(self, place: int) -> _View | None:
         if place not in self._views:
+            if len(self._views) > 1:
+                # Only what one act led to is looked at again, as what the next one began with.
+                del self._views[next(iter(self._views))]
             self._views[place] = _view_of(self._states[place].get("dom"), self._raw)
         return self._views[place]
 
@@ -225,8 +230,9 @@ def _view_of(dom: Any, raw: bool) -> _View | None:
             if source.get(mark):
                 marks[mark] = node
         children = source.get("children")
-        inner = [one for one in children if isinstance(one, dict)] if isinstance(children, list) else []
-        stack.extend((one, node, level + 1) for one in reversed(inner))
+        if children and isinstance(children, list):
+            level += 1
+            stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
     try:
         page = page_of(document, focus=marks.get("focused"))
     except ValueError:
@@ -239,31 +245,37 @@ def _view_of(dom: Any, raw: bool) -> _View | None:
 
 def _node(source: dict[str, Any]) -> DomNode:
     """A node of the recorder's DOM: text nodes have the tag `t`, and an element may hold its only text itself."""
-    tag, text = text_of(source.get("tag")).lower(), text_of(source.get("text"))
+    get = source.get
+    tag, text = text_of(get("tag")).lower(), text_of(get("text"))
     box = _box(source)
     if tag == "t":
-        return DomNode("#text", text=text, box=box)
-    found = {"id": source.get("id"), "class": source.get("classes"), "value": source.get("value")}
-    attributes = {key: value for key, value in found.items() if isinstance(value, str) and value}
+        return DomNode("#text", {}, text, [], None, None, box)
+    attributes: dict[str, str] = {}
+    ident, classes, value = get("id"), get("classes"), get("value")
+    if ident and isinstance(ident, str):
+        attributes["id"] = ident
+    if classes and isinstance(classes, str):
+        attributes["class"] = classes
+    if value and isinstance(value, str):
+        attributes["value"] = value
     if tag.startswith("input_"):
         tag, _, attributes["type"] = tag.partition("_")
-    if source.get("value") is True:
+    if value is True:
         attributes["checked"] = ""
-    node = DomNode(tag or "div", attributes, box=box)
-    if text and not source.get("children"):
-        node.children.append(DomNode("#text", text=text))
-    return node
+    inside = [DomNode("#text", NO_ATTRIBUTES, text, NO_CHILDREN)] if text and not get("children") else []
+    return DomNode(tag or "div", attributes, "", inside, None, None, box)
 
 
 def _box(source: dict[str, Any]) -> Box | None:
     """Where a node stands; None where one of its sides is not told."""
-    sides = []
-    for name in _SIDES:
-        told = source.get(name)
-        side = told if type(told) is int else _number(told)
-        if side is None or not -1e6 < side < 1e6:
-            return None
-        sides.append(act.whole(side))
+    sides: list[Any] = list(map(source.get, _SIDES))
+    if {*map(type, sides)} != {int}:
+        numbers = [number for number in map(_number, sides) if number is not None]
+        sides = [act.whole(number) for number in numbers if -_OUTSIDE < number < _OUTSIDE]
+    elif min(sides) <= -_OUTSIDE or max(sides) >= _OUTSIDE:
+        return None
+    if len(sides) < len(_SIDES):
+        return None
     left, top, width, height = sides
     return left, top, left + width, top + height
 

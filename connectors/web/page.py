@@ -203,15 +203,21 @@ class _Walk:
             self.shown[node] = owner
             return
         is_block = role == aria.BLOCK
-        if is_block and (self._run_nodes or self._run):
-            self._end_run(out)
+        if is_block:
+            if self._run:
+                self._end_run(out)
+            else:
+                self._run_nodes.clear()
         start = len(out)
         if node.tag in _SETTING or node.shadow is not None:
             self._setting_wrapper(node, out, owner, level)
         elif node.children:
             self._visit(node.children, out, owner, level + 1)
-        if is_block and (self._run_nodes or self._run):
-            self._end_run(out)
+        if is_block:
+            if self._run:
+                self._end_run(out)
+            else:
+                self._run_nodes.clear()
         inside = len(out) - start
         if inside == 1 or (inside and owner.role == "document"):
             self.shown[node] = out[start]
@@ -273,8 +279,10 @@ class _Walk:
         self, node: DomNode, role: str, reading: aria.Reading, out: list[Line], owner: Line, level: int
     ) -> None:
         """The line of an element, unless it turns out not to be worth one; then what is in it stands in its place."""
-        if self._run_nodes or self._run:
+        if self._run:
             self._end_run(out)
+        else:
+            self._run_nodes.clear()
         if node.tag == "dialog" and "open" not in node.attributes:
             return
         line = Line(role, "", [])
@@ -284,8 +292,10 @@ class _Walk:
         children = self._content(node, role)
         if children:
             self._visit(children, line.lines, line, level + 1)
-            if self._run_nodes or self._run:
+            if self._run:
                 self._end_run(line.lines)
+            else:
+                self._run_nodes.clear()
         self._around = kept
         settle(node.tag, line)
         place(line, out, owner)

@@ -16,7 +16,7 @@ from typing import Final
 
 from lxml import etree
 
-from connectors.web.dom import DomNode, Texts
+from connectors.web.dom import NO_ATTRIBUTES, NO_CHILDREN, DomNode, Texts
 from connectors.web.markup import html_document
 
 _LIVE: Final = {"input-value": "value", "option-selected": "selected", "is-clickable": "onclick"}
@@ -64,36 +64,34 @@ def xml_root(data: bytes) -> etree._Element:
 
 def _fill(document: DomNode, root: etree._Element, layout: _Layout) -> None:
     """Puts all that is in the XML into the document."""
-    text_node, place = Texts().node, layout.place
-    top = DomNode(str(root.tag).lower(), {}, "", [])
-    place(top, document, _items(root), False)
+    texts, place = Texts(), layout.place
+    blank, text_node = texts.blank.get, texts.node
+    top = DomNode(str(root.tag).lower(), NO_ATTRIBUTES, "", [])
+    place(top, document, root.items(), False)  # type: ignore[arg-type]
     document.children.append(top)
     stack = [(top, root, top.tag in _KEPT_HIDDEN)]
     while stack:
         parent, source, in_option = stack.pop()
         add = parent.children.append
         if before := source.text:
-            add(text_node(before))
+            add(blank(before) or text_node(before))
+        is_drawing = parent.tag == "svg"
         for child in source:
             tag: object = child.tag
             if not isinstance(tag, str):
                 if tag is etree.Entity:
                     add(text_node(unescape(child.text or "")))
-            elif tag == "text" and parent.tag != "svg":
-                node = DomNode("#text", {}, _all_text(child))
-                place(node, parent, _items(child), in_option)
+            elif tag == "text" and not is_drawing:
+                node = DomNode("#text", NO_ATTRIBUTES, _all_text(child), NO_CHILDREN)
+                place(node, parent, child.items(), in_option)  # type: ignore[arg-type]
                 add(node)
             else:
-                node = DomNode(tag.lower(), {}, "", [])
-                place(node, parent, _items(child), in_option)
+                node = DomNode(tag.lower(), NO_ATTRIBUTES, "", [])
+                place(node, parent, child.items(), in_option)  # type: ignore[arg-type]
                 add(node)
                 stack.append((node, child, in_option or node.tag in _KEPT_HIDDEN))
             if after := child.tail:
-                add(text_node(after))
-
-
-def _items(source: etree._Element) -> Iterable[tuple[str, str]]:
-    return source.items()  # type: ignore[return-value]
+                add(blank(after) or text_node(after))
 
 
 def _all_text(source: etree._Element) -> str:
@@ -111,7 +109,7 @@ def _lay_out(document: DomNode, layout: _Layout) -> None:
                 stack.append((node, in_option or node.tag in _KEPT_HIDDEN))
 
 
-_DROPPED, _PLAIN, _VALUE, _FLAG, _BOX, _NUMBER = range(6)
+_DROPPED, _PLAIN, _VALUE, _FLAG, _NUMBER = range(5)
 
 
 @lru_cache(maxsize=4096)
@@ -120,8 +118,6 @@ def _meaning(name: str) -> tuple[int, str]:
     key = name.lower().replace("_", "-")
     if key == "backend-node-id":
         return _NUMBER, key
-    if name == "bounding_box_rect":
-        return _BOX, key
     if key == "bounding-box-rect" or key.startswith("data-pw-testid-buckeye"):
         return _DROPPED, key
     if key == "input-value":
@@ -142,12 +138,16 @@ class _Layout:
         attributes: dict[str, str] = {}
         box: str | None = None
         for name, value in told:
+            if name == "backend_node_id":
+                self.nodes[value] = node
+                continue
+            if name == "bounding_box_rect":
+                box = value
+                continue
             kind, key = _meaning(name)
             if kind == _PLAIN:
                 if key not in attributes:
                     attributes[key] = value
-            elif kind == _BOX:
-                box = value
             elif kind == _NUMBER:
                 self.nodes[value] = node
             elif kind == _VALUE or (kind == _FLAG and value.lower() == "true"):
@@ -157,11 +157,16 @@ class _Layout:
         if tag == "a" and "href" not in attributes:
             # Addresses were taken out of the data, links were not.
             attributes["href"] = ""
-        if (box is None and tag != "#text") or (box is not None and _is_drawn(box)):
+        if box is not None and box[:1] in "- " and not _is_drawn(box):
+            self._leave_out(node, parent, in_option)
+        elif box is not None or tag != "#text":
             self._shows.add(parent)
-        elif tag != "#text":
+
+    def _leave_out(self, node: DomNode, parent: DomNode, in_option: bool) -> None:
+        tag = node.tag
+        if tag != "#text":
             self._undrawn.append((node, parent, in_option or tag in _KEPT_HIDDEN or tag in _UNDRAWN))
-        elif box is not None and not in_option:
+        elif not in_option:
             node.text = ""
 
     def hide(self) -> None:
