@@ -117,10 +117,13 @@ def object_text(values: Mapping[str, Any] | Sequence[Any], pieces: Pieces = _pie
     for name, value in values.items():
         if type(name) is not str:
             return "".join(pieces(values, 0))
-        if type(value) is not str:
-            text = "".join(pieces(value, 0))
-        else:
+        kind = type(value)
+        if kind is str:
             text = _quote(value) if len(value) < _SHORT else quoted(value)
+        elif kind is int:
+            text = repr(value)
+        else:
+            text = "".join(pieces(value, 0))
         written.append(f"{_quote(name)}: {text}")
     return f"{{{', '.join(written)}}}"
 
