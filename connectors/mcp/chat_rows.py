@@ -139,7 +139,7 @@ class Around:
     outcome: Outcome | None
 
 
-def around(value: Any, messages: Sequence[Any]) -> Around:
+def around(value: Any, messages: Sequence[Mapping[str, Any]]) -> Around:
     """What an object tells beside its messages; a bare list of messages tells nothing but the tools it lists.
 
     Raises:
@@ -148,7 +148,8 @@ def around(value: Any, messages: Sequence[Any]) -> Around:
     row = value if isinstance(value, Mapping) else {}
     tools = next((row[key] for key in _TOOLS if row.get(key)), None)
     if tools is None:
-        tools = [tool for item in messages if isinstance(item, Mapping) for tool in _listed_tools(item)]
+        lists = [item.get("tools") for item in messages if item.get("type") == "mcp_list_tools"]
+        tools = [tool for listed in lists if isinstance(listed, list) for tool in listed]
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
     model = row.get("model")
@@ -160,11 +161,6 @@ def around(value: Any, messages: Sequence[Any]) -> Around:
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
     )
-
-
-def _listed_tools(item: Mapping[str, Any]) -> list[Any]:
-    tools = item.get("tools") if item.get("type") == "mcp_list_tools" else None
-    return tools if isinstance(tools, list) else []
 
 
 def _system(value: Any) -> str | None:

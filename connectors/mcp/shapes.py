@@ -119,7 +119,9 @@ def _answers(message: Message, offset: int, at: datetime | None, found: list[Par
 
 
 def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    content, calls, legacy = content_of(message), message.get("tool_calls"), message.get("function_call")
+    content, calls = message.get("content"), message.get("tool_calls")
+    if content is None:
+        content = content_of(message)
     for key in _THOUGHTS:
         if key in message and isinstance(message[key], str) and message[key]:
             found.append(Thought(message[key], offset, at))
@@ -136,9 +138,10 @@ def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]
         found.append(Text(json_of(content), offset, at))
     if calls is not None and not isinstance(calls, list):
         raise MessageError("bad_message", "wanted a list as tool_calls")
-    for one in calls or ():
-        found.append(_openai_call(one, offset, at))
-    if isinstance(legacy, dict) and not calls:
+    if calls:
+        for one in calls:
+            found.append(_openai_call(one, offset, at))
+    elif "function_call" in message and isinstance(legacy := message["function_call"], dict):
         found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
 
 
@@ -158,8 +161,7 @@ def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
 def _openai_call(one: object, offset: int, at: datetime | None) -> Call:
     if not isinstance(one, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
-    custom = one.get("custom")
-    if isinstance(custom, dict):
+    if "custom" in one and isinstance(custom := one["custom"], dict):
         return call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at)
     function = one.get("function")
     told = function if isinstance(function, dict) else one
