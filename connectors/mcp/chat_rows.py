@@ -148,7 +148,7 @@ def around(value: Any, messages: Sequence[Mapping[str, Any]]) -> Around:
     row = value if isinstance(value, Mapping) else {}
     tools = next((row[key] for key in _TOOLS if row.get(key)), None)
     if tools is None:
-        lists = [item.get("tools") for item in messages if item.get("type") == "mcp_list_tools"]
+        lists = [item["tools"] for item in messages if "tools" in item and item.get("type") == "mcp_list_tools"]
         tools = [tool for listed in lists if isinstance(listed, list) for tool in listed]
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
