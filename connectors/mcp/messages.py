@@ -124,7 +124,7 @@ def course(found: Iterable[Part], *, told: bool = False, member: str = "") -> Co
     """
     held = isinstance(found, list)
     reading = _Reading(found, [] if held else shelf())
-    reading.take(found)
+    reading.take()
     instruction, opening = (None, reading.opening) if told else _instruction(reading.opening)
     steps = _steps(reading.finished(), opening, member, [] if held else Steps())
     return Course(steps, reading.calls, instruction, "\n\n".join(reading.system) or None, reading.unmatched)
@@ -145,14 +145,20 @@ class _Reading:
         self.calls = 0
         self._turn: Turn | None = None
         self._before = before
-        # Of an id that one call has: where that call stands, once it has come; -1 before, -2 where several have it.
-        self._places: dict[int, int] = {}
-        for part in found:
-            if type(part) is Call:
-                self.calls += 1
-                if part.call_id is not None:
-                    key = hash(part.call_id)
-                    self._places[key] = -2 if key in self._places else -1
+        self._found = found
+        self._places = None if isinstance(before, list) else self._placed()
+
+    def _placed(self) -> dict[int, int]:
+        """Of an id that one call has: where that call stands, once it has come; -1 before, -2 where several have it."""
+        places: dict[int, int] = {}
+        for part in self._found:
+            if type(part) is Call and part.call_id is not None:
+                key = hash(part.call_id)
+                places[key] = -2 if key in places else -1
+        for number, turn in enumerate([*self._before, *([] if self._turn is None else [self._turn])]):
+            for index, made in enumerate(turn.made):
+                _place(places, made.call, number, index)
+        return places
 
     def finished(self) -> Iterable[Turn]:
         """The turns, in the order of the log."""
@@ -162,11 +168,12 @@ class _Reading:
             self._turn = None
         return self._before
 
-    def take(self, found: Iterable[Any]) -> None:
+    def take(self) -> None:
         """Takes in the parts of the log."""
-        before, places = self._before, self._places
+        before = self._before
         speaking: Turn | None = None
-        for part in found:
+        part: Any
+        for part in self._found:
             kind = type(part)
             if kind not in _OF_AGENT:
                 if speaking is not None:
@@ -183,8 +190,9 @@ class _Reading:
             elif kind is Thought:
                 speaking.thoughts.append(part.text)
             else:
-                if part.call_id is not None and places[key := hash(part.call_id)] == -1:
-                    places[key] = len(before) << _INDEX_BITS | len(speaking.made)
+                if self._places is not None:
+                    _place(self._places, part, len(before), len(speaking.made))
+                self.calls += 1
                 speaking.call(part)
 
     def _other(self, part: Any) -> None:
@@ -207,6 +215,12 @@ class _Reading:
             self.system.append(part.text)
 
     def _answer(self, result: Result) -> None:
+        calls = () if self._turn is None else self._turn.made
+        if len(calls) == 1 and calls[0].result is None and calls[0].call.call_id == result.call_id is not None:
+            calls[0].result = result  # whether or not others have its id, and whichever these are
+            return
+        if self._places is None:
+            self._places = self._placed()
         place = None if result.call_id is None else self._places.get(hash(result.call_id))
         if place is None or place == -2:
             self._give(self._asked(result), result)
@@ -215,11 +229,7 @@ class _Reading:
         else:
             number, turn = place >> _INDEX_BITS, self._turn
             if number == len(self._before) and turn is not None:
-                made = turn.made[place & _INDEX]
-                if made.result is None:
-                    made.result = result
-                else:
-                    self._give(made, result)
+                self._give(turn.made[place & _INDEX], result)
             else:
                 turn = self._before[number]
                 self._give(turn.made[place & _INDEX], result)
@@ -247,6 +257,12 @@ class _Reading:
             if one.call.name == result.name:
                 return one
         return waiting[0] if len(waiting) == 1 or (waiting and result.name is None) else None
+
+
+def _place(places: dict[int, int], call: Call, number: int, index: int) -> None:
+    """Notes where a call has come: which turn it is of, and which call of it."""
+    if call.call_id is not None and places[key := hash(call.call_id)] == -1:
+        places[key] = number << _INDEX_BITS | index
 
 
 def _voices(said: Said) -> list[Said]:

@@ -49,7 +49,10 @@ class MessageError(ValueError):
 
 @record
 class Call:
-    """A call of the agent: name, arguments as JSON text of an object, its text for a model, and the log's id."""
+    """A call of the agent: name, arguments as JSON text of an object, its text for a model, and the log's id.
+
+    `said`: what the agent said right before it in the same message, where that is no `Text` of its own.
+    """
 
     name: str
     arguments: str | None
@@ -57,6 +60,7 @@ class Call:
     call_id: str | None
     offset: int
     at: datetime | None = None
+    said: str | None = None
 
 
 @record
@@ -143,7 +147,9 @@ def unpacked(values: Sequence[Any]) -> Any:
     return kind(**told)
 
 
-def call(name: object, arguments: object, call_id: object, offset: int, at: datetime | None = None) -> Call:
+def call(
+    name: object, arguments: object, call_id: object, offset: int, at: datetime | None = None, said: str | None = None
+) -> Call:
     """The call of that name; arguments are an object, JSON text of one, or nothing.
 
     Arguments that are no object (invalid JSON, a list, a number) are kept as they are under the name `arguments`, and
@@ -164,7 +170,7 @@ def call(name: object, arguments: object, call_id: object, offset: int, at: date
         told = f'{{"arguments": {written}}}'
     if type(call_id) is not str or not call_id:
         call_id = key_of(call_id)
-    return Call(name, told, f'{{"name": {_quote(name)}, "arguments": {written}}}', call_id, offset, at)
+    return Call(name, told, f'{{"name": {_quote(name)}, "arguments": {written}}}', call_id, offset, at, said)
 
 
 def key_of(value: object) -> str | None:

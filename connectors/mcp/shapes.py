@@ -127,15 +127,20 @@ def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]
         if key in message and isinstance(message[key], str) and message[key]:
             found.append(Thought(message[key], offset, at))
             break
+    said = None
     if type(content) is not str or "<think" in content:
         _said(content_of(message), offset, at, found)
     elif content and not content.isspace():
-        found.append(Text(content, offset, at))
+        if calls:
+            said = content
+        else:
+            found.append(Text(content, offset, at))
     if calls is not None and not isinstance(calls, list):
         raise MessageError("bad_message", "wanted a list as tool_calls")
     if calls:
         for one in calls:
-            _openai_call(one, offset, at, found)
+            _openai_call(one, offset, at, found, said)
+            said = None
     elif "function_call" in message and isinstance(legacy := message["function_call"], dict):
         found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
 
@@ -164,19 +169,19 @@ def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
     return made
 
 
-def _openai_call(one: object, offset: int, at: datetime | None, found: list[Part]) -> None:
+def _openai_call(one: object, offset: int, at: datetime | None, found: list[Part], said: str | None = None) -> None:
     if not isinstance(one, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
     if "custom" in one and isinstance(custom := one["custom"], dict):
-        found.append(call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at))
+        found.append(call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at, said))
         return
     function = one.get("function")
     told = function if isinstance(function, dict) else one
     for key in _ARGUMENTS:
         if key in told:
-            found.append(call(told.get("name"), told[key], one.get("id"), offset, at))
+            found.append(call(told.get("name"), told[key], one.get("id"), offset, at, said))
             return
-    found.append(call(told.get("name"), None, one.get("id"), offset, at))
+    found.append(call(told.get("name"), None, one.get("id"), offset, at, said))
 
 
 def _others(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:

@@ -44,9 +44,9 @@ class Turn:
 
     def call(self, call: Call) -> None:
         """Adds a call, with what was said since the one before."""
-        message = reasoning = None
+        message, reasoning = call.said, None
         if self.texts:
-            message, self.texts = joined(self.texts), []
+            message, self.texts = joined([*self.texts, message] if message else self.texts), []
         if self.thoughts:
             reasoning, self.thoughts = joined(self.thoughts), []
         self.made.append(Made(call, message, reasoning))
