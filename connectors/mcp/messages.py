@@ -179,7 +179,10 @@ class _Reading:
                 if speaking is not None:
                     speaking.close()
                     speaking = None
-                self._other(part)
+                if kind is Result:
+                    self._answer(part)
+                else:
+                    self._other(part)
                 continue
             if speaking is None:
                 if self._turn is not None:
@@ -196,18 +199,12 @@ class _Reading:
                 speaking.call(part)
 
     def _other(self, part: Any) -> None:
-        """Takes in what is not of the agent."""
+        """Takes in what is neither of the agent nor a result."""
         kind, turn = type(part), self._turn
-        notes = self.opening if turn is None else turn.notes
-        if kind is Result:
-            if part.content and "<" in part.content and CLOSE in part.content:  # a sign is found faster than a word
-                content, reminders = without_reminders(part.content)
-                part = replace(part, content=content)
-                notes += [Said("harness", reminder) for reminder in reminders]
-            self._answer(part)
-        elif kind is Unlogged:
+        if kind is Unlogged:
             return
-        elif kind is Said:
+        if kind is Said:
+            notes = self.opening if turn is None else turn.notes
             notes += _voices(part) if part.role == "user" and CLOSE in part.text else (part,)
         elif turn is not None:
             turn.notes.append(Said("harness", part.text))
@@ -215,19 +212,26 @@ class _Reading:
             self.system.append(part.text)
 
     def _answer(self, result: Result) -> None:
-        calls = () if self._turn is None else self._turn.made
-        if len(calls) == 1 and calls[0].result is None and calls[0].call.call_id == result.call_id is not None:
-            calls[0].result = result  # whether or not others have its id, and whichever these are
-            return
+        turn, content, call_id = self._turn, result.content, result.call_id
+        if content and "<" in content and CLOSE in content:  # a sign is found faster than a word
+            content, reminders = without_reminders(content)
+            result = replace(result, content=content)
+            notes = self.opening if turn is None else turn.notes
+            notes += [Said("harness", reminder) for reminder in reminders]
+        if turn is not None and len(turn.made) == 1 and call_id is not None:
+            made = turn.made[0]
+            if made.result is None and made.call.call_id == call_id:
+                made.result = result  # whether or not others have its id, and whichever these are
+                return
         if self._places is None:
             self._places = self._placed()
-        place = None if result.call_id is None else self._places.get(hash(result.call_id))
+        place = None if call_id is None else self._places.get(hash(call_id))
         if place is None or place == -2:
             self._give(self._asked(result), result)
         elif place == -1:
             self._give(None, result)
         else:
-            number, turn = place >> _INDEX_BITS, self._turn
+            number = place >> _INDEX_BITS
             if number == len(self._before) and turn is not None:
                 self._give(turn.made[place & _INDEX], result)
             else:
@@ -298,28 +302,13 @@ def _steps(
                 if result is not None:
                     shown = after = observation(result)
                 action = Action(call.name, call.text, call.arguments, call.call_id, made.message, made.reasoning)
-                begun = lasted = None
+                offset, begun, took = call.offset, None, None
                 if call.at is not None:
-                    begun, lasted = microseconds(call.at), None if result is None else seconds(call.at, result.at)
-                steps.append(
-                    Step(
-                        action,
-                        before,
-                        after,
-                        number,
-                        call.offset,
-                        member,
-                        index,
-                        count,
-                        said,
-                        None,
-                        None,
-                        None,
-                        None,
-                        begun,
-                        lasted,
-                    )
+                    begun, took = microseconds(call.at), None if result is None else seconds(call.at, result.at)
+                step = Step(
+                    action, before, after, number, offset, member, index, count, said, started_at=begun, duration_s=took
                 )
+                steps.append(step)
                 said = None
             waiting = notes
         elif turn.texts:
