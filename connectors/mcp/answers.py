@@ -19,21 +19,25 @@ def content_of(message: Message) -> Any:
 
 def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_call_id") -> Result:
     """The result that a message of role `tool` is; `key` names the field of the call's id."""
-    content = content_of(message)
-    seen = None if isinstance(content, str) else shown(content)
-    name, call_id = message.get("name"), message.get(key)
+    content, name, call_id, error = message.get("content"), message.get("name"), message.get(key), None
+    if "is_error" in message or "status" in message:
+        error = _is_error(message)
+    if type(call_id) is not str or not call_id:
+        call_id = key_of(call_id)
+    if not isinstance(name, str) or not name:
+        name = None
+    if type(content) is str:
+        return Result(call_id, name, content, offset, error, (), at)
+    seen = shown(content_of(message))
+    return Result(call_id, name, seen_text(seen), offset, error, seen.attachments, at)
+
+
+def _is_error(message: Message) -> bool | None:
+    """What a message says of whether the call failed."""
     error = message.get("is_error")
     if error is None and isinstance(message.get("status"), str):
         error = {"error": True, "success": False}.get(message["status"])
-    return Result(
-        key_of(call_id),
-        name if isinstance(name, str) and name else None,
-        content if seen is None else seen_text(seen),
-        offset,
-        error if isinstance(error, bool) else None,
-        () if seen is None else seen.attachments,
-        at,
-    )
+    return error if isinstance(error, bool) else None
 
 
 def seen_text(seen: Shown) -> str | None:

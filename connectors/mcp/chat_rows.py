@@ -7,7 +7,6 @@ under a name that is in use for it. Messages themselves are read by `shapes`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.mcp.messages import action_space
@@ -17,6 +16,7 @@ from connectors.mcp.shapes import ROLES
 from connectors.outline import ARRAY, Shape
 from connectors.records import json_value
 from schemas import Outcome
+from schemas.record import record
 
 _MESSAGES: Final = ("messages", "conversations", "conversation", "contents")
 _ROW: Final[dict[str, Shape]] = {key: [] for key in _MESSAGES}
@@ -127,7 +127,7 @@ def _unwrapped(value: Any) -> Any:
     return value if row is None else row
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Around:
     """What stands around the messages of a conversation."""
 
@@ -139,16 +139,17 @@ class Around:
     outcome: Outcome | None
 
 
-def around(value: Any, messages: Sequence[Any]) -> Around:
+def around(value: Any, messages: Sequence[Mapping[str, Any]]) -> Around:
     """What an object tells beside its messages; a bare list of messages tells nothing but the tools it lists.
 
     Raises:
         MessageError: tools or system prompt nest too deeply.
     """
-    row = value if isinstance(value, Mapping) else {}
+    row = value if type(value) is dict or isinstance(value, Mapping) else {}
     tools = next((row[key] for key in _TOOLS if row.get(key)), None)
     if tools is None:
-        tools = [tool for item in messages if isinstance(item, Mapping) for tool in _listed_tools(item)]
+        lists = [item["tools"] for item in messages if "tools" in item and item.get("type") == "mcp_list_tools"]
+        tools = [tool for listed in lists if isinstance(listed, list) for tool in listed]
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
     model = row.get("model")
@@ -156,15 +157,10 @@ def around(value: Any, messages: Sequence[Any]) -> Around:
         native_id=str(name),
         task_id=str(task) if isinstance(task, str | int) else None,
         tools=action_space(tools),
-        system=next((text for key in _SYSTEM if (text := _system(row.get(key)))), None),
+        system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), None),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
     )
-
-
-def _listed_tools(item: Mapping[str, Any]) -> list[Any]:
-    tools = item.get("tools") if item.get("type") == "mcp_list_tools" else None
-    return tools if isinstance(tools, list) else []
 
 
 def _system(value: Any) -> str | None:

@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Final
 from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from connectors.mcp.chat_rows import SHAPES, action_only, around, conversations_in, is_call, is_message, messages_of
 from connectors.mcp.documents import document, opening, places
-from connectors.mcp.messages import Course, conversation, course, parts_of
+from connectors.mcp.messages import Course, conversation, course
 from connectors.mcp.parts import MessageError, Part, packed, unpacked
 from connectors.mcp.refusals import refused, unmatched
+from connectors.mcp.shapes import parts
 from connectors.outline import ARRAY, Array
 from connectors.records import json_lines, json_value, lines
 from schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
@@ -116,7 +117,7 @@ class ChatTools(Connector):
                 yield Reject.of(value, "record", self.name)
                 continue
             try:
-                for part in parts_of(value, offset):
+                for part in parts(value, offset):
                     found.append(part, _PART_BYTES + offset - end)
                     end = offset
             except MessageError as error:

@@ -27,7 +27,6 @@ from typing import Any, Final
 
 from connectors.mcp.parts import (
     Call,
-    MessageError,
     Part,
     Result,
     Said,
@@ -37,7 +36,7 @@ from connectors.mcp.parts import (
     is_json,
     json_of,
 )
-from connectors.mcp.shapes import parts, read
+from connectors.mcp.shapes import parts, parts_in
 from connectors.mcp.turns import Made, Turn, joined, shelf
 from connectors.records import object_text, quoted
 from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
@@ -49,6 +48,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _INDEX_BITS: Final = 32
 """Of a call's place: those that say which of its turn it is; the higher ones say which turn."""
+
+_INDEX: Final = (1 << _INDEX_BITS) - 1
 
 
 @record
@@ -105,30 +106,12 @@ def conversation(messages: Iterable[Any], offset: int = 0, *, told: bool = False
     """
     if not isinstance(messages, list):
         return course(Again(lambda: _parts_in(messages, offset)), told=told)
-    found: list[Part] = []
-    for message in messages:
-        read(_object(message), offset, found)
-    return course(found, told=told)
+    return course(parts_in(messages, offset), told=told)
 
 
 def _parts_in(messages: Iterable[Any], offset: int) -> Iterator[Part]:
     for message in messages:
-        yield from parts_of(message, offset)
-
-
-def _object(message: object) -> dict[str, Any]:
-    if not isinstance(message, dict):
-        raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
-    return message
-
-
-def parts_of(message: object, offset: int) -> list[Part]:
-    """The parts of a message that begins at `offset`, or in what begins there.
-
-    Raises:
-        MessageError: it is no object, or one of no known shape.
-    """
-    return parts(_object(message), offset)
+        yield from parts(message, offset)
 
 
 def course(found: Iterable[Part], *, told: bool = False, member: str = "") -> Course:
@@ -141,8 +124,7 @@ def course(found: Iterable[Part], *, told: bool = False, member: str = "") -> Co
     """
     held = isinstance(found, list)
     reading = _Reading(found, [] if held else shelf())
-    for part in found:
-        reading.take(part)
+    reading.take()
     instruction, opening = (None, reading.opening) if told else _instruction(reading.opening)
     steps = _steps(reading.finished(), opening, member, [] if held else Steps())
     return Course(steps, reading.calls, instruction, "\n\n".join(reading.system) or None, reading.unmatched)
@@ -163,15 +145,20 @@ class _Reading:
         self.calls = 0
         self._turn: Turn | None = None
         self._before = before
-        self._speaking = False
-        # Of an id that one call has: where that call stands, once it has come; -1 before, -2 where several have it.
-        self._places: dict[int, int] = {}
-        for part in found:
-            if type(part) is Call:
-                self.calls += 1
-                if part.call_id is not None:
-                    key = hash(part.call_id)
-                    self._places[key] = -2 if key in self._places else -1
+        self._found = found
+        self._places = None if isinstance(before, list) else self._placed()
+
+    def _placed(self) -> dict[int, int]:
+        """Of an id that one call has: where that call stands, once it has come; -1 before, -2 where several have it."""
+        places: dict[int, int] = {}
+        for part in self._found:
+            if type(part) is Call and part.call_id is not None:
+                key = hash(part.call_id)
+                places[key] = -2 if key in places else -1
+        for number, turn in enumerate([*self._before, *([] if self._turn is None else [self._turn])]):
+            for index, made in enumerate(turn.made):
+                _place(places, made.call, number, index)
+        return places
 
     def finished(self) -> Iterable[Turn]:
         """The turns, in the order of the log."""
@@ -181,63 +168,75 @@ class _Reading:
             self._turn = None
         return self._before
 
-    def take(self, part: Part) -> None:
-        """Takes in the next part of the log."""
-        kind = type(part)
-        if kind in _OF_AGENT:
-            self._agent(part)
+    def take(self) -> None:
+        """Takes in the parts of the log."""
+        before = self._before
+        speaking: Turn | None = None
+        part: Any
+        for part in self._found:
+            kind = type(part)
+            if kind not in _OF_AGENT:
+                if speaking is not None:
+                    speaking.close()
+                    speaking = None
+                if kind is Result:
+                    self._answer(part)
+                else:
+                    self._other(part)
+                continue
+            if speaking is None:
+                if self._turn is not None:
+                    before.append(self._turn)
+                self._turn = speaking = Turn(part)
+            if kind is Text:
+                speaking.texts.append(part.text)
+            elif kind is Thought:
+                speaking.thoughts.append(part.text)
+            else:
+                if self._places is not None:
+                    _place(self._places, part, len(before), len(speaking.made))
+                self.calls += 1
+                speaking.call(part)
+
+    def _other(self, part: Any) -> None:
+        """Takes in what is neither of the agent nor a result."""
+        kind, turn = type(part), self._turn
+        if kind is Unlogged:
             return
-        turn = self._turn
-        if self._speaking and turn is not None:
-            turn.close()
-            self._speaking = False
-        notes = self.opening if turn is None else turn.notes
-        if isinstance(part, Result):
-            if part.content is not None and CLOSE in part.content:
-                content, reminders = without_reminders(part.content)
-                part = replace(part, content=content)
-                notes += [Said("harness", reminder) for reminder in reminders]
-            self._answer(part)
-        elif isinstance(part, Unlogged):
-            return
-        elif isinstance(part, Said):
+        if kind is Said:
+            notes = self.opening if turn is None else turn.notes
             notes += _voices(part) if part.role == "user" and CLOSE in part.text else (part,)
         elif turn is not None:
             turn.notes.append(Said("harness", part.text))
         elif part.text:
             self.system.append(part.text)
 
-    def _agent(self, part: Any) -> None:
-        turn = self._turn
-        if not self._speaking or turn is None:
-            if turn is not None:
-                self._before.append(turn)
-            self._turn = turn = Turn(part)
-            self._speaking = True
-        kind = type(part)
-        if kind is Text:
-            turn.texts.append(part.text)
-        elif kind is Thought:
-            turn.thoughts.append(part.text)
-        else:
-            key = None if part.call_id is None else hash(part.call_id)
-            if key is not None and self._places[key] == -1:
-                self._places[key] = len(self._before) << _INDEX_BITS | len(turn.made)
-            turn.call(part)
-
     def _answer(self, result: Result) -> None:
-        place = None if result.call_id is None else self._places.get(hash(result.call_id))
+        turn, content, call_id = self._turn, result.content, result.call_id
+        if content and "<" in content and CLOSE in content:  # a sign is found faster than a word
+            content, reminders = without_reminders(content)
+            result = replace(result, content=content)
+            notes = self.opening if turn is None else turn.notes
+            notes += [Said("harness", reminder) for reminder in reminders]
+        if turn is not None and len(turn.made) == 1 and call_id is not None:
+            made = turn.made[0]
+            if made.result is None and made.call.call_id == call_id:
+                made.result = result  # whether or not others have its id, and whichever these are
+                return
+        if self._places is None:
+            self._places = self._placed()
+        place = None if call_id is None else self._places.get(hash(call_id))
         if place is None or place == -2:
             self._give(self._asked(result), result)
         elif place == -1:
             self._give(None, result)
         else:
-            number, index = place >> _INDEX_BITS, place & ((1 << _INDEX_BITS) - 1)
-            if number == len(self._before) and self._turn is not None:
-                self._give(self._turn.made[index], result)
+            number = place >> _INDEX_BITS
+            if number == len(self._before) and turn is not None:
+                self._give(turn.made[place & _INDEX], result)
             else:
                 turn = self._before[number]
-                self._give(turn.made[index], result)
+                self._give(turn.made[place & _INDEX], result)
                 self._before[number] = turn
 
     def _give(self, made: Made | None, result: Result) -> None:
@@ -264,6 +263,12 @@ class _Reading:
         return waiting[0] if len(waiting) == 1 or (waiting and result.name is None) else None
 
 
+def _place(places: dict[int, int], call: Call, number: int, index: int) -> None:
+    """Notes where a call has come: which turn it is of, and which call of it."""
+    if call.call_id is not None and places[key := hash(call.call_id)] == -1:
+        places[key] = number << _INDEX_BITS | index
+
+
 def _voices(said: Said) -> list[Said]:
     """What the user said and, apart from it, what the harness put into the same message."""
     found = [Said(role, text, (), said.at) for role, text in voices(said.text, own=False)]
@@ -288,14 +293,22 @@ def _steps(
     waiting = list(opening)
     number = 0
     for turn in turns:
-        notes = turn.notes
-        said = _interleaved(waiting) if waiting and (turn.made or turn.texts) else None
-        if turn.made:
-            before, count = shown, len(turn.made)
-            for index, made in enumerate(turn.made):
-                step = _called(made, before, (number, index, count), member, said)
+        notes, calls = turn.notes, turn.made
+        said = _interleaved(waiting) if waiting and (calls or turn.texts) else None
+        if calls:
+            before, count = shown, len(calls)
+            for index, made in enumerate(calls):
+                call, result, after = made.call, made.result, None
+                if result is not None:
+                    shown = after = observation(result)
+                action = Action(call.name, call.text, call.arguments, call.call_id, made.message, made.reasoning)
+                offset, begun, took = call.offset, None, None
+                if call.at is not None:
+                    begun, took = microseconds(call.at), None if result is None else seconds(call.at, result.at)
+                step = Step(
+                    action, before, after, number, offset, member, index, count, said, started_at=begun, duration_s=took
+                )
                 steps.append(step)
-                shown = step.next_observation or shown
                 said = None
             waiting = notes
         elif turn.texts:
@@ -321,18 +334,6 @@ def _reply(notes: Sequence[Said]) -> Said | None:
 def _interleaved(said: Sequence[Said]) -> str | None:
     voices = [{"role": one.role, "content": one.text} for one in said if one.text]
     return object_text(voices) if voices else None
-
-
-def _called(made: Made, shown: Observation | None, place: tuple[int, int, int], member: str, said: str | None) -> Step:
-    """The step of a call; `shown` is what was shown last before its turn, `place` turn, call index and their number."""
-    call, result, (number, index, count) = made.call, made.result, place
-    action = Action(call.name, call.text, call.arguments, call.call_id, made.message, made.reasoning)
-    after = None if result is None else observation(result)
-    offset, at = call.offset, call.at
-    if at is None:
-        return Step(action, shown, after, number, offset, member, index, count, said)
-    begun, lasted = microseconds(at), None if result is None else seconds(at, result.at)
-    return Step(action, shown, after, number, offset, member, index, count, said, started_at=begun, duration_s=lasted)
 
 
 def observation(result: Result) -> Observation:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -69,32 +69,35 @@ ROLES: Final = _AGENT | _USER | _SYSTEM | _ANSWER | _CALL
 
 
 def parts(message: Message, offset: int) -> list[Part]:
-    """The parts of a message in their order; see `read`.
+    """The parts of a message in their order; see `parts_in`.
 
     Raises:
         MessageError: the message has no known shape.
     """
+    return parts_in((message,), offset)
+
+
+def parts_in(messages: Iterable[object], offset: int) -> list[Part]:
+    """The parts of messages in their order; `offset` is where each, or what holds it, begins in the log.
+
+    Raises:
+        MessageError: a message is no object, or has no known shape.
+    """
     found: list[Part] = []
-    read(message, offset, found)
+    for message in messages:
+        if not isinstance(message, dict):
+            raise MessageError("bad_message", f"wanted an object as a message, met {type(message).__name__}")
+        role = message.get("role")
+        reader = _READERS.get(role) if type(role) is str else None
+        if reader is None or "parts" in message:
+            _read_other(message, offset, found)
+        else:
+            reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
     return found
 
 
-def read(message: Message, offset: int, found: list[Part]) -> None:
-    """Adds the parts of a message in their order; `offset` is where it, or what holds it, begins in the log.
-
-    Raises:
-        MessageError: the message has no known shape.
-    """
-    role = message.get("role")
-    reader = _READERS.get(role) if type(role) is str else None
-    if reader is None or "parts" in message:
-        _read_other(message, offset, found)
-    else:
-        reader(message, offset, moment(message["timestamp"]) if "timestamp" in message else None, found)
-
-
 def _read_other(message: Message, offset: int, found: list[Part]) -> None:
-    """What `read` does with a message without a role of its own, and with one of Gemini."""
+    """Adds the parts of a message without a role of its own, or of one of Gemini."""
     role = message.get("role") or message.get("from")
     at = moment(message["timestamp"]) if "timestamp" in message else None
     listed = isinstance(message.get("parts"), list)
@@ -119,27 +122,38 @@ def _answers(message: Message, offset: int, at: datetime | None, found: list[Par
 
 
 def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
-    content, calls, legacy = content_of(message), message.get("tool_calls"), message.get("function_call")
+    content, calls = message.get("content"), message.get("tool_calls")
     for key in _THOUGHTS:
         if key in message and isinstance(message[key], str) and message[key]:
             found.append(Thought(message[key], offset, at))
             break
-    if isinstance(content, str):
-        if "<think" in content:
-            found += spoken(content, offset, at)
-        elif content and not content.isspace():
+    said = None
+    if type(content) is not str or "<think" in content:
+        _said(content_of(message), offset, at, found)
+    elif content and not content.isspace():
+        if calls:
+            said = content
+        else:
             found.append(Text(content, offset, at))
+    if calls is not None and not isinstance(calls, list):
+        raise MessageError("bad_message", "wanted a list as tool_calls")
+    if calls:
+        for one in calls:
+            _openai_call(one, offset, at, found, said)
+            said = None
+    elif "function_call" in message and isinstance(legacy := message["function_call"], dict):
+        found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
+
+
+def _said(content: object, offset: int, at: datetime | None, found: list[Part]) -> None:
+    """Adds what the content of a message of the agent holds."""
+    if isinstance(content, str):
+        found += spoken(content, offset, at)
     elif isinstance(content, list):
         for block in content:
             found += _block(block, True, offset, at)
     elif content is not None:
         found.append(Text(json_of(content), offset, at))
-    if calls is not None and not isinstance(calls, list):
-        raise MessageError("bad_message", "wanted a list as tool_calls")
-    for one in calls or ():
-        found.append(_openai_call(one, offset, at))
-    if isinstance(legacy, dict) and not calls:
-        found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
 
 
 def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
@@ -155,18 +169,19 @@ def spoken(text: str, offset: int, at: datetime | None) -> list[Part]:
     return made
 
 
-def _openai_call(one: object, offset: int, at: datetime | None) -> Call:
+def _openai_call(one: object, offset: int, at: datetime | None, found: list[Part], said: str | None = None) -> None:
     if not isinstance(one, dict):
         raise MessageError("bad_message", "wanted an object in tool_calls")
-    custom = one.get("custom")
-    if isinstance(custom, dict):
-        return call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at)
+    if "custom" in one and isinstance(custom := one["custom"], dict):
+        found.append(call(custom.get("name"), {"input": custom.get("input")}, one.get("id"), offset, at, said))
+        return
     function = one.get("function")
     told = function if isinstance(function, dict) else one
     for key in _ARGUMENTS:
         if key in told:
-            return call(told.get("name"), told[key], one.get("id"), offset, at)
-    return call(told.get("name"), None, one.get("id"), offset, at)
+            found.append(call(told.get("name"), told[key], one.get("id"), offset, at, said))
+            return
+    found.append(call(told.get("name"), None, one.get("id"), offset, at, said))
 
 
 def _others(message: Message, offset: int, at: datetime | None, found: list[Part]) -> None:
@@ -228,7 +243,7 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
             value = _literal(content)
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
-    found.append(_openai_call(value, offset, at))
+    _openai_call(value, offset, at, found)
 
 
 def _literal(text: str) -> Any:

@@ -23,9 +23,10 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.documents import document, opening, places
-from connectors.mcp.messages import Again, Course, conversation, course, parts_of
+from connectors.mcp.messages import Again, Course, conversation, course
 from connectors.mcp.parts import MessageError, Part, Result, Said, Text, Thought, call
 from connectors.mcp.refusals import refused, unmatched
+from connectors.mcp.shapes import parts
 from connectors.outline import ARRAY, Shape
 from connectors.records import json_value
 from schemas import Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
@@ -156,7 +157,7 @@ def _written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
         MessageError: a text of the agent holds no call.
     """
     for message in messages:
-        made = parts_of(message, offset)
+        made = parts(message, offset)
         if _is_answer(message):
             yield Result(None, None, message["content"].removeprefix(_ANSWER), offset)
         elif made and isinstance(made[0], Text):

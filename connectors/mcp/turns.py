@@ -44,11 +44,12 @@ class Turn:
 
     def call(self, call: Call) -> None:
         """Adds a call, with what was said since the one before."""
-        if self.texts or self.thoughts:
-            self.made.append(Made(call, joined(self.texts), joined(self.thoughts)))
-            self.texts, self.thoughts = [], []
-        else:
-            self.made.append(Made(call, None, None))
+        message, reasoning = call.said, None
+        if self.texts:
+            message, self.texts = joined([*self.texts, message] if message else self.texts), []
+        if self.thoughts:
+            reasoning, self.thoughts = joined(self.thoughts), []
+        self.made.append(Made(call, message, reasoning))
 
     def close(self) -> None:
         """Gives what was said after the last call to it."""

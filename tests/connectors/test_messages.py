@@ -345,6 +345,23 @@ def test_every_call_is_one_step_and_every_result_is_used_once_or_refused(found):
             assert seen is None or seen.content is None or seen.content in heard or seen.content not in said
 
 
+_ID = st.sampled_from([None, "1", "2", "3"])
+_MESSAGE = st.one_of(
+    st.lists(st.builds(openai_call, st.sampled_from("fg"), st.just({}), _ID), max_size=3).map(
+        lambda made: agent(*made)
+    ),
+    st.builds(tool, st.sampled_from(["A", "B"]), _ID, st.sampled_from([None, "f", "g"])),
+    st.just(user("u")),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(_MESSAGE, max_size=12))
+def test_a_conversation_that_is_held_pairs_as_one_whose_turns_stand_in_a_file(messages):
+    held, streamed = conversation(messages), conversation(tuple(messages))
+    assert (held.steps, held.calls, held.unmatched) == (list(streamed.steps), streamed.calls, streamed.unmatched)
+
+
 def test_parallel_calls_of_gemini_without_ids_are_answered_by_name_and_then_by_order():
     def back(name: str, response: Any) -> dict[str, Any]:
         return {"function_response": {"id": None, "name": name, "response": response}, "text": None}
