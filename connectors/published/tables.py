@@ -162,7 +162,9 @@ class Table:
         for batch in found:
             batch.validate(full=True)
             chosen = batch.select(wanted)
-            count = min(max(1, BATCH_BYTES * chosen.num_rows // max(1, chosen.nbytes)), 4096)
+            # Not `nbytes`, which follows offsets that a damaged file does not have, and ends the process.
+            size = chosen.get_total_buffer_size()
+            count = min(max(1, BATCH_BYTES * chosen.num_rows // max(1, size)), 4096)
             for start in range(0, chosen.num_rows, count):
                 yield chosen.slice(start, count)
 

@@ -400,3 +400,20 @@ def test_trajectories_are_the_rows_of_their_ids_however_the_file_is_cut_into_row
     }
     assert kept == {key: [before for name, before in rows if name == key] for key in {name for name, _ in rows}}
     assert trajectories == read(parquet(made), layout="transitions", columns=EPISODES)
+
+
+def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_process():
+    kind = pa.large_list(pa.large_list(pa.large_list(pa.float64())))
+    rows = pa.table({"c0": pa.array([None], kind), "c1": pa.array([{"b": 1.5}])})
+    stream = io.BytesIO()
+    with pa.ipc.new_file(stream, rows.schema) as file:
+        file.write_table(rows)
+    data = stream.getvalue()
+    refused = 0
+    for place in range(len(data)):
+        for value in (0, 0xFF, data[place] ^ 8):
+            try:
+                list(Table(MemoryBlob("rows", data[:place] + bytes([value]) + data[place + 1 :])).rows())
+            except ParseError:
+                refused += 1
+    assert refused > 500
