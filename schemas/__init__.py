@@ -1,6 +1,16 @@
 """The contract between all parts: what a transition, a trajectory, a reject, a verdict and a manifest are."""
 
-from schemas.action import COMPLETE, KEYSTROKES, MESSAGE, WAIT, Action, call_text, json_text, keystrokes_text
+from schemas.action import (
+    COMPLETE,
+    KEYSTROKES,
+    MESSAGE,
+    WAIT,
+    Action,
+    call_text,
+    call_text_of,
+    json_text,
+    keystrokes_text,
+)
 from schemas.assembler import Assembler
 from schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
 from schemas.observation import Attachment, Observation
@@ -53,6 +63,7 @@ __all__ = [
     "Trajectory",
     "TrajmillError",
     "call_text",
+    "call_text_of",
     "json_schema",
     "json_text",
     "keystrokes_text",

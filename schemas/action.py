@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from json import encoder
 from math import isfinite
 from typing import Any, Final
@@ -69,6 +70,16 @@ def call_text(name: str, arguments: Mapping[str, Any] | None) -> str:
     """The text of a call: a JSON object of `name` and `arguments` ({} if there are none)."""
     given = arguments if type(arguments) is dict else dict(arguments or {})
     return f'{{"name": {_quote(name)}, "arguments": {"".join(_pieces(given, 0))}}}'
+
+
+@lru_cache(1024)
+def _quoted_name(name: str) -> str:
+    return _quote(name)
+
+
+def call_text_of(name: str, arguments: str | None) -> str:
+    """What `call_text` gives for arguments that are JSON text already."""
+    return f'{{"name": {_quoted_name(name)}, "arguments": {arguments or "{}"}}}'
 
 
 def keystrokes_text(strokes: Sequence[tuple[str, float | None]]) -> str:

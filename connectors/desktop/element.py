@@ -1,7 +1,7 @@
 """One element of an accessibility dump as a node of the compact tree: its role, its texts, its states, its box.
 
-`atspi` says what the dialect is. Elements recur from screen to screen, so what one means is
-remembered, here or by `dump_xml`.
+`atspi` says what the dialect is. Elements recur from screen to screen, so what one means is remembered, here or by
+`dump_xml`.
 """
 
 from __future__ import annotations

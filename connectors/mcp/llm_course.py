@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, Item
 from connectors.mcp.wire_content import observation
 from connectors.mcp.wire_values import as_object, shallow_json
-from schemas import MESSAGE, Action, Observation, Step, json_text
+from schemas import MESSAGE, Action, Observation, Step, call_text_of, json_text
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
 """What Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from tools."""
@@ -230,10 +230,10 @@ def _action(draft: _Draft) -> Action:
     call = draft.call
     if call is None:
         arguments = json_text({"content": draft.message})
-        return Action(MESSAGE, _call_text(MESSAGE, arguments), arguments, reasoning=draft.reasoning)
+        return Action(MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=draft.reasoning)
     name = call.name or ""
     given = arguments_text(call.arguments)
-    return Action(name, _call_text(name, given), given, call.call_id, draft.message, draft.reasoning)
+    return Action(name, call_text_of(name, given), given, call.call_id, draft.message, draft.reasoning)
 
 
 def arguments_text(given: str | None) -> str | None:
@@ -241,7 +241,3 @@ def arguments_text(given: str | None) -> str | None:
     if given is None:
         return None
     return as_object(given) or shallow_json({UNREADABLE: given})
-
-
-def _call_text(name: str, arguments: str | None) -> str:
-    return f'{{"name": {json_text(name)}, "arguments": {arguments or "{}"}}}'

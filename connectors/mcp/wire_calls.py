@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from schemas import Action, Observation, Shelf, Step, Steps, json_text
+from schemas import Action, Observation, Shelf, Step, Steps, call_text_of, json_text
 from schemas.spool import pack_observation, unpack_observation
 
 
@@ -74,7 +73,7 @@ def steps_of(calls: Shelf[Call] | list[Call]) -> list[Step] | Steps:
             shown = together[0].shown
             seen = calls[shown].answer
         for index, call in enumerate(together):
-            text = f'{{"name": {_quoted(call.name)}, "arguments": {call.arguments or "{}"}}}'
+            text = call_text_of(call.name, call.arguments)
             action = Action(call.name, text, call.arguments, call.call_id)
             said = json_text(call.said) if call.said else None
             at, took, offset, answer = call.at, call.seconds, call.offset, call.answer
@@ -94,8 +93,3 @@ def _turns(calls: Iterable[Call]) -> Iterator[list[Call]]:
         together.append(call)
     if together:
         yield together
-
-
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return json_text(name)

@@ -16,7 +16,6 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
-from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -24,7 +23,7 @@ import orjson
 from connectors.records import object_text
 from connectors.terminal.claude_lines import AGENT_TOOLS, Call, Entry, Result, Said
 from connectors.terminal.claude_nodes import Nodes
-from schemas import Action, Observation, Step, Steps, json_text
+from schemas import Action, Observation, Step, Steps, call_text_of
 from schemas.record import record
 
 MESSAGE: Final = "message"
@@ -247,7 +246,7 @@ def _step(
     if result is not None:
         answer, code, seconds = _observation(name, result), _exit_code(name, result), _seconds(at, result.at)
     return Step(
-        Action(name, _call_text(name, arguments), arguments, call_id, message, reasoning),
+        Action(name, call_text_of(name, arguments), arguments, call_id, message, reasoning),
         shown,
         answer,
         turn,
@@ -265,16 +264,6 @@ def _step(
     )
 
 
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return json_text(name)
-
-
-def _call_text(name: str, arguments: str | None) -> str:
-    """What `schemas.call_text` gives for arguments that are JSON text already."""
-    return f'{{"name": {_quoted(name)}, "arguments": {arguments or "{}"}}}'
-
-
 def _message(
     entry: Entry,
     message: str,
@@ -290,7 +279,7 @@ def _message(
     if reply is not None:
         answer = Observation(reply.text or None, origin="user", uri=reply.cwd, attachments=reply.attachments)
     return Step(
-        action=Action(MESSAGE, _call_text(MESSAGE, arguments), arguments, reasoning=reasoning),
+        action=Action(MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=reasoning),
         observation=shown,
         next_observation=answer,
         turn=turn,

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.terminal.claude_texts import microseconds, shallow_json
-from connectors.terminal.dialogue import Call, Said, Turn, course, cut, domain_of, media_type
+from connectors.terminal.dialogue import Call, Said, Turn, course, domain_of, media_type
 from connectors.terminal.event_stream import EventSession, head_events, read_sessions
 from connectors.terminal.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
 from schemas import Agent, Observation, Reject, Task, Trajectory
@@ -111,7 +112,7 @@ class _Stream(EventSession):
         steps = made.steps
         if self._status == "error" or (self._status is None and self._open):
             # an answer may also be null because the client displayed nothing, so the open calls tell
-            steps[-1] = cut(steps[-1])
+            steps[-1] = replace(steps[-1], truncated=True)
         return Trajectory(
             native_id=self._session or "",
             domain=domain_of(self._names, _OWN, SEARCHES, lambda name: name not in _BUILT_IN),

@@ -23,7 +23,6 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.records import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif import Atif, is_part
-from connectors.terminal.dialogue import cut
 from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 RESULT: Final = "result.json"
@@ -165,7 +164,7 @@ class _Trial:
         steps = made.steps
         end = steps[-1]
         if last and verdict.out_of_time and not end.terminated:
-            steps = [*steps[:-1], cut(end)]
+            steps = [*steps[:-1], replace(end, truncated=True)]
         return replace(
             made, steps=steps, task=task, agent=self._agent(made.agent), outcome=made.outcome or verdict.outcome
         )

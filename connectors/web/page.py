@@ -203,21 +203,15 @@ class _Walk:
             self.shown[node] = owner
             return
         is_block = role == aria.BLOCK
-        if is_block:
-            if self._run:
-                self._end_run(out)
-            else:
-                self._run_nodes.clear()
+        if is_block and (self._run_nodes or self._run):
+            self._end_run(out)
         start = len(out)
         if node.tag in _SETTING or node.shadow is not None:
             self._setting_wrapper(node, out, owner, level)
         elif node.children:
             self._visit(node.children, out, owner, level + 1)
-        if is_block:
-            if self._run:
-                self._end_run(out)
-            else:
-                self._run_nodes.clear()
+        if is_block and (self._run_nodes or self._run):
+            self._end_run(out)
         inside = len(out) - start
         if inside == 1 or (inside and owner.role == "document"):
             self.shown[node] = out[start]
@@ -279,10 +273,8 @@ class _Walk:
         self, node: DomNode, role: str, reading: aria.Reading, out: list[Line], owner: Line, level: int
     ) -> None:
         """The line of an element, unless it turns out not to be worth one; then what is in it stands in its place."""
-        if self._run:
+        if self._run_nodes or self._run:
             self._end_run(out)
-        else:
-            self._run_nodes.clear()
         if node.tag == "dialog" and "open" not in node.attributes:
             return
         line = Line(role, "", [])
@@ -292,10 +284,8 @@ class _Walk:
         children = self._content(node, role)
         if children:
             self._visit(children, line.lines, line, level + 1)
-            if self._run:
+            if self._run_nodes or self._run:
                 self._end_run(line.lines)
-            else:
-                self._run_nodes.clear()
         self._around = kept
         settle(node.tag, line)
         place(line, out, owner)
