@@ -15,7 +15,7 @@ from quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified, 
 
 _DUMMY: Final = re.compile(
     rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"
-    rb"|\A(?:[{%].*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
+    rb"|\A(?:\{.*|%(?![0-9A-Fa-f]{2}).*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
     rb"|(?:\A|[^A-Za-z])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
     rb"|process\.env|environ|getenv|(?:self|this|config|settings|args|options|request|os)\."
 )
@@ -77,17 +77,17 @@ def is_secret(value: bytes, *, password: bool = False, quoted: bool = False) -> 
         return False
     if password:
         mixed = digits or (quoted and special and value.lower() != value != value.upper())
-        variable = not quoted and b"_" in value and _is_wordy(value)
+        variable = not quoted and b"_" in value and is_wordy(value)
         return bool(mixed) and len(set(core)) >= 4 and not variable
     long = len(value) >= (12 if quoted else 16)
-    return long and digits > 0 and letters > 0 and not _is_wordy(value) and entropy(value) >= 2.8
+    return long and digits > 0 and letters > 0 and not is_wordy(value) and entropy(value) >= 2.8
 
 
 def _is_no_value(value: bytes) -> bool:
-    return _NO_VALUE.fullmatch(value) is not None or (value[:1] == b"/" and _is_wordy(value))
+    return _NO_VALUE.fullmatch(value) is not None or (value[:1] == b"/" and is_wordy(value))
 
 
-def _is_wordy(value: bytes) -> bool:
+def is_wordy(value: bytes) -> bool:
     """Whether the value is words and numbers, put together by punctuation or as in `camelCase2`."""
     return all(_WORD.fullmatch(part) for part in _BREAKS.split(value))
 
