@@ -30,13 +30,13 @@ _OF_WHOM: Final = (
 )
 _LINE: Final = rb"(?:^|[\r\n]|\\[rn])[ \t]{0,8}"
 _BARE: Final = rb"(?:(?:New|Old|Current|Root|UNIX|Login|Vault|MySQL|Admin) )?(?:Password|Passphrase)"
-_TO_ITS_END: Final = (
-    rb" {0,2}([^\s\"'`\\\x1b]{3,128})[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
-)
+_END: Final = rb"[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
 _PROMPTED: Final = (
-    compiled(rb"(?i)(?:" + _OF_WHOM + rb"):" + _TO_ITS_END),
-    compiled(_LINE + _BARE + rb":" + _TO_ITS_END),
+    compiled(rb"(?i)(?:" + _OF_WHOM + rb"): {0,2}([^\s\"'`\\\x1b]{3,128})" + _END),
+    compiled(_LINE + _BARE + rb": {0,2}([^\s\"'`\\\x1b]{3,127}[^\s\"'`\\\x1b,;(){}\[\]])" + _END),
 )
+"""The second without what would be source code: `Password: password,`."""
+
 _WAITS: Final = re.compile(
     rb"(?i)(?:" + _OF_WHOM + rb"|(?:\A|[\s(>])(?:password|passphrase)(?: again)?(?: \([^()\n]{1,60}\))?):"
     rb"(?:\x1b\[[0-9;?]{0,16}[A-Za-z]|[\s\x07])*\Z"
@@ -90,16 +90,8 @@ COMMAND_TRIGGER: Final = (
 
 _GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
 _NAMED: Final = (
-    _AT_WORD
-    + rb"login"
-    + _GAP
-    + rb"[^\s\\\"']{1,64}"
-    + _GAP
-    + rb"(?:account"
-    + _GAP
-    + rb"[^\s\\\"']{1,64}"
-    + _GAP
-    + rb")?"
+    _AT_WORD + rb"(?:machine" + _GAP + rb"[^\s\\\"']{1,128}|default)" + _GAP + rb"login" + _GAP + rb"[^\s\\\"']{1,64}"
+    rb"" + _GAP + rb"(?:account" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb")?"
 )
 _DATABASE: Final = rb":(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]{1,64}:[\w.*@-]{1,64}:"
 _FILES: Final = (
