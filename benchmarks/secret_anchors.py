@@ -38,6 +38,7 @@ from rich.table import Table
 
 from quality.scrub import KINDS, scrub_text
 from quality.scrubbing.detection import Detection
+from quality.scrubbing.kinds import Finds
 from quality.scrubbing.placeholders import core_of, is_certified
 from tests.quality.planted import EMBEDDINGS, plants
 
@@ -247,34 +248,34 @@ def detect_secrets(tools: Path, folder: Path) -> list[Finding]:
 
 
 class Claims:
-    """What our own detection claims in scrubbed files."""
+    """What our own detection claims in scrubbed files, and in the base64 bodies of these."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, tuple[bytes, list[int], list[tuple[int, int]]]] = {}
+        self._files: dict[Path, list[tuple[bytes, list[tuple[int, int]]]]] = {}
 
     def hold(self, one: Finding) -> bool:
-        """Whether what a scanner found is claimed, or certifies itself."""
-        data, lines, claimed = self._read(one.file)
-        secret = one.secret.encode(errors="replace")
-        start = data.find(secret, lines[one.line - 1])
-        end = start + len(secret)
-        end += _FRAME if secret.startswith(b"BEGIN ") else 0
-        inside = start >= 0 and any(begin < end and start < stop for begin, stop in claimed)
-        return inside or any(is_certified(core_of(secret[at:])) for at in range(min(_PREFIX, len(secret))))
-
-    def _read(self, path: Path) -> tuple[bytes, list[int], list[tuple[int, int]]]:
-        if path not in self._files:
-            data = path.read_bytes()
-            lines = [0, *(at + 1 for at, byte in enumerate(data) if byte == ord("\n"))]
-            self._files[path] = data, lines, _claimed(data)
-        return self._files[path]
+        """Whether what a scanner found is claimed where it stands first, or certifies itself."""
+        if one.file not in self._files:
+            data = one.file.read_bytes()
+            self._files[one.file] = [*_claimed(data, Detection.of(KINDS).finds(data))]
+        secret = max(one.secret.encode(errors="replace").splitlines(), key=len)  # gitleaks decodes line by line
+        if any(is_certified(core_of(secret[at:])) for at in range(min(_PREFIX, len(secret)))):
+            return True
+        within = _FRAME if one.rule == "Private Key" else 0
+        return any(
+            (start := data.find(secret)) >= 0
+            and any(begin < start + len(secret) + within and start < end for begin, end in claimed)
+            for data, claimed in self._files[one.file]
+        )
 
 
-def _claimed(data: bytes) -> list[tuple[int, int]]:
-    finds = Detection.of(KINDS).finds(data)
+def _claimed(data: bytes, finds: Finds) -> Iterator[tuple[bytes, list[tuple[int, int]]]]:
+    """A text with what is claimed in it, and each text in its base64 bodies likewise."""
     loose = [(one.start, one.end) for one in finds.loose if one.accepts(data[one.start : one.end])]
     bodies = [(one.start, one.end) for one in finds.encoded if one.finds]
-    return [*((span.start, span.end) for span in finds.spans), *loose, *bodies]
+    yield data, [*((span.start, span.end) for span in finds.spans), *loose, *bodies]
+    for body in finds.encoded:
+        yield from _claimed(body.data, body.finds)
 
 
 def findings(console: Console, title: str, found: Sequence[Finding], *, show: bool) -> None:
