@@ -152,7 +152,9 @@ def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
     for secret in matches(_SECRET, text, lo, hi):
         begin, end = max(done, secret.start() - _NEAR), min(len(text), secret.end() + _NEAR)
         for data in _DATA.finditer(text, begin, end):
-            at = done = max(done, data.end())
+            if data.end() <= done:
+                continue
+            at = done = data.end()
             while entry := _ENTRY.match(text, at):
                 at = done = entry.end()
                 start, end = entry.span(1)
