@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.storage import Folder, sha256_of
 from schemas import DOMAINS, ConfigError
 from schemas.manifest import FileEntry
-from schemas.migrations import lacking, migrated
+from schemas.migrations import Migration
 from schemas.transition import dictionary_columns, encoded_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -119,9 +119,9 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     """
     target = encoded_schema()
     with folder.open(name) as stream, pq.ParquetFile(stream, read_dictionary=dictionary_columns()) as reader:
-        columns = lacking(reader.metadata.metadata, name)
+        migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
-            table = migrated(reader.read_row_group(group, use_threads=False), columns)
+            table = migration.migrated(reader.read_row_group(group, use_threads=False))
             yield _one_batch(table.cast(target))
 
 
