@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from pipelines import mix
 from pipelines.recipe import Recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
 from schemas import scan_transitions
+from schemas.manifest import Manifest
 from tests.conftest import ROOT
+from tests.pipelines.test_near import atif
 from tests.test_docs import blocks
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -77,3 +83,39 @@ def test_keys_do_not_hang_on_parts_nor_on_the_order_of_inputs(raw: Path, out: Pa
     other = tmp_path / "other"
     Run(RECIPE, names, str(other)).run("normalize")
     assert len(keys(other)) == len(set(keys(other)))
+
+
+def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_come_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Logs with one id and one content, but each with tools of its own, which do not count for the id."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for number in range(6):
+        tools = [{"type": "function", "function": {"name": "bash", "description": f"shell {number}"}}]
+        log = atif("same", "look around", ["total 2\nnotes.txt", "hello world, how are you"])
+        log["agent"] = {"name": "a", "version": "1", "tool_definitions": tools}
+        (raw / f"{number}.json").write_text(json.dumps(log))
+    judge = {"drop_duplicate_trajectories": False, "mask_duplicate_transitions": False, "near_duplicates": None}
+    recipe = Recipe.model_validate({"name": "r", "source": "s", "judge": judge, "mix": {"pools": {"sft": 1}}})
+    shards = []
+    for name, order in (("there", list), ("back", lambda blocks: reversed(list(blocks)))):
+        with monkeypatch.context() as patch:
+            patch.setattr(mix, "write_shard", partial(turned, mix.write_shard, order))
+            Run(recipe, [str(raw)], str(tmp_path / name), Execution(part_bytes=1)).run()
+        shards.append(pl.read_parquet(f"{tmp_path}/{name}/shards/sft/*/*.parquet").to_dicts())
+    assert len(shards[0]) == 6
+    assert len({row["trajectory_id"] for row in shards[0]}) == 1
+    assert len({row["messages"][0]["content"] for row in shards[0]}) == 6
+    assert shards[0] == shards[1]
+
+
+def turned(
+    write: Callable[..., Manifest],
+    order: Callable[..., Iterable[bytes]],
+    number: int,
+    blocks: Iterable[bytes],
+    *mixing: object,
+) -> Manifest:
+    """What `write` does with the blocks in another order."""
+    return write(number, order(blocks), *mixing)
