@@ -60,6 +60,9 @@ def run(
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
+    ] = False,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     from pipelines.progress import StageProgress
@@ -74,7 +77,8 @@ def run(
         recipe = load_recipe(config)
         execution = Execution(workers=workers, beam=tuple(flags), limit=limit)
         with StageProgress(console) as progress:
-            summary = Run(recipe, paths, out, execution, progress.tell).run(stop_after.value)
+            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+            summary = made.run(stop_after.value)
     except ConfigError as error:
         _fail(error, 1)
     except TooManyRejectsError as error:
@@ -138,6 +142,21 @@ def inspect(
         show_found(look(path, trajectory), Console(highlight=False), lines)
     except ConfigError as error:
         _fail(error, 1)
+
+
+@app.command()
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
+    """Read all that a run wrote and tell what is not as it was written; ends with 5 where anything is not."""
+    from pipelines.show import show_verification
+    from pipelines.verification import verify as checked
+
+    try:
+        found = checked(out)
+    except ConfigError as error:
+        _fail(error, 1)
+    show_verification(found, Console(highlight=False, soft_wrap=True, markup=False))
+    if not found.is_whole:
+        raise typer.Exit(5)
 
 
 @app.command()

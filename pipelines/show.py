@@ -16,6 +16,7 @@ from pipelines.masking import MaskReport
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe
 from pipelines.run import Summary
+from pipelines.verification import Verification
 from quality.diversity import Diversity
 from quality.turns import KEEPS
 
@@ -203,3 +204,18 @@ def _clipped(text: str, lines: int) -> str:
     rows = text.splitlines() or [""]
     cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
     return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
+
+
+def show_verification(found: Verification, console: Console) -> None:
+    """A line a stage, a line a fault, and what to do about it."""
+    for stage in found.stages:
+        state = "sealed" if stage.sealed else "not finished"
+        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB")
+    for fault in found.faults:
+        console.print(f"{fault.name} {fault.what}")
+    for name in found.foreign:
+        console.print(f"{name} is of no run; it keeps a run from going on here")
+    if found.is_whole:
+        console.print(f"{found.out} is as it was written.")
+    else:
+        console.print("Run the same command again: what is damaged, missing or not finished is made again.")
