@@ -243,6 +243,8 @@ def schema(
     text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
         sys.stdout.write(text)
+    elif out.exists():
+        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
     else:
         out.write_text(text, "utf-8")
 

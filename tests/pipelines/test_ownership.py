@@ -7,7 +7,11 @@ import stat
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from pipelines.classifier import train_classifier
+from pipelines.cli import app
+from pipelines.export import export
 from pipelines.ownership import LOCK, MARKER, Identity, Ownership, survey
 from pipelines.recipe_file import load_recipe
 from pipelines.run import Run
@@ -345,3 +349,18 @@ def test_a_run_holds_its_folder_alone(raw, tmp_path):
         with pytest.raises(ConfigError, match="in use"):
             Ownership(out, first.identity).check([str(raw)])
     Ownership(out, first.identity).check([str(raw)])
+
+
+def test_no_other_command_replaces_a_file_that_it_did_not_write(finished, tmp_path):
+    kept = tmp_path / "kept" / "mine.json"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    with pytest.raises(ConfigError, match="not replaced"):
+        export(str(finished), "atif", str(kept.parent))
+    with pytest.raises(ConfigError, match="no model that was trained here"):
+        train_classifier([], str(kept))
+    with pytest.raises(ConfigError, match="no model that was trained here"):
+        train_classifier([], str(kept).removesuffix(".json"))
+    assert CliRunner().invoke(app, ["schema", "--out", str(kept)]).exit_code == 1
+    assert kept.read_text() == "mine"
+    assert os.listdir(kept.parent) == ["mine.json"]
