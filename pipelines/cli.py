@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
+from pipelines.printing import guard, notices, results
 from schemas import ConfigError
 
 app = typer.Typer(
@@ -68,7 +67,7 @@ def run(
     from pipelines.runner import Execution
     from pipelines.show import show_summary
 
-    console = Console(stderr=True)
+    console = notices()
     paths, flags = _paths(raw, context.args)
     try:
         recipe = load_recipe(config)
@@ -79,7 +78,7 @@ def run(
         _fail(error, 1)
     except TooManyRejectsError as error:
         _fail(error, 2)
-    show_summary(summary, recipe, Console(highlight=False))
+    show_summary(summary, recipe, results())
 
 
 @app.command()
@@ -91,7 +90,7 @@ def plan(config: Config, raw: Raw) -> None:
 
     try:
         recipe = load_recipe(config)
-        show_plan(make_plan(recipe, raw), recipe, Console(highlight=False))
+        show_plan(make_plan(recipe, raw), recipe, results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -102,7 +101,7 @@ def connectors() -> None:
     from connectors.registry import connectors as known
     from pipelines.show import show_connectors
 
-    show_connectors(known(), Console(highlight=False))
+    show_connectors(known(), results())
 
 
 @app.command()
@@ -111,15 +110,15 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     from pipelines.plan import make_plan
     from pipelines.recipe import Recipe
 
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = results()
     try:
         found = make_plan(Recipe(name="sniff", source="sniff"), files)
     except ConfigError as error:
         _fail(error, 1)
     for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})")
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})")
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
 
 
 @app.command()
@@ -135,7 +134,7 @@ def inspect(
     from pipelines.show import show_found
 
     try:
-        show_found(look(path, trajectory), Console(highlight=False), lines)
+        show_found(look(path, trajectory), results(), lines)
     except ConfigError as error:
         _fail(error, 1)
 
@@ -149,7 +148,7 @@ def turns(
     from pipelines.show import show_mask
 
     try:
-        show_mask(mask_report(path), Console(highlight=False))
+        show_mask(mask_report(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -163,7 +162,7 @@ def diversity(
     from pipelines.variety import variety
 
     try:
-        show_variety(variety(path), Console(highlight=False))
+        show_variety(variety(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -208,8 +207,8 @@ def train_classifier(
         report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     except ConfigError as error:
         _fail(error, 1)
-    show_classifier(report, Console(highlight=False))
-    Console(highlight=False, soft_wrap=True).print(f"written: {out} and {out}.json")
+    show_classifier(report, results())
+    results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
 
 @app.command()
@@ -223,7 +222,7 @@ def schema(
 
     text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        results().document(text)
     else:
         out.write_text(text, "utf-8")
 
@@ -241,11 +240,11 @@ def export(
         count = write(path, form, out)
     except ConfigError as error:
         _fail(error, 1)
-    Console(highlight=False, soft_wrap=True).print(f"{count:,} trajectories written below {out}")
+    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"trajmill: {error}")
+    notices().print(f"trajmill: {error}", soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -256,5 +255,6 @@ def _concerns_us(record: logging.LogRecord) -> bool:
 
 def main() -> None:
     """Entry point of the console script."""
+    guard()
     logging.getLogger().addFilter(_concerns_us)
     app()
