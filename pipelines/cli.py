@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
+from pipelines.printing import guard, notices, results
 from schemas import ConfigError
 
 app = typer.Typer(
@@ -71,7 +71,7 @@ def run(
     from pipelines.runner import Execution
     from pipelines.show import show_summary
 
-    console = Console(stderr=True)
+    console = notices()
     paths, flags = _paths(raw, context.args)
     try:
         recipe = load_recipe(config)
@@ -83,7 +83,7 @@ def run(
         _fail(error, 1)
     except TooManyRejectsError as error:
         _fail(error, 2)
-    show_summary(summary, recipe, Console(highlight=False))
+    show_summary(summary, recipe, results())
 
 
 @app.command()
@@ -95,7 +95,7 @@ def plan(config: Config, raw: Raw) -> None:
 
     try:
         recipe = load_recipe(config)
-        show_plan(make_plan(recipe, raw), recipe, Console(highlight=False))
+        show_plan(make_plan(recipe, raw), recipe, results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -106,7 +106,7 @@ def connectors() -> None:
     from connectors.registry import connectors as known
     from pipelines.show import show_connectors
 
-    show_connectors(known(), Console(highlight=False))
+    show_connectors(known(), results())
 
 
 @app.command()
@@ -115,15 +115,15 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     from pipelines.plan import make_plan
     from pipelines.recipe import Recipe
 
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = results()
     try:
         found = make_plan(Recipe(name="sniff", source="sniff"), files)
     except ConfigError as error:
         _fail(error, 1)
     for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})")
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})")
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
 
 
 @app.command()
@@ -139,7 +139,7 @@ def inspect(
     from pipelines.show import show_found
 
     try:
-        show_found(look(path, trajectory), Console(highlight=False), lines)
+        show_found(look(path, trajectory), results(), lines)
     except ConfigError as error:
         _fail(error, 1)
 
@@ -154,7 +154,7 @@ def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -
         found = checked(out)
     except ConfigError as error:
         _fail(error, 1)
-    show_verification(found, Console(highlight=False, soft_wrap=True, markup=False))
+    show_verification(found, results())
     if not found.is_whole:
         raise typer.Exit(5)
 
@@ -168,7 +168,7 @@ def turns(
     from pipelines.show import show_mask
 
     try:
-        show_mask(mask_report(path), Console(highlight=False))
+        show_mask(mask_report(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -182,7 +182,7 @@ def diversity(
     from pipelines.variety import variety
 
     try:
-        show_variety(variety(path), Console(highlight=False))
+        show_variety(variety(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -227,8 +227,8 @@ def train_classifier(
         report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     except ConfigError as error:
         _fail(error, 1)
-    show_classifier(report, Console(highlight=False))
-    Console(highlight=False, soft_wrap=True).print(f"written: {out} and {out}.json")
+    show_classifier(report, results())
+    results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
 
 @app.command()
@@ -242,7 +242,7 @@ def schema(
 
     text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        results().document(text)
     elif out.exists():
         _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
     else:
@@ -262,11 +262,11 @@ def export(
         count = write(path, form, out)
     except ConfigError as error:
         _fail(error, 1)
-    Console(highlight=False, soft_wrap=True).print(f"{count:,} trajectories written below {out}")
+    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"trajmill: {error}")
+    notices().print(f"trajmill: {error}", soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -277,5 +277,6 @@ def _concerns_us(record: logging.LogRecord) -> bool:
 
 def main() -> None:
     """Entry point of the console script."""
+    guard()
     logging.getLogger().addFilter(_concerns_us)
     app()

@@ -67,14 +67,14 @@ def parse_recipe(text: str, name: str) -> Recipe:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not YAML: {error}") from error
+        raise ConfigError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        faults = "\n".join(f"  {_message(fault)}" for fault in error.errors())
-        raise ConfigError(f"{name} is no valid recipe:\n{faults}") from error
+        faults = "; ".join(_message(fault) for fault in error.errors())
+        raise ConfigError(f"{name} is no valid recipe: {faults}") from error
 
 
 def builtin_recipes() -> dict[str, str]:

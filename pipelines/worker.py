@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 
+from pipelines.printing import guard
+
 
 def main() -> None:
     """Runs Beam's worker until the runner ends it."""
+    guard()
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)

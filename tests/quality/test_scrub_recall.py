@@ -6,7 +6,6 @@ import base64
 import json
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from time import process_time
 
