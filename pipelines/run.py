@@ -24,6 +24,7 @@ from pipelines import normalize as normalizing_stage
 from pipelines.benchmarks import NAME as BENCHMARKS
 from pipelines.benchmarks import write_index
 from pipelines.card import card
+from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again
 from pipelines.conservation import Line, input_line, trajectory_line, transition_line
 from pipelines.judge import UnitsToVerdicts
 from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
@@ -94,6 +95,7 @@ class Summary:
         plan: the plan.
         seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
+        broken: connectors that failed, and what that cost.
     """
 
     out: str
@@ -105,6 +107,7 @@ class Summary:
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
 
 
 @contextmanager
@@ -201,6 +204,8 @@ class Run:
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
         inputs = input_line(len(plan.inputs), lost, normalized.counts)
+        parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
+        summary = replace(summary, broken=broken_connectors(failed_inputs(self._rejects / "normalize", parts)))
         limit = self.recipe.normalize.max_reject_ratio
         if inputs.entered and 1 - inputs.kept / inputs.entered > limit:
             raise TooManyRejectsError(inputs, limit)
@@ -249,8 +254,10 @@ class Run:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
         todo |= {part.name for part in plan.parts if not is_done(rejects, part.name, digests[part.name])}
+        strict = self.execution.strict
+        todo |= {one.unit for one in unit_manifests(folder, digests) if must_be_read_again(one, strict=strict)}
         parts = [part for part in plan.parts if part.name in todo]
-        run_over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects)), self.execution)
+        run_over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict)), self.execution)
         finish_stage(rejects, "normalize", plan.digest, list(digests))
         return finish_stage(folder, "normalize", plan.digest, list(digests))
 

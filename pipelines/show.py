@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.connector import Connector
+from pipelines.connector_errors import Broken
 from pipelines.inspection import Found, difference
 from pipelines.masking import MaskReport
 from pipelines.plan import Plan
@@ -52,6 +53,24 @@ def show_summary(summary: Summary, recipe: Recipe, console: Console) -> None:
     console.print(f"took: {took}")
     console.print(f"written: {escape(summary.out)}", soft_wrap=True)
     console.print(f"next: {escape(_next(summary))}", soft_wrap=True)
+
+
+def show_broken(broken: Sequence[Broken], console: Console) -> None:
+    """What connectors failed on, and that a report is asked for."""
+    total = sum(one.inputs for one in broken)
+    console.rule(style="bold red")
+    console.print(f"[bold red]{total:,} inputs are missing, since connectors failed on them. This is a bug.[/]")
+    for one in broken:
+        more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
+        examples = escape(", ".join(one.examples))
+        console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        for place in one.places:
+            console.print(f"  {escape(place)}", soft_wrap=True)
+    console.print(
+        "Everything else is done. Please report these lines to whoever gave you the connector; the rejects of this "
+        "run hold one for each input (reason connector_error). A run with other code reads them again by itself.",
+        soft_wrap=True,
+    )
 
 
 def _next(summary: Summary) -> str:
