@@ -78,7 +78,7 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
     recipe = normalizer.recipe
     parents: dict[str, str] = {}
     rejects: list[Reject] = []
-    trajectories = 0
+    trajectories = places = transitions = 0
     for found, origin in read_input(one, recipe):
         if isinstance(found, Reject):
             rejects.append(replace(found, connector=one.connector))
@@ -86,13 +86,16 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
             detail = f"domain {found.domain} is not among the recipe's domains"
             rejects.append(Reject("trajectory", "other_domain", detail, one.uri, transitions=len(found.steps)))
         else:
-            if found.domain not in flow.assemblers:
-                flow.assemblers[found.domain] = Assembler()
-            for _ in flow.assemblers[found.domain].add_parts(found, origin, parents):
+            assembler = flow.assemblers.setdefault(found.domain, Assembler())
+            before = assembler.places
+            for _ in assembler.add_parts(found, origin, parents):
                 yield found.domain
             trajectories += 1
-            flow.counts["transitions"] += len(found.steps)
+            places += assembler.places - before
+            transitions += len(found.steps)
     flow.counts["trajectories"] += trajectories
+    flow.counts["transitions"] += transitions
+    flow.counts["records"] += places if places > 1 else transitions
     _settle(one, trajectories, rejects, normalizer, flow)
 
 

@@ -44,7 +44,9 @@ class Normalize(Values):
 
     Attributes:
         connectors: which formats are looked for; empty means all.
-        max_reject_ratio: inputs that may be rejected, as a share of all, before the run fails.
+        max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
+            before the run fails; see `conservation`.
+        max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
         max_member_bytes: decompressed bytes of one file above which it is rejected.
         scrub: kinds of secrets that are replaced before anything is stored.
         scrub_salt: a secret of at least 16 characters; who does not know it cannot test guesses against placeholders.
@@ -55,6 +57,7 @@ class Normalize(Values):
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
     max_reject_ratio: Share = 0.2
+    max_unrecognized_ratio: Share | None = None
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
     scrub: Annotated[tuple[str, ...], LISTED] = KINDS
     scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None

@@ -11,6 +11,7 @@ from pipelines.connector_errors import CONNECTOR_ERROR, is_connectors
 from pipelines.recipe import Recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
+from quality.scrub import scrub
 from schemas import scan_transitions
 from tests.make import trajectory
 from tests.pipelines.brittle import SECRET, Brittle, logs, register
@@ -50,7 +51,7 @@ def test_inputs_that_a_connector_fails_on_are_rejected_and_all_others_come_out_a
     assert found["uri"].to_list() == [f"{number:03d}-{way}.log" for number, way in enumerate(WAYS, 1)]
     (made,), (clean,) = ((tmp_path / name / "transitions/terminal").iterdir() for name in ("out", "clean"))
     assert made.read_bytes() == clean.read_bytes()
-    (inputs, *_) = summary.lines
+    inputs = summary.line("inputs")
     assert (inputs.entered, inputs.kept, inputs.lost) == (7, 2, {CONNECTOR_ERROR: 5})
     (broken,) = summary.broken
     assert (broken.connector, broken.inputs, len(broken.examples)) == ("brittle", 5, 3)
@@ -79,7 +80,6 @@ def test_a_failing_secret_search_costs_the_input_alone(tmp_path, monkeypatch):
             raise ValueError("no such place")
         return scrub(batch, *rest, **more)
 
-    scrub = normalize.scrub
     monkeypatch.setattr(normalize, "scrub", failing)
     raw = logs(tmp_path / "raw", "good", "good", "good")
     Run(RECIPE, [str(raw)], str(tmp_path / "out"), LENIENT).run("normalize")
@@ -93,7 +93,6 @@ def test_a_bug_that_no_input_shows_alone_ends_the_run(tmp_path, monkeypatch):
             raise ValueError("only together")
         return scrub(batch, *rest, **more)
 
-    scrub = normalize.scrub
     monkeypatch.setattr(normalize, "scrub", failing)
     with pytest.raises(ValueError, match="only together"):
         Run(RECIPE, [str(logs(tmp_path / "raw", "good", "good"))], str(tmp_path / "out"), LENIENT).run("normalize")
