@@ -1,7 +1,7 @@
 """The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity |
 train-classifier | export | schema`.
 
-Exit codes: 0 done; 1 the command or the recipe is wrong; 2 more inputs were rejected than the recipe allows.
+How a command ends, and with which exit code, is the matter of `endings`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from pipelines.endings import Code, Interrupted, ending_of, interruptible, leave
 from pipelines.printing import guard, notices, results
 from schemas import ConfigError
 
@@ -63,27 +65,28 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
+    ] = False,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     from pipelines.progress import StageProgress
     from pipelines.recipe_file import load_recipe
-    from pipelines.run import Run, TooManyRejectsError
+    from pipelines.run import Run
     from pipelines.runner import Execution
-    from pipelines.show import show_summary
+    from pipelines.show import show_broken, show_summary
 
     console = notices()
     paths, flags = _paths(raw, context.args)
-    try:
-        recipe = load_recipe(config)
-        execution = Execution(workers=workers, beam=tuple(flags), limit=limit)
-        with StageProgress(console) as progress:
-            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
-            summary = made.run(stop_after.value)
-    except ConfigError as error:
-        _fail(error, 1)
-    except TooManyRejectsError as error:
-        _fail(error, 2)
+    recipe = load_recipe(config)
+    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
+    with StageProgress(console) as progress:
+        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+        summary = made.run(stop_after.value)
     show_summary(summary, recipe, results())
+    if summary.broken:
+        show_broken(summary.broken, console)
+        raise typer.Exit(Code.CONNECTOR)
 
 
 @app.command()
@@ -275,8 +278,33 @@ def _concerns_us(record: logging.LogRecord) -> bool:
     return "bigquery client libraries" not in record.getMessage()
 
 
+def _usage_ends_with(code: int) -> None:
+    """Makes wrong command lines end with our code for them instead of the command line library's."""
+    usage = next(kind for kind in typer.BadParameter.__mro__ if "exit_code" in vars(kind))
+    vars_of: Any = usage
+    vars_of.exit_code = code
+
+
+def _end(error: Exception) -> NoReturn:
+    """Ends the process as the error asks for, with its traceback where it is a bug."""
+    ending = ending_of(error)
+    if ending.traceback:
+        traceback.print_exception(error)
+    try:
+        _fail(ValueError(ending.line), ending.code)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+
+
 def main() -> None:
     """Entry point of the console script."""
     guard()
     logging.getLogger().addFilter(_concerns_us)
-    app()
+    _usage_ends_with(Code.USAGE)
+    try:
+        with interruptible():
+            app()
+    except Interrupted as error:
+        leave(ending_of(error))
+    except Exception as error:  # noqa: BLE001 - each ends in its own way
+        _end(error)

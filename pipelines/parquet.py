@@ -166,11 +166,11 @@ def _damage(folder: Folder, name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ShardError(f"{folder.path(name)} is missing. Run again, and what made it makes it again.") from error
+        raise ShardError(f"{folder.path(name)} is missing. What made it makes it again.") from error
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         told = why(error) if isinstance(error, OSError) else str(error) or type(error).__name__
         raise ShardError(
-            f"{folder.path(name)} is damaged: {told.splitlines()[0]}. Run again, and what made it makes it again."
+            f"{folder.path(name)} is damaged: {told.splitlines()[0]}. What made it makes it again."
         ) from error
 
 

@@ -39,7 +39,7 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-BOUNDS: Final = ("max_reject_ratio",)
+BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
 """Of the section `normalize`: what ends a run and changes nothing that it writes."""
 
 
@@ -48,7 +48,9 @@ class Normalize(Values):
 
     Attributes:
         connectors: which formats are looked for; empty means all.
-        max_reject_ratio: inputs that may be rejected, as a share of all, before the run fails.
+        max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
+            before the run fails; see `conservation`.
+        max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
         max_member_bytes: decompressed bytes of one file above which it is rejected.
         scrub: kinds of secrets that are replaced before anything is stored.
         scrub_salt: a secret of at least 16 characters; who does not know it cannot test guesses against placeholders.
@@ -59,6 +61,7 @@ class Normalize(Values):
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
     max_reject_ratio: Share = 0.2
+    max_unrecognized_ratio: Share | None = None
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
     scrub: Annotated[tuple[str, ...], LISTED] = KINDS
     scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None

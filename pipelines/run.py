@@ -22,7 +22,15 @@ from pipelines.benchmarks import NAME as BENCHMARKS
 from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
 from pipelines.benchmarks import write_index
 from pipelines.card import card
-from pipelines.conservation import Line, input_line, trajectory_line, transition_line
+from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again
+from pipelines.conservation import (
+    Line,
+    input_line,
+    record_line,
+    trajectory_line,
+    transition_line,
+    unrecognized_line,
+)
 from pipelines.judge import UnitsToVerdicts
 from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
 from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
@@ -59,18 +67,48 @@ CARD_UNIT: Final = "card"
 
 
 class TooManyRejectsError(TrajmillError):
-    """More inputs were rejected than the recipe allows; the counts are in the line it carries."""
+    """More was rejected than the recipe allows; the counts are in the line it carries.
 
-    def __init__(self, line: Line, limit: float) -> None:
-        super().__init__(line, limit)
-        self.line, self.limit = line, limit
+    Args:
+        line: of what too much was rejected.
+        share: of it.
+        limit: the share that the recipe allows.
+        name: of the limit in the recipe.
+    """
+
+    def __init__(self, line: Line, share: float, limit: float, name: str) -> None:
+        super().__init__(line, share, limit, name)
+        self.line, self.share, self.limit, self.name = line, share, limit, name
 
     def __str__(self) -> str:
-        share = 1 - self.line.kept / max(1, self.line.entered)
+        what = "were not recognized" if self.line.unit == "files" else "could not be read"
         return (
-            f"{share:.1%} of {self.line.entered} inputs were rejected, the recipe allows {self.limit:.1%} "
-            f"(normalize.max_reject_ratio): {self.line.dropped}. See rejects/ in the output folder."
+            f"{self.share:.1%} of {self.line.entered:,} {self.line.unit} {what}, the recipe allows {self.limit:.1%} "
+            f"({self.name}); not kept: {self.line.dropped}. See rejects/ in the output folder."
         )
+
+
+def check_rejects(files: Line, inputs: Line, records: Line, recipe: Recipe) -> None:
+    """Ends the run where too much was rejected.
+
+    Too much is more than `max_reject_ratio` of inputs or of records that could not be read, more files than
+    `max_unrecognized_ratio` that no connector recognized, and, whatever the reasons, everything, unless the recipe
+    allows that all is rejected.
+
+    Raises:
+        TooManyRejectsError: the first of these that holds.
+    """
+    limit, unrecognized = recipe.normalize.max_reject_ratio, recipe.normalize.max_unrecognized_ratio
+    name = "normalize.max_reject_ratio"
+    share = 1 - files.kept / max(1, files.entered)
+    if unrecognized is not None and share > unrecognized:
+        raise TooManyRejectsError(files, share, unrecognized, "normalize.max_unrecognized_ratio")
+    for line in (inputs, records):
+        if line.unreadable > limit:
+            raise TooManyRejectsError(line, line.unreadable, limit, name)
+    for line in (inputs, files):
+        if line.entered and not line.kept and limit < 1:
+            raise TooManyRejectsError(line, 1.0, limit, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +139,15 @@ class Summary:
     Attributes:
         out: the output folder.
         last: the last stage that ran.
-        lines: the balance of inputs, trajectories and transitions, as far as the run went.
+        lines: the balance of files, if one was not recognized, inputs, records, trajectories and transitions, as far
+            as the run went.
         tokens: of actions and next observations, of all transitions.
         target_tokens: the same of those that carry the loss.
         samples: `pool.domain` → samples.
         plan: the plan.
         seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
+        broken: connectors that failed, and what that cost.
     """
 
     out: str
@@ -119,6 +159,11 @@ class Summary:
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+
+    def line(self, unit: str) -> Line:
+        """The balance of a unit."""
+        return next(line for line in self.lines if line.unit == unit)
 
 
 class Run:
@@ -186,22 +231,24 @@ class Run:
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
-        inputs = input_line(len(plan.inputs), lost, normalized.counts)
-        limit = self.recipe.normalize.max_reject_ratio
-        if inputs.entered and 1 - inputs.kept / inputs.entered > limit:
-            raise TooManyRejectsError(inputs, limit)
-        summary = replace(summary, last="normalize", lines=(inputs,))
+        inputs, records = input_line(len(plan.inputs), normalized.counts), record_line(normalized.counts)
+        files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
+        read = (files, inputs, records) if files.lost else (inputs, records)
+        parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
+        summary = replace(summary, broken=broken_connectors(failed_inputs(self._rejects / "normalize", parts)))
+        check_rejects(files, inputs, records, self.recipe)
+        summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":
             return summary
         units = self._units(normalized)
         judged = self._timed("judge", lambda: self.judge(units))
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
-        summary = replace(summary, last="judge", lines=(inputs, transitions), tokens=tokens[0], target_tokens=tokens[1])
+        summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
         summary = replace(summary, replicates=self._replicates())
         if last == "judge":
             return summary
-        mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, (inputs, transitions)))
+        mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
         samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
         return replace(summary, last="mix", lines=lines, samples=samples)
 
@@ -255,11 +302,13 @@ class Run:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
         todo |= {part.name for part in plan.parts if not is_done(rejects, part.name, digests[part.name])}
+        strict = self.execution.strict
+        todo |= {one.unit for one in unit_manifests(folder, digests) if must_be_read_again(one, strict=strict)}
         parts = [part for part in plan.parts if part.name in todo]
         files = {f"transitions/{domain}/{part.name}.parquet" for domain in self.recipe.domains for part in parts}
         self._owner.intend(files | {f"rejects/normalize/{part.name}.parquet" for part in parts})
         self._owner.intend(written_names("transitions", digests) | written_names("rejects/normalize", digests))
-        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects)))
+        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict)))
         return self._sealed(("transitions", "rejects/normalize"), "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
@@ -323,7 +372,7 @@ class Run:
         return found
 
     def _mix(
-        self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, lines: tuple[Line, Line]
+        self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
     ) -> tuple[Manifest, tuple[Line, ...]]:
         rejects = self._rejects / mixing_stage.STAGE
         digest = mixing_digest(self.recipe, judged)
@@ -342,9 +391,8 @@ class Run:
             self._over(units, UnitsToShards(replace(mixing, shards=shards, open=still), spill))
         dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
         counts = summed_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
-        inputs, transitions = lines
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
-        flow = (inputs, whole, transitions)
+        flow = (*read, whole, rows)
         kept = kept_variety(units, self.measures, self.verdicts)
         return self._finish_shards(shards, counts, flow, kept), flow
 

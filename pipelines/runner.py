@@ -7,12 +7,13 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 from __future__ import annotations
 
 import logging
+import os
 import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.ownership import is_held
+from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
 from pipelines.storage import Folder, unfinished_name
 from schemas import ConfigError, ShardError
@@ -41,12 +43,15 @@ class Execution:
         beam: flags for Beam's PipelineOptions, as on a command line.
         part_bytes: decompressed bytes of raw input that one part holds.
         limit: inputs to take, the first by uri; None takes all.
+        strict: whether the run stops at the first exception of a connector; as the environment variable
+            `TRAJMILL_STRICT` says by default.
     """
 
     workers: int = 1
     beam: tuple[str, ...] = ()
     part_bytes: int = PART_BYTES
     limit: int | None = None
+    strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
 
     def options(self) -> PipelineOptions:
         """Beam's options: ours, then the flags given, which win.
@@ -79,7 +84,7 @@ class Execution:
         options = self.options()
         if options.view_as(StandardOptions).runner != LOCAL or self.workers < 2:
             return Pipeline(options=options)
-        command = f"{shlex.quote(sys.executable)} -m pipelines.worker"
+        command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
         workers = SubprocessSDKEnvironment.from_command_string(command)
         return Pipeline(FnApiRunner(workers), options)
 
@@ -116,6 +121,12 @@ def bound_to_loopback() -> Iterator[None]:
         yield
     finally:
         worker_handlers.grpc.server = original
+
+
+def silence_beam() -> None:
+    """Has Beam log errors only, and not those that it also raises."""
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +176,21 @@ def run_over(
         seeing: what each worker proves before its first element; None where workers are of this machine.
 
     Raises:
-        What the transform raised, from the local runner; a RuntimeError from others.
+        What the transform raised, as `passed_errors.original` finds it; what else a runner raises.
     """
     if not work:
         return
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    silence_beam()
     with bound_to_loopback():
         pipeline = execution.pipeline()
         elements = pipeline | "Work" >> beam.Create(list(work))
         if seeing is not None:
             elements = elements | "See" >> beam.Map(seeing)
         _ = elements | transform
-        pipeline.run().wait_until_finish()
+        try:
+            pipeline.run().wait_until_finish()
+        except Exception as error:
+            met = original(error)
+            if met is error:
+                raise
+            raise met from None

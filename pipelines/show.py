@@ -8,6 +8,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from connectors.connector import Connector
+from pipelines.connector_errors import Broken
 from pipelines.inspection import Found, difference
 from pipelines.masking import MaskReport
 from pipelines.plan import Plan
@@ -51,6 +52,24 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
     console.print(f"next: {_next(summary)}", soft_wrap=True)
+
+
+def show_broken(broken: Sequence[Broken], console: Printer) -> None:
+    """What connectors failed on, and that a report is asked for."""
+    total = sum(one.inputs for one in broken)
+    console.rule(style="bold red")
+    console.print(f"[bold red]{total:,} inputs are missing, since connectors failed on them. This is a bug.[/]")
+    for one in broken:
+        more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
+        examples = ", ".join(one.examples)
+        console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        for place in one.places:
+            console.print(f"  {place}", soft_wrap=True)
+    console.print(
+        "Everything else is done. Please report these lines to whoever gave you the connector; the rejects of this "
+        "run hold one for each input (reason connector_error). A run with other code reads them again by itself.",
+        soft_wrap=True,
+    )
 
 
 def _next(summary: Summary) -> str:

@@ -85,9 +85,7 @@ def check_unit(stage: Folder, unit: str) -> None:
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None:
-        raise ShardError(
-            f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged. Run again to make it."
-        )
+        raise ShardError(f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged.")
     for file in manifest.files:
         check_file(stage, file.name, file.sha256)
 
@@ -101,7 +99,7 @@ def check_file(stage: Folder, name: str, sha256: str) -> None:
     found = stage.sha256(name)
     if found != sha256:
         what = "is damaged: its sha256 is not that of its manifest" if found else "is missing"
-        raise ShardError(f"{stage.path(name)} {what}. Run again, and what made it makes it again.")
+        raise ShardError(f"{stage.path(name)} {what}. What made it makes it again.")
 
 
 def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:
@@ -136,8 +134,7 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
     if lost:
         raise ShardError(
             f"{len(lost)} of {len(units)} units of {name} are not in {stage.path()}, the first is {lost[0]}: what "
-            "worked on them did not write there. Workers have to see the output folder under the same path or URL; "
-            "run again to go on."
+            "worked on them did not write there. Workers have to see the output folder under the same path or URL."
         )
     files = sorted((file for manifest in manifests for file in manifest.files), key=lambda file: file.name)
     whole = Manifest(name, "", digest, SCHEMA_VERSION, tuple(files), summed_counts(manifests), **more)
