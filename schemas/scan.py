@@ -34,7 +34,7 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
     nulls = polars.DataFrame(TRANSITION_SCHEMA.empty_table()).schema
     derived = {KEY: polars.struct(OF).map_batches(_row_ids, polars.String)}
     return polars.concat(
-        polars.scan_parquet(files)
+        polars.scan_parquet(files, glob=False)
         .with_columns(derived.get(name, polars.lit(None, nulls[name])).alias(name) for name in columns)
         .select(names)
         for columns, files in by_columns.items()

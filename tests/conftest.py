@@ -10,6 +10,9 @@ import orjson
 import pytest
 from hypothesis import settings
 
+os.environ["TRAJMILL_STRICT"] = "1"
+"""Runs of tests, in this process or another, stop at an exception of a connector unless a test says otherwise."""
+
 FUZZ = int(os.environ.get("TRAJMILL_FUZZ", "1"))
 """How many times as many random cases as usual are tried; above 1 they differ from run to run."""
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from pipelines import mix
+from pipelines.inspection import inspect
 from pipelines.recipe import Recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
@@ -83,6 +84,18 @@ def test_keys_do_not_hang_on_parts_nor_on_the_order_of_inputs(raw: Path, out: Pa
     other = tmp_path / "other"
     Run(RECIPE, names, str(other)).run("normalize")
     assert len(keys(other)) == len(set(keys(other)))
+
+
+@pytest.mark.parametrize("what", ["raw", "out"])
+def test_a_copy_is_looked_at_by_itself_and_each_is_counted(raw: Path, out: Path, what: str):
+    path = str(raw if what == "raw" else out / "out" / "mine")
+    first = inspect(path)
+    assert first.counts["trajectories"] == 4 * len({key.split("-")[0] for key in keys(out / "out" / "mine")})
+    key = first.rows[0]["trajectory_id"]
+    copies = [inspect(path, str(number)).rows for number in range(first.counts["trajectories"])]
+    assert all([row["step"] for row in rows] == list(range(rows[0]["num_steps"])) for rows in copies)
+    assert inspect(path, key).rows == first.rows == inspect(path, first.title.split()[1]).rows
+    assert sum(rows[0]["trajectory_id"] == key for rows in copies) == 4
 
 
 def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_come_in(
