@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, context, logins, own_form, personal
+from quality.scrubbing import base64_bodies, context, logins, numbers, own_form, personal
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span
 from quality.scrubbing.matching import compiled, compiled_set
 
@@ -131,8 +131,10 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"url_password"}, context.URL_TRIGGER, context.url_passwords),
         ({"email"}, personal.EMAIL_TRIGGER, personal.emails),
         ({"ip"}, personal.IP_TRIGGER, personal.addresses),
-        ({"card"}, personal.CARD_TRIGGER, personal.cards),
-        ({"phone"}, personal.PHONE_TRIGGER, personal.phones),
+        ({"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
+        ({"card"}, numbers.CARD_TRIGGER, numbers.cards),
+        ({"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
+        ({"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
         ({"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
         ({"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
         ({"home"}, personal.HOME_TRIGGER, personal.homes),

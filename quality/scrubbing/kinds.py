@@ -18,7 +18,9 @@ Kind = Literal[
     "host",
     "email",
     "ip",
+    "iban",
     "card",
+    "ssn",
     "phone",
     "home",
     "header",
@@ -29,9 +31,10 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """Every kind, in order of precedence: where two finds overlap, the earlier keeps the bytes.
 
 private_key: lines of a PEM block. jwt: the signature of a JSON Web Token. token, cloud_key: what is told by its own
-form. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands. email, ip (public only),
-card, phone: as named. home: user names in home folders, prompts and account listings. header: values of credential
-headers and cookies. assignment: values that a name such as `password` or `api_key` announces.
+form, hashes of passwords too. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands.
+email, ip (public only), iban, card, ssn (of the USA), phone: as named. home: user names in home folders, prompts and
+account listings. header: values of credential headers and cookies. assignment: values that a name such as `password` or
+`api_key` announces, and passwords after a prompt, in commands and in files of logins.
 """
 
 
