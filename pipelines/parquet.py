@@ -83,12 +83,10 @@ class ParquetSink:
         Raises:
             ShardError: the file cannot be written, or not be put in its place.
         """
-        with self._told():
+        with self._stack, self._told():
             self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
             self._writer.close()
-            entry = FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
-        self._stack.close()
-        return entry
+            return FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
 
     @contextmanager
     def _told(self) -> Iterator[None]:

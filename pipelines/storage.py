@@ -57,9 +57,14 @@ _MAGIC: Final = (
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
+def is_url(name: str) -> bool:
+    """Whether a name of a file or folder is a URL; any other is a local path, taken as it stands."""
+    return _SCHEME.match(name) is not None
+
+
 def place_of(url: str) -> tuple[Any, str]:
     """(file system, path on it) of a URL, or of a local path, which is taken as it stands: `::` and `~` are names."""
-    if _SCHEME.match(url):
+    if is_url(url):
         filesystem, path = fsspec.core.url_to_fs(url)
         return filesystem, str(path).rstrip("/")
     return LocalFileSystem(), os.path.abspath(url)
