@@ -74,8 +74,8 @@ def test_every_real_file_is_what_the_index_says(record_property):
     plan = make_plan(Recipe(name="sniff", source="sniff"), [str(root)])
     found: dict[str, str | None] = {one.uri: None for one in plan.unrecognized}
     for one in plan.inputs:
-        for path in one.members.values():
-            found[path.split("!/")[0].removeprefix(f"{root}/")] = one.connector
+        for place in one.members.values():
+            found[place.path.removeprefix(f"{root}/")] = one.connector
     wrong = {
         path: connector
         for path, connector in found.items()
