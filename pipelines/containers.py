@@ -262,19 +262,16 @@ class Archive:
         if self._tar:
             sizes = {name: info.size for name, info in self._files.items()}
         self._refuse_many(len(sizes) + len(self._lost))
-        total = sum(size for name, size in sizes.items() if not self._has_holes(name))
+        faults = {name: fault for name, size in sizes.items() if (fault := self._unsafe(name, size)) is not None}
+        total = sum(size for name, size in sizes.items() if name not in faults)
         if total > RATIO_FROM and total > MAX_RATIO * self._size:
             raise self._fault("bomb", f"{total} bytes from {self._size}: more than {MAX_RATIO} to one")
         for name, size in sorted(sizes.items()):
-            fault = self._unsafe(name, size)
-            if fault:
-                yield self._lost_member(*fault, name)
+            if name in faults:
+                yield self._lost_member(*faults[name], name)
             else:
                 yield Member(name, size)
         yield from self._lost
-
-    def _has_holes(self, name: str) -> bool:
-        return self._tar is not None and self._files[name].issparse()
 
     def _unsafe(self, name: str, size: int) -> tuple[str, str] | None:
         parts = PurePosixPath(name.replace("\\", "/")).parts
@@ -282,7 +279,7 @@ class Archive:
             return "unsafe_name", f"the name {name[:200]!r} does not lie within the archive"
         if len(name) > _NAME_CHARACTERS:
             return "unsafe_name", f"the name has {len(name)} characters, {_NAME_CHARACTERS} are read at most"
-        if self._has_holes(name):
+        if self._tar and self._files[name].issparse():
             return "sparse", "the member has holes, which may be of any size"
         if size > self._limit:
             return "too_large", f"{size} bytes, {self._limit} are read at most"
