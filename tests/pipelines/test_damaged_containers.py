@@ -1,4 +1,4 @@
-"""Compressed files and archives under every damage: what comes out is rows, rejects, or both, and never an exception."""
+"""Compressed files and archives under every damage: what comes out is rows, rejects, or both, never an exception."""
 
 from __future__ import annotations
 
