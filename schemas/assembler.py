@@ -114,6 +114,8 @@ class Assembler:
         self._segment_bytes = segment_bytes
         self._block_bytes = min(block_bytes, segment_bytes)
         self._schema = encoded_schema()
+        self.places = 0
+        """Places of logs that the rows taken in so far were read from: lines, table rows, events; see `add_parts`."""
         self._clear()
 
     def _clear(self) -> None:
@@ -154,6 +156,8 @@ class Assembler:
     def add_parts(self, trajectory: Trajectory, origin: Origin, parents: dict[str, str]) -> Iterator[str]:
         """Takes one trajectory in, a block of its steps at a time; yields its id after each, so that `take` can follow.
 
+        `places` grows by the changes of member or offset along the trajectory, of which its first step is one.
+
         Args:
             trajectory: with at least one step.
             origin: where it comes from.
@@ -174,8 +178,13 @@ class Assembler:
         parent = parents.get(trajectory.parent) if trajectory.parent else None
         parents.setdefault(trajectory.native_id, key)
         rest = iter(trajectory.steps)
+        place: tuple[str, int] | None = None
         for (begin, segment), (end, _) in zip(found, [*found[1:], (total, 0)], strict=True):
             steps = trajectory.steps if len(found) == 1 else list(islice(rest, end - begin))
+            for step in steps:
+                if (step.member, step.offset) != place:
+                    place = step.member, step.offset
+                    self.places += 1
             self._add_whole(trajectory, origin, key, parent, end - begin)
             self._extend("step", range(begin, end))
             self._extend("num_steps", [total] * (end - begin))
