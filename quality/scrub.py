@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from quality.scrubbing.columns import Columns, Ints, Rewriter, Texts
-from quality.scrubbing.detection import Detection, Region
+from quality.scrubbing.detection import Detection, Region, Sight
 from quality.scrubbing.kinds import KINDS, Finds, Kind, Span, checked_kinds
 from quality.scrubbing.session import Patch, Session, patched, settled
 
@@ -101,13 +101,16 @@ class _Marked:
         self.rewriter = Rewriter(texts)
         self.find = detection.finds
         self._regions: dict[int, list[Region]] = detection.regions(texts.data, texts.offsets)
+        self._sights: dict[int, list[Sight]] = detection.sights(texts.whole, texts.offsets)
+        told = {number for number, sights in self._sights.items() if any(regions for _, regions in sights)}
+        self._numbers = sorted(told.union(self._regions))
         self._finds: dict[int, Finds] = {}
         self._used: dict[int, list[int]] = {}
 
     def by_trajectory(self, trajectory_of: Ints) -> dict[int, list[int]]:
         """Trajectory → the marked texts that it uses; empty for a column that is keyed corpus-wide."""
-        if self._regions and not self.texts.corpus_wide:
-            for trajectory, number in self.texts.pairs(list(self._regions), trajectory_of).tolist():
+        if self._numbers and not self.texts.corpus_wide:
+            for trajectory, number in self.texts.pairs(self._numbers, trajectory_of).tolist():
                 self._used.setdefault(trajectory, []).append(number)
         return self._used
 
@@ -119,8 +122,8 @@ class _Marked:
         """What a text holds; nothing if it is not marked."""
         found = self._finds.get(number)
         if found is None:
-            regions = self._regions.get(number)
-            found = self.find(self.texts.text(number), regions) if regions else Finds()
+            regions, sights = self._regions.get(number, ()), self._sights.get(number, ())
+            found = self.find(self.texts.text(number), regions, sights) if regions or sights else Finds()
             self._finds[number] = found
         return found
 
@@ -134,12 +137,21 @@ class _Marked:
         if self.texts.corpus_wide:
             return {}
         occurrences = self._occurrences(session, trajectory, trajectory_of) if session.knows else {}
-        numbers = sorted({*occurrences, *self._used.get(trajectory, ())})
+        numbers = sorted(
+            {*occurrences, *self._used.get(trajectory, ()), *self._cut(session, trajectory, trajectory_of)}
+        )
         found = {
             number: session.patches(self.texts.text(number), self.finds(number), occurrences.get(number, ()))
             for number in numbers
         }
         return {number: changes for number, changes in found.items() if changes}
+
+    def _cut(self, session: Session, trajectory: int, trajectory_of: Ints) -> Sequence[int]:
+        """The texts of a trajectory that may hold a learned secret in pieces or encoded."""
+        if not (self._sights and session.knows_secrets):
+            return ()
+        used = self.texts.used(trajectory, trajectory_of)
+        return np.intersect1d(used, np.array([*self._sights], np.int64)).tolist()
 
     def _occurrences(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Span]]:
         """Text → where it holds what the session learned, for the texts that the trajectory uses."""
@@ -156,7 +168,7 @@ class _Marked:
 
     def scrub_alone(self, key: bytes, trajectory_of: Ints, counts: Ints) -> None:
         """Scrubs, each by itself, the texts of a column that is keyed corpus-wide, and texts that no row uses."""
-        numbers = list(self._regions) if self.texts.corpus_wide else self.texts.unused(list(self._regions))
+        numbers = self._numbers if self.texts.corpus_wide else self.texts.unused(self._numbers)
         patches: dict[int, list[Patch]] = {}
         for number in numbers:
             patches.update(settled({number: self.texts.text(number)}, key, self.find))
