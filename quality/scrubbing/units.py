@@ -16,6 +16,9 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
+Found = tuple[Ints, Ints, Ints]
+"""Where units begin, where they end, and what they say."""
+
 GONE: Final = -1
 """What a unit says that stands for nothing."""
 
@@ -28,11 +31,18 @@ def among(characters: bytes) -> Flags:
 
 
 _WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_NO_DIGIT: Final = 16
+_NONE: Final[Found] = (np.zeros(0, np.int64),) * 3
+_BACKSLASH: Final = ord("\\")
+_ESCAPE: Final = 0x1B
+_ESCAPE_FORMS: Final = ((b"u", b"0", b"0", b"1", b"bB"), (b"x", b"1", b"bB"), (b"0", b"3", b"3"), (b"e",))
+"""How an escape character is written after a backslash."""
+
+_NO_DIGIT: Final = 4096
 _HEX: Final = np.full(256, _NO_DIGIT, np.int64)
 _HEX[list(b"0123456789abcdef")] = np.arange(16)
 _HEX[list(b"ABCDEF")] = np.arange(10, 16)
-_SAYS: Final = among(bytes(range(32, 127)) + b"\t\n\r")
+_SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
+_SAYS[[9, 10, 13, *range(32, 127)]] = True
 _TELLS: Final = among(_WORD + b"_-=:@/+.~\"'&\\")
 """What a unit has to say so that something could be found that is not found as it is written."""
 
@@ -63,11 +73,11 @@ _NAMED: Final = {
     b"sol": 47,
     b"period": 46,
 }
+_STRINGS: Final = among(b"]P_^X")
 _STRING: Final = re.compile(
-    rb"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))[\]P_^X][^\x07\x1b\n\\]{0,2048}"
-    rb"(?:\x07|\x1b\\|\\+(?:u0007|x07|a)|\\+(?:u001[bB]|x1[bB]|033|e)\\+)"
+    rb"[^\x07\x1b\n\\]{0,2048}(?:\x07|\x1b\\|\\+(?:u0007|x07|a)|\\+(?:u001[bB]|x1[bB]|033|e)\\+)"
 )
-"""A control string: the title of a window, a link."""
+"""What follows the beginning of a control string, to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +99,24 @@ class Units:
 
 def units(data: bytes, values: Bytes) -> Units:
     """All units of a buffer; `values` are the same bytes."""
-    found = [_percent(values), *_escaped(data, values), _entities(data), *_invisible(data, values)]
+    found = [_percent(values), _entities(data) if b"&" in data else _NONE]
+    begins = [_written(values, ())] if b"\x1b" in data else []
+    if b"\\" in data:
+        slash = np.flatnonzero(values[: max(0, len(values) - 3)] == _BACKSLASH)
+        found += _escaped(values, slash)
+        begins += [_written(values, form, slash) for form in _ESCAPE_FORMS]
+    found += [_sequences(values, *begin) for begin in begins if len(begin[0])]
+    found += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
+    if b"\r" in data:
+        found.append(_returns(values))
     start, end, says = (np.concatenate([part[place] for part in found]) for place in range(3))
+    if not len(start):
+        return Units(start, end, says, np.zeros(0, np.bool_))
     order = np.lexsort((-end, start))
     start, end, says = start[order], end[order], says[order]
-    if len(start):
-        reach = np.maximum.accumulate(end)
-        apart = np.concatenate([[True], start[1:] >= reach[:-1]])
-        start, end, says = start[apart], end[apart], says[apart]
+    reach = np.maximum.accumulate(end)
+    apart = np.concatenate([[True], start[1:] >= reach[:-1]])
+    start, end, says = start[apart], end[apart], says[apart]
     return Units(start, end, says, _telling(values, start, end, says))
 
 
@@ -116,90 +136,100 @@ def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
     return telling | (gone & left & right)
 
 
-def _percent(values: Bytes) -> tuple[Ints, Ints, Ints]:
-    start = _at(values, b"%", 2)
-    high, low = _HEX[values[start + 1]], _HEX[values[start + 2]]
-    return _saying(start, start + 3, high, low)
+def _percent(values: Bytes) -> Found:
+    start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("%"))
+    return _saying(values, start, start, 3)
 
 
-def _saying(start: Ints, end: Ints, high: Ints, low: Ints) -> tuple[Ints, Ints, Ints]:
-    """Those units whose two digits are hexadecimal and stand for a byte that a text holds."""
-    says = high * 16 + low
-    fits = (high < _NO_DIGIT) & (low < _NO_DIGIT)
-    fits[fits] = _SAYS[says[fits]]
-    return start[fits], end[fits], says[fits]
+def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
+    """Those units whose last two digits are hexadecimal and stand for a byte that a text holds.
+
+    Args:
+        values: the buffer.
+        start: where each begins.
+        last: where its last part begins, after what nested JSON adds.
+        size: bytes of this part.
+    """
+    says = _HEX[values[last + size - 2]] * 16 + _HEX[values[last + size - 1]]
+    fits = _SAYS[says]
+    return start[fits], last[fits] + size, says[fits]
 
 
-def _at(values: Bytes, character: bytes, more: int) -> Ints:
-    """Where the character stands with that many bytes after it."""
-    return np.flatnonzero(values[: max(0, len(values) - more)] == character[0])
-
-
-def _escaped(data: bytes, values: Bytes) -> list[tuple[Ints, Ints, Ints]]:
+def _escaped(values: Bytes, slash: Ints) -> list[Found]:
     r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds."""
-    if b"\\x" not in data and b"\\u00" not in data:
-        return []
-    start = _at(values, b"\\", 3)
-    short = start[values[start + 1] == ord("x")]
-    start = start[(values[start + 1] == ord("u")) & (start + 5 < len(values))]
-    long = start[(values[start + 2] == ord("0")) & (values[start + 3] == ord("0"))]
+    after = values[slash + 1]
+    short, long = slash[after == ord("x")], slash[after == ord("u")]
+    long = long[long + 5 < len(values)]
+    long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
     return [
-        _saying(_first_backslash(values, one), one + size, _HEX[values[one + size - 2]], _HEX[values[one + size - 1]])
-        for one, size in ((short, 4), (long, 6))
+        _saying(values, _first_backslash(values, last), last, size)
+        for last, size in ((short, 4), (long, 6))
+        if len(last)
     ]
 
 
 def _first_backslash(values: Bytes, start: Ints) -> Ints:
     for _ in range(_LEVELS):
-        start = start - ((start > 0) & (values[start - 1] == ord("\\")))
+        before = (start > 0) & (values[start - 1] == _BACKSLASH)
+        if not before.any():
+            break
+        start = start - before
     return start
 
 
-def _entities(data: bytes) -> tuple[Ints, Ints, Ints]:
+def _entities(data: bytes) -> Found:
     found = [
         (*match.span(), int(match[1]) if match[1] else int(match[2], 16) if match[2] else _NAMED[match[3]])
         for match in _ENTITY.finditer(data)
-        if b"&" in data
     ]
     start, end, says = np.array(found, np.int64).reshape(-1, 3).T
     fits = (says < 127) & (says >= 32)
     return start[fits], end[fits], says[fits]
 
 
-def _invisible(data: bytes, values: Bytes) -> list[tuple[Ints, Ints, Ints]]:
-    """Control sequences that move no cursor, control strings, and what `readline` writes where its line wraps."""
-    found = []
-    raw = _at(values, b"\x1b", 1)
-    begins = [(raw, raw + 1)]
-    if b"\\" in data:
-        for written in (rb"\u001b", rb"\u001B", rb"\x1b", rb"\x1B", rb"\033", rb"\e"):
-            if written + b"[" in data:
-                start = np.array([match.start() for match in re.finditer(re.escape(written + b"["), data)], np.int64)
-                begins.append((_first_backslash(values, start), start + len(written)))
-    for start, after in begins:
-        if len(start):
-            found.append(_sequences(values, start, after))
-    if b"\x1b]" in data or b"\x1bP" in data or b"\\u001b]" in data:
-        found.append(_removed(np.array([match.span() for match in _STRING.finditer(data)], np.int64).reshape(-1, 2)))
-    if b" \r" in data:
-        start = _at(values, b" ", 2)
-        start = start[(values[start + 1] == 13) & _JOINED[values[start + 2]]]
-        found.append(_removed(np.stack([start, start + 2], axis=1)))
-    return found
+def _written(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
+    """Where an escape character stands, raw or as a backslash and one of these bytes after the other; and its end."""
+    if slash is None:
+        start = np.flatnonzero(values == _ESCAPE)
+        return start, start + 1
+    start = slash[slash + len(form) + 1 < len(values)]
+    for place, choice in enumerate(form):
+        byte = values[start + place + 1]
+        start = start[(byte == choice[0]) | (byte == choice[-1])]
+    return _first_backslash(values, start), start + len(form) + 1
 
 
-def _sequences(values: Bytes, start: Ints, after: Ints) -> tuple[Ints, Ints, Ints]:
-    """Control sequences; `after` is where what begins them is written to its end."""
+def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:
+    """Control sequences that move no cursor; `after` is where what begins them is written to its end."""
     last = len(values) - 1
-    kept = (after <= last) & (values[after.clip(max=last)] == ord("["))
+    kept = after <= last
+    kept[kept] = values[after[kept]] == ord("[")
     start, end = start[kept], after[kept] + 1
     for _ in range(_PARAMETERS):
-        end = end + ((end < last) & _PARAMETER[values[end.clip(max=last)]])
-    kept = (end <= last) & _STILL[values[end.clip(max=last)]]
+        more = (end < last) & _PARAMETER[values[np.minimum(end, last)]]
+        if not more.any():
+            break
+        end = end + more
+    kept = (end <= last) & _STILL[values[np.minimum(end, last)]]
     return _removed(np.stack([start[kept], end[kept] + 1], axis=1))
 
 
-def _removed(spans: Ints) -> tuple[Ints, Ints, Ints]:
+def _strings(data: bytes, values: Bytes, start: Ints, after: Ints) -> Found:
+    """Control strings: the title of a window, a link."""
+    opened = np.flatnonzero(_STRINGS[values[np.minimum(after, len(values) - 1)]] & (after < len(values)))
+    matches = [(begin, _STRING.match(data, end)) for begin, end in zip(start[opened], after[opened], strict=True)]
+    return _removed(np.array([(begin, match.end()) for begin, match in matches if match], np.int64).reshape(-1, 2))
+
+
+def _returns(values: Bytes) -> Found:
+    """What `readline` writes where the line that is typed reaches the last column."""
+    start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("\r")) - 1
+    start = start[start >= 0]
+    start = start[(values[start] == ord(" ")) & _JOINED[values[start + 2]]]
+    return _removed(np.stack([start, start + 2], axis=1))
+
+
+def _removed(spans: Ints) -> Found:
     return spans[:, 0], spans[:, 1], np.full(len(spans), GONE, np.int64)
 
 

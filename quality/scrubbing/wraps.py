@@ -15,7 +15,7 @@ from quality.scrubbing.units import GONE, Bytes, Flags, Ints, Units, among
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGIT: Final = among(b"0123456789")
 _UPPER: Final = among(_LETTERS[:26])
-_TOKEN: Final = among(_LETTERS + b"0123456789_-=:@/+.~%&?!#$*^")
+_TOKEN: Final = among(_LETTERS + b"0123456789_-=:@/+.~%&?!#$*^\\")
 _OPENING: Final = among(_LETTERS + b"0123456789_-=/+.%")
 """How what goes on may begin: no prompt is among them."""
 
@@ -49,18 +49,24 @@ def wraps(data: bytes, values: Bytes, offsets: Ints, shown: Units) -> tuple[Ints
         return start, end
     text = np.searchsorted(offsets, start, "right") - 1
     width = _widths(values, start, end, offsets[text], shown)
-    last = values[(start - 1).clip(min=0)]
+    last = values[np.maximum(start - 1, 0)]
+    follows = values[np.minimum(end, len(values) - 1)]
     soft = (last == ord("=")) & (width >= _SOFT[0]) & (width <= _SOFT[1])
     marked = (start > 0) & ((last == ord("\\")) | soft)
     full = _is_full(width, text) & (width >= _NARROWEST)
-    begin, stop = start - marked, _past_indent(values, end)
-    stop_of_text = offsets[text + 1]
-    before, told_before = _run(values, begin - 1, -1, offsets[text], stop_of_text)
-    after, told_after = _run(values, stop, 1, offsets[text], stop_of_text)
-    opened = _OPENING[values[stop.clip(max=len(values) - 1)]]
-    long = (before > 0) & (after > 0) & opened & (before + after >= _LONG_RUN) & (told_before + told_after > 0)
-    chosen = long & (full | marked) & (stop - end < _INDENT)
-    return begin[chosen], stop[chosen]
+    chosen = np.flatnonzero((full | marked) & _TOKEN[last] & (_OPENING[follows] | (follows == ord(" "))))
+    text = text[chosen]
+    begin, stop = (start - marked)[chosen], _past_indent(values, end[chosen])
+    low, high = offsets[text], offsets[text + 1]
+    chosen = np.flatnonzero(_OPENING[values[np.minimum(stop, len(values) - 1)]] & (begin > low) & (stop < high))
+    begin, stop, low, high = begin[chosen], stop[chosen], low[chosen], high[chosen]
+    half = _LONG_RUN // 2
+    chosen = np.flatnonzero(_is_run(values, begin, -half, low, high) | _is_run(values, stop, half, low, high))
+    begin, stop, low, high = begin[chosen], stop[chosen], low[chosen], high[chosen]
+    before, told_before = _run(values, begin - 1, -1, low, high)
+    after, told_after = _run(values, stop, 1, low, high)
+    long = (before > 0) & (after > 0) & (before + after >= _LONG_RUN) & (told_before + told_after > 0)
+    return begin[long], stop[long]
 
 
 def _breaks(data: bytes, values: Bytes) -> tuple[Ints, Ints]:
@@ -108,17 +114,28 @@ def _is_full(width: Ints, text: Ints) -> Flags:
 def _past_indent(values: Bytes, end: Ints) -> Ints:
     last = len(values) - 1
     for _ in range(_INDENT):
-        end = end + ((end < last) & (values[end.clip(max=last)] == ord(" ")))
+        more = (end < last) & (values[np.minimum(end, last)] == ord(" "))
+        if not more.any():
+            break
+        end = end + more
     return end
+
+
+def _is_run(values: Bytes, place: Ints, size: int, low: Ints, high: Ints) -> Flags:
+    """Whether the bytes from each place on, or up to it where `size` is negative, may all be of one token."""
+    first = place + min(size, 0)
+    found = (first >= low) & (first + abs(size) <= high)
+    for step in range(abs(size)):
+        found[found] = _TOKEN[values[first[found] + step]]
+    return found
 
 
 def _run(values: Bytes, place: Ints, step: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """How far a token goes from each place in one direction, `_RUN` at most, and how much in it words have not."""
     size, told = np.zeros_like(place), np.zeros_like(place)
     going = np.ones(len(place), np.bool_)
-    last = len(values) - 1
     for _ in range(_RUN):
-        byte = values[place.clip(0, last)]
+        byte = values[np.minimum(np.maximum(place, low), high - 1)]
         going = going & (place >= low) & (place < high) & _TOKEN[byte]
         size += going
         told += going & (_DIGIT[byte] | (_UPPER[byte] & (size > 1)))
