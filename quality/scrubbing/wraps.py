@@ -47,21 +47,21 @@ def wraps(data: bytes, values: Bytes, offsets: Ints, shown: Units) -> tuple[Ints
     start, end = _breaks(data, values)
     if not len(start):
         return start, end
+    last, follows = values[np.maximum(start - 1, 0)], values[np.minimum(end, len(values) - 1)]
+    slashed = last == ord("\\")
+    likely = _TOKEN[last] & (_OPENING[follows] | (follows == ord(" ")))
+    likely &= slashed | (start - np.concatenate([[0], end[:-1]]) >= _NARROWEST)
+    if not likely.any():
+        return start[:0], end[:0]
     text = np.searchsorted(offsets, start, "right") - 1
     width = _widths(values, start, end, offsets[text], shown)
-    last = values[np.maximum(start - 1, 0)]
-    follows = values[np.minimum(end, len(values) - 1)]
     soft = (last == ord("=")) & (width >= _SOFT[0]) & (width <= _SOFT[1])
-    marked = (start > 0) & ((last == ord("\\")) | soft)
-    full = _is_full(width, text) & (width >= _NARROWEST)
-    chosen = np.flatnonzero((full | marked) & _TOKEN[last] & (_OPENING[follows] | (follows == ord(" "))))
+    marked = (start > 0) & (slashed | soft)
+    chosen = np.flatnonzero(likely & (marked | (_is_full(width, text) & (width >= _NARROWEST))))
     text = text[chosen]
     begin, stop = (start - marked)[chosen], _past_indent(values, end[chosen])
     low, high = offsets[text], offsets[text + 1]
     chosen = np.flatnonzero(_OPENING[values[np.minimum(stop, len(values) - 1)]] & (begin > low) & (stop < high))
-    begin, stop, low, high = begin[chosen], stop[chosen], low[chosen], high[chosen]
-    half = _LONG_RUN // 2
-    chosen = np.flatnonzero(_is_run(values, begin, -half, low, high) | _is_run(values, stop, half, low, high))
     begin, stop, low, high = begin[chosen], stop[chosen], low[chosen], high[chosen]
     before, told_before = _run(values, begin - 1, -1, low, high)
     after, told_after = _run(values, stop, 1, low, high)
@@ -91,10 +91,12 @@ def _breaks(data: bytes, values: Bytes) -> tuple[Ints, Ints]:
 def _widths(values: Bytes, start: Ints, end: Ints, text: Ints, shown: Units) -> Ints:
     """Columns of the line that ends at each break: bytes, less what is not shown and all but the first of a letter."""
     line = np.maximum(np.concatenate([[0], end[:-1]]), text)
+    width = start - line
     gone = np.flatnonzero(shown.says == GONE)
-    lost = np.concatenate([[0], np.cumsum(shown.end[gone] - shown.start[gone])])
-    places = shown.start[gone]
-    width = start - line - (lost[np.searchsorted(places, start)] - lost[np.searchsorted(places, line)])
+    if len(gone):
+        lost = np.concatenate([[0], np.cumsum(shown.end[gone] - shown.start[gone])])
+        places = shown.start[gone]
+        width = width - (lost[np.searchsorted(places, start)] - lost[np.searchsorted(places, line)])
     parts = np.flatnonzero((values & 0xC0) == 0x80)
     if len(parts):
         width = width - (np.searchsorted(parts, start) - np.searchsorted(parts, line))
@@ -121,23 +123,12 @@ def _past_indent(values: Bytes, end: Ints) -> Ints:
     return end
 
 
-def _is_run(values: Bytes, place: Ints, size: int, low: Ints, high: Ints) -> Flags:
-    """Whether the bytes from each place on, or up to it where `size` is negative, may all be of one token."""
-    first = place + min(size, 0)
-    found = (first >= low) & (first + abs(size) <= high)
-    for step in range(abs(size)):
-        found[found] = _TOKEN[values[first[found] + step]]
-    return found
-
-
 def _run(values: Bytes, place: Ints, step: int, low: Ints, high: Ints) -> tuple[Ints, Ints]:
     """How far a token goes from each place in one direction, `_RUN` at most, and how much in it words have not."""
-    size, told = np.zeros_like(place), np.zeros_like(place)
-    going = np.ones(len(place), np.bool_)
-    for _ in range(_RUN):
-        byte = values[np.minimum(np.maximum(place, low), high - 1)]
-        going = going & (place >= low) & (place < high) & _TOKEN[byte]
-        size += going
-        told += going & (_DIGIT[byte] | (_UPPER[byte] & (size > 1)))
-        place = place + step
-    return size, told
+    places = place[:, None] + step * np.arange(_RUN)
+    within = (places >= low[:, None]) & (places < high[:, None])
+    byte = values[np.minimum(np.maximum(places, 0), len(values) - 1)]
+    going = np.logical_and.accumulate(within & _TOKEN[byte], axis=1)
+    told = _DIGIT[byte]
+    told[:, 1:] |= _UPPER[byte[:, 1:]]
+    return going.sum(axis=1), (going & told).sum(axis=1)
