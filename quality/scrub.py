@@ -8,18 +8,22 @@ in prose, and what only a picture shows, are not found. See docs/design/scrubbin
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from quality.scrubbing.columns import Columns, Ints, Rewriter, Texts
+from quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
 from quality.scrubbing.detection import Detection, Region, Sight
 from quality.scrubbing.kinds import KINDS, Finds, Kind, Span, checked_kinds
+from quality.scrubbing.names import scrub_name, scrub_names
 from quality.scrubbing.session import Patch, Session, patched, settled
+from schemas.reject import Reject
 
-__all__ = ["KINDS", "Kind", "scrub", "scrub_text"]
+__all__ = ["KINDS", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 
 
 def scrub(
@@ -27,10 +31,10 @@ def scrub(
 ) -> tuple[pa.RecordBatch, pa.Int32Array]:
     """The batch with every text column scrubbed, and how many replacements each row's own texts hold (int32).
 
-    Same schema, rows, ids and text lengths in bytes; JSON stays JSON; the batch itself where nothing changes. Scrubbing
-    again changes nothing. Counted are the replacements in a row's observations, its action and what was said between,
-    not those in what stands for the whole trajectory (task, context) or says where the agent was; a text that several
-    rows share counts for each.
+    Same schema, rows, trajectory ids and text lengths in bytes; JSON stays JSON; ids and paths of logs stay one to one,
+    of other lengths. The batch itself where nothing changes, so where it was scrubbed before. Counted are the
+    replacements in a row's observations, its action and what was said between, not those in what stands for the whole
+    trajectory (task, context) or says where the agent was; a text that several rows share counts for each.
 
     Args:
         batch: of `schemas.transition.encoded_schema()`; rows of a trajectory are contiguous.
@@ -42,7 +46,8 @@ def scrub(
     Raises:
         ConfigError: a kind is not known.
     """
-    detection = Detection.of(checked_kinds(kinds))
+    wanted = checked_kinds(kinds)
+    detection = Detection.of(wanted)
     columns = Columns(batch)
     marked = [_Marked(texts, detection) for texts in columns.texts]
     counts = np.zeros(batch.num_rows, np.int64)
@@ -59,7 +64,24 @@ def scrub(
         one.scrub_alone(_key("", salt), trajectory_of, counts)
     if any(one.rewriter for one in marked):
         batch = columns.rebuilt([one.rewriter for one in marked], trajectory_of)
-    return batch, pa.array(counts, pa.int32())
+
+    def renamed(column: pa.Array, path: str) -> pa.Array:
+        return scrub_names(column, salt=salt, kinds=wanted) if path in NAMES else column
+
+    return with_columns(batch, renamed), pa.array(counts, pa.int32())
+
+
+def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS) -> Reject:
+    """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide."""
+    wanted = checked_kinds(kinds)
+    name = partial(scrub_name, salt=salt, kinds=wanted)
+    return replace(
+        reject,
+        uri=name(reject.uri),
+        member=name(reject.member),
+        detail=name(reject.detail),
+        excerpt=scrub_text(reject.excerpt, kinds=wanted, salt=salt),
+    )
 
 
 def scrub_text(text: str, key: str = "", kinds: Iterable[str] = KINDS, *, salt: str = "") -> str:
