@@ -21,9 +21,10 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
+from pipelines.place import local_path, url_of
 from pipelines.raw import JUNK
 from pipelines.recipe import Recipe
-from pipelines.storage import Folder, is_unfinished, is_url
+from pipelines.storage import Folder, is_unfinished
 from pipelines.units import MANIFEST, UNITS, read_manifest
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
@@ -97,7 +98,7 @@ class Survey:
 
 def _whole(raw: str) -> str:
     """A raw argument or folder, so that it means the same from every working folder."""
-    return raw.rstrip("/") if is_url(raw) else os.path.abspath(raw)
+    return raw.rstrip("/") if url_of(raw) is not None else local_path(raw)
 
 
 def survey(out: Folder) -> Survey:
@@ -362,7 +363,7 @@ class Ownership:
 
 def _real(raw: str) -> str:
     """The place of a raw argument or folder with links resolved, where it is local."""
-    return _whole(raw) if is_url(raw) else os.path.realpath(raw)
+    return _whole(raw) if url_of(raw) is not None else os.path.realpath(local_path(raw))
 
 
 def is_held(out: Folder, token: str) -> bool:
