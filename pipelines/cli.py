@@ -1,7 +1,7 @@
 """The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity |
 train-classifier | export | schema`.
 
-Exit codes: 0 done; 1 the command or the recipe is wrong; 2 more inputs were rejected than the recipe allows.
+How a command ends, and with which exit code, is the matter of `endings`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
+from pipelines.endings import Code, Interrupted, ending_of, interruptible, leave
+from pipelines.printing import guard, notices, results
 from schemas import ConfigError
 
 app = typer.Typer(
@@ -60,26 +62,31 @@ def run(
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
+    ] = False,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     from pipelines.progress import StageProgress
     from pipelines.recipe_file import load_recipe
-    from pipelines.run import Run, TooManyRejectsError
+    from pipelines.run import Run
     from pipelines.runner import Execution
-    from pipelines.show import show_summary
+    from pipelines.show import show_broken, show_summary
 
-    console = Console(stderr=True)
+    console = notices()
     paths, flags = _paths(raw, context.args)
-    try:
-        recipe = load_recipe(config)
-        execution = Execution(workers=workers, beam=tuple(flags), limit=limit)
-        with StageProgress(console) as progress:
-            summary = Run(recipe, paths, out, execution, progress.tell).run(stop_after.value)
-    except ConfigError as error:
-        _fail(error, 1)
-    except TooManyRejectsError as error:
-        _fail(error, 2)
-    show_summary(summary, recipe, Console(highlight=False))
+    recipe = load_recipe(config)
+    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
+    with StageProgress(console) as progress:
+        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+        summary = made.run(stop_after.value)
+    show_summary(summary, recipe, results())
+    if summary.broken:
+        show_broken(summary.broken, console)
+        raise typer.Exit(Code.CONNECTOR)
 
 
 @app.command()
@@ -91,7 +98,7 @@ def plan(config: Config, raw: Raw) -> None:
 
     try:
         recipe = load_recipe(config)
-        show_plan(make_plan(recipe, raw), recipe, Console(highlight=False))
+        show_plan(make_plan(recipe, raw), recipe, results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -102,7 +109,7 @@ def connectors() -> None:
     from connectors.registry import connectors as known
     from pipelines.show import show_connectors
 
-    show_connectors(known(), Console(highlight=False))
+    show_connectors(known(), results())
 
 
 @app.command()
@@ -111,15 +118,15 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     from pipelines.plan import make_plan
     from pipelines.recipe import Recipe
 
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = results()
     try:
         found = make_plan(Recipe(name="sniff", source="sniff"), files)
     except ConfigError as error:
         _fail(error, 1)
     for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})")
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})")
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
 
 
 @app.command()
@@ -135,9 +142,24 @@ def inspect(
     from pipelines.show import show_found
 
     try:
-        show_found(look(path, trajectory), Console(highlight=False), lines)
+        show_found(look(path, trajectory), results(), lines)
     except ConfigError as error:
         _fail(error, 1)
+
+
+@app.command()
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
+    """Read all that a run wrote and tell what is not as it was written; ends with 5 where anything is not."""
+    from pipelines.show import show_verification
+    from pipelines.verification import verify as checked
+
+    try:
+        found = checked(out)
+    except ConfigError as error:
+        _fail(error, 1)
+    show_verification(found, results())
+    if not found.is_whole:
+        raise typer.Exit(5)
 
 
 @app.command()
@@ -149,7 +171,7 @@ def turns(
     from pipelines.show import show_mask
 
     try:
-        show_mask(mask_report(path), Console(highlight=False))
+        show_mask(mask_report(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -163,7 +185,7 @@ def diversity(
     from pipelines.variety import variety
 
     try:
-        show_variety(variety(path), Console(highlight=False))
+        show_variety(variety(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -208,8 +230,8 @@ def train_classifier(
         report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     except ConfigError as error:
         _fail(error, 1)
-    show_classifier(report, Console(highlight=False))
-    Console(highlight=False, soft_wrap=True).print(f"written: {out} and {out}.json")
+    show_classifier(report, results())
+    results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
 
 @app.command()
@@ -223,7 +245,9 @@ def schema(
 
     text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        results().document(text)
+    elif out.exists():
+        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
     else:
         out.write_text(text, "utf-8")
 
@@ -241,11 +265,11 @@ def export(
         count = write(path, form, out)
     except ConfigError as error:
         _fail(error, 1)
-    Console(highlight=False, soft_wrap=True).print(f"{count:,} trajectories written below {out}")
+    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"trajmill: {error}")
+    notices().print(f"trajmill: {error}", soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -254,7 +278,33 @@ def _concerns_us(record: logging.LogRecord) -> bool:
     return "bigquery client libraries" not in record.getMessage()
 
 
+def _usage_ends_with(code: int) -> None:
+    """Makes wrong command lines end with our code for them instead of the command line library's."""
+    usage = next(kind for kind in typer.BadParameter.__mro__ if "exit_code" in vars(kind))
+    vars_of: Any = usage
+    vars_of.exit_code = code
+
+
+def _end(error: Exception) -> NoReturn:
+    """Ends the process as the error asks for, with its traceback where it is a bug."""
+    ending = ending_of(error)
+    if ending.traceback:
+        traceback.print_exception(error)
+    try:
+        _fail(ValueError(ending.line), ending.code)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+
+
 def main() -> None:
     """Entry point of the console script."""
+    guard()
     logging.getLogger().addFilter(_concerns_us)
-    app()
+    _usage_ends_with(Code.USAGE)
+    try:
+        with interruptible():
+            app()
+    except Interrupted as error:
+        leave(ending_of(error))
+    except Exception as error:  # noqa: BLE001 - each ends in its own way
+        _end(error)

@@ -1,6 +1,10 @@
-"""Conservation: for inputs, trajectories and transitions, what went in is kept, dropped for a reason, or merged.
+"""Conservation: for inputs, their records, trajectories and transitions, what went in is kept, dropped, or merged.
 
 The numbers come from the manifests of the stages alone; a sum that does not hold is a bug and stops the run.
+
+A record is a place of a log that transitions are read from: a line, a row of a table, an event. Of a log that tells
+one place for all (a document), each transition counts for one. Of what is rejected, `NOTHING_TO_LEARN` was read well:
+the recipe's `max_reject_ratio` bounds the rest.
 """
 
 from __future__ import annotations
@@ -11,6 +15,40 @@ from typing import Final
 
 from schemas import ContractError
 
+NOTHING_TO_LEARN: Final = frozenset(
+    (
+        "benchmark",
+        "empty",
+        "empty_patch",
+        "empty_recording",
+        "no_action",
+        "no_actions",
+        "no_calls",
+        "no_conversation",
+        "no_entries",
+        "no_episodes",
+        "no_events",
+        "no_history",
+        "no_input",
+        "no_lines",
+        "no_messages",
+        "no_observation",
+        "no_output",
+        "no_outputs",
+        "no_pages",
+        "no_results",
+        "no_rows",
+        "no_screens",
+        "no_start",
+        "no_states",
+        "no_transitions",
+        "other_domain",
+        "own_output",
+        "unrecorded_input",
+    )
+)
+"""Reasons of what a connector could read, and that holds no action with an answer, or none that is wanted."""
+
 _MERGED: Final = ("duplicate_trajectory", "duplicate_transition")
 
 
@@ -19,7 +57,7 @@ class Line:
     """The balance of one unit.
 
     Attributes:
-        unit: inputs, trajectories or transitions.
+        unit: inputs, files (those that no connector recognized), records, trajectories or transitions.
         entered: how many went in.
         kept: how many are in the shards (for transitions: carry the loss).
         context: transitions that are shown without loss, by reason.
@@ -40,6 +78,13 @@ class Line:
         everything = {**self.lost, **self.merged, **self.context}
         listed = sorted(everything.items(), key=lambda pair: (-pair[1], pair[0]))
         return ", ".join(f"{reason} {count:,}" for reason, count in listed) or "none"
+
+    @property
+    def unreadable(self) -> float:
+        """Share of what went in that could not be read."""
+        return sum(count for reason, count in self.lost.items() if reason not in NOTHING_TO_LEARN) / max(
+            1, self.entered
+        )
 
     def checked(self) -> Line:
         """The line itself.
@@ -64,13 +109,23 @@ def _split(reasons: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     return {name: count for name, count in reasons.items() if name not in _MERGED}, merged
 
 
-def input_line(planned: int, unrecognized: Mapping[str, int], normalize: Mapping[str, int]) -> Line:
-    """The balance of inputs after normalizing."""
-    lost = dict(unrecognized)
-    for reason, count in _by_reason(normalize, "rejected.input.").items():
-        lost[reason] = lost.get(reason, 0) + count
-    entered = planned + sum(unrecognized.values())
-    return Line("inputs", entered, entered - sum(lost.values()), {}, dict(sorted(lost.items())), {}).checked()
+def input_line(planned: int, normalize: Mapping[str, int]) -> Line:
+    """The balance of the inputs that a connector recognized, after normalizing."""
+    lost = _by_reason(normalize, "rejected.input.")
+    return Line("inputs", planned, normalize.get("inputs", 0) - sum(lost.values()), {}, lost, {}).checked()
+
+
+def record_line(normalize: Mapping[str, int]) -> Line:
+    """The balance of records after normalizing."""
+    lost = _by_reason(normalize, "rejected.record.")
+    kept = normalize.get("records", 0)
+    return Line("records", kept + sum(lost.values()), kept, {}, lost, {}).checked()
+
+
+def unrecognized_line(files: int, unrecognized: Mapping[str, int]) -> Line:
+    """The files of a run by whether a connector recognized them; `files` is how many were."""
+    lost = dict(sorted(unrecognized.items()))
+    return Line("files", files + sum(lost.values()), files, {}, lost, {}).checked()
 
 
 def trajectory_line(normalize: Mapping[str, int], judge: Mapping[str, int], mix: Mapping[str, int]) -> Line:

@@ -6,21 +6,33 @@ Only reads. What it finds is handed to `show` as plain values; nothing is printe
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
-from schemas import Assembler, ConfigError, Reject, scan_transitions
+from schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from schemas.invariants import check
+from schemas.row_ids import KEY
 from schemas.transition import VERSION_KEY
+
+_DAMAGED: Final = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What reading a damaged file raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +63,51 @@ def inspect(path: str, trajectory: str | None = None) -> Found:
             default.
 
     Raises:
-        ConfigError: nothing is there, or no such trajectory is in it.
+        ConfigError: nothing is there, or no such trajectory is in it, or a file of it is damaged.
     """
-    place = Path(path)
+    try:
+        return _found(Path(path), path, trajectory)
+    except (ParseError, ShardError) as error:
+        raise ConfigError(f"'{path}' cannot be read: {error}") from error
+    except _DAMAGED as error:
+        raise ConfigError(f"'{_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
+
+
+def _found(place: Path, path: str, trajectory: str | None) -> Found:
     if not place.exists():
         raise ConfigError(f"There is nothing at '{path}'.")
-    files = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
-    kinds = {_kind(file) for file in files if file.suffix == ".parquet"}
-    if place.is_dir() and "transitions" in kinds:
-        return _transitions(path, trajectory)
-    if "transitions" in kinds:
+    files = [place] if place.is_file() else _tables(place)
+    kinds = {file: _kind(file) for file in files if file.suffix == ".parquet"}
+    if "transitions" in kinds.values():
+        if len(set(kinds.values())) > 1 and not (place / "transitions").is_dir():
+            first = next(file for file, kind in kinds.items() if kind == "transitions")
+            raise ConfigError(f"'{path}' is not the folder of one run; there are transitions in '{first.parent}'.")
         return _transitions(path, trajectory)
     if kinds:
-        return _rows(files, sorted(kinds)[0], trajectory)
-    if place.name.endswith("_test.jsonl"):
-        rows = [orjson.loads(line) for line in place.read_bytes().splitlines()]
-        return Found("shard", {"samples": len(rows)}, {}, [_chosen_row(rows, trajectory)], "sample")
+        return _rows(files, min(kinds.values()), trajectory)
+    if place.is_file() and place.name.endswith("_test.jsonl"):
+        return _samples(place, trajectory)
     return _raw(path, trajectory)
+
+
+def _tables(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*.parquet") if file.is_file())
+
+
+def _damaged_file(path: str) -> str:
+    """The first Parquet file at a path that cannot be read whole; the path if there is none."""
+    for file in _tables(Path(path)) if os.path.isdir(path) else []:
+        try:
+            with pq.ParquetFile(file) as reader:
+                for _ in reader.iter_batches():
+                    pass
+        except _DAMAGED:
+            return str(file)
+    return path
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _kind(file: Path) -> str:
@@ -88,7 +128,8 @@ def _values(frame: pl.LazyFrame, column: pl.Expr) -> list[tuple[str, int]]:
 
 def _transitions(path: str, trajectory: str | None) -> Found:
     frame = scan_transitions(path)
-    keys = frame.select("trajectory_id").unique(maintain_order=True).collect()["trajectory_id"].to_list()
+    copies = frame.select(pl.col(KEY).str.extract("^(.*)-", 1)).unique(maintain_order=True).collect()
+    keys = copies[KEY].to_list()
     key = _chosen_key(keys, trajectory)
     counts = {"trajectories": len(keys), "transitions": frame.select(pl.len()).collect().item()}
     tables = {
@@ -96,12 +137,12 @@ def _transitions(path: str, trajectory: str | None) -> Found:
         "connector": _values(frame, pl.col("provenance").struct.field("connector")),
         "action": _values(frame, pl.col("action").struct.field("name")),
     }
-    chosen = frame.filter(pl.col("trajectory_id") == key).sort("step", maintain_order=True).collect()
-    rows = chosen.unique("step", keep="first", maintain_order=True).to_dicts()
+    rows = frame.filter(pl.col(KEY).str.starts_with(f"{key}-")).sort("step").collect().to_dicts()
     return Found("transitions", counts, tables, rows, f"trajectory {key}")
 
 
 def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
+    """Id and copy of the trajectory that is wanted, of those of all; of copies, unless one is named, the first."""
     if not keys:
         raise ConfigError("There is no trajectory in it.")
     if wanted is None:
@@ -109,16 +150,30 @@ def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
     if wanted.isdigit() and int(wanted) < len(keys):
         return keys[int(wanted)]
     found = [key for key in keys if key.startswith(wanted)]
-    if len(found) != 1:
+    if len({key.partition("-")[0] for key in found}) != 1:
         raise ConfigError(f"{len(found)} of {len(keys)} trajectories have an id that begins with '{wanted}'.")
     return found[0]
 
 
-def _chosen_row(rows: Sequence[dict[str, Any]], wanted: str | None) -> dict[str, Any]:
-    if not rows:
-        return {}
+def _samples(file: Path, wanted: str | None) -> Found:
+    """A shard of samples to evaluate on: their number, and one of them.
+
+    Raises:
+        ConfigError: a line of it is no JSON object.
+    """
     number = int(wanted) if wanted and wanted.isdigit() else 0
-    return rows[min(number, len(rows) - 1)]
+    row, count = dict[str, Any](), 0
+    with file.open("rb") as stream:
+        for line in stream:
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise ConfigError(f"'{file}' is damaged, line {count + 1} is no JSON: {error}") from error
+            if not isinstance(value, dict):
+                raise ConfigError(f"'{file}' is no shard, line {count + 1} is no JSON object.")
+            row = value if count <= number else row
+            count += 1
+    return Found("shard", {"samples": count}, {}, [row] if count else [], "sample")
 
 
 def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
@@ -129,7 +184,11 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
     if not full:
         return Found(kind, counts, tables, [], "row")
     same = {tuple(pq.read_schema(file).names) for file in full}
-    first = pl.concat([pl.scan_parquet(file) for file in full]) if len(same) == 1 else pl.scan_parquet(full[0])
+    first = (
+        pl.concat([pl.scan_parquet(file, glob=False) for file in full])
+        if len(same) == 1
+        else pl.scan_parquet(full[0], glob=False)
+    )
     for column in ("unit", "reason", "use", "domain", "kept"):
         if column in first.collect_schema().names():
             tables[column] = _values(first, pl.col(column))
@@ -152,14 +211,16 @@ def _raw(path: str, trajectory: str | None) -> Found:
                 assembler.add(found, origin, parents)
         batches.append(check(assembler.take()))
     rows = [row for batch in batches for row in batch.to_pylist()]
-    keys = list(dict.fromkeys(row["trajectory_id"] for row in rows))
+    of = [row[KEY].rpartition("-")[0] for row in rows]
+    keys = list(dict.fromkeys(of))
     counts |= {"trajectories": len(keys), "transitions": len(rows), "rejects": sum(rejects.values())}
     tables = {"reject": sorted(rejects.items())} if rejects else {}
     tables["connector"] = sorted(_counted(one.connector for one in plan.inputs).items())
     if not keys:
         return Found("raw log", counts, tables, [], "trajectory")
     key = _chosen_key(keys, trajectory)
-    return Found("raw log", counts, tables, [row for row in rows if row["trajectory_id"] == key], f"trajectory {key}")
+    chosen = [row for row, one in zip(rows, of, strict=True) if one == key]
+    return Found("raw log", counts, tables, chosen, f"trajectory {key}")
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:
@@ -171,5 +232,9 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:
     """The lines that changed from one observation to the next: `-` gone, `+` new, ` ` for one line around them."""
-    old, new = (((one or {}).get("content") or "").splitlines() for one in (before, after))
+    old, new = (_lines((one or {}).get("content") or "") for one in (before, after))
     yield from list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
+
+
+def _lines(content: str) -> list[str]:
+    return content.removesuffix("\n").split("\n") if content else []

@@ -26,7 +26,7 @@ from pipelines.recipe import POOLS, Mix, Recipe
 from pipelines.render import document, ground_truth, messages, render, targets, trajectories
 from pipelines.sidecar import Unit
 from pipelines.storage import Folder, sha256_of
-from pipelines.units import finish_unit
+from pipelines.units import check_file, check_unit, finish_unit
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
 
@@ -87,7 +87,8 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 """Columns of each pool's samples. `rl` is what verl and TRL read as it is; `eval` is AgentWorldBench's."""
 
-_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string())]
+_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
+"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,17 @@ def _sample(pool: str, rows: Sequence[Mapping[str, Any]], mix: Mix) -> dict[str,
     }
 
 
-_COLUMNS: Final = ("trajectory_id", "step", "turn", "segment", "num_segments", "domain", "source", "interleaved")
+_COLUMNS: Final = (
+    "row_id",
+    "trajectory_id",
+    "step",
+    "turn",
+    "segment",
+    "num_segments",
+    "domain",
+    "source",
+    "interleaved",
+)
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
     "observation": ("content",),
@@ -293,7 +304,13 @@ def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[
 
 
 def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
-    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it."""
+    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it.
+
+    Raises:
+        ShardError: transitions or verdicts are not those that were written.
+    """
+    check_file(mixing.transitions, unit.name, unit.sha256)
+    check_unit(mixing.verdicts, unit.label)
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix = mixing.recipe.mix
@@ -310,7 +327,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
             where = (first["trajectory_id"], step, len(rows))
             yield pool, first["domain"], Reject(what, "no_target", detail, "", "", -1, "", *where)
         else:
-            sample["_hash"] = keyed_hash(f"order:{sample['_id']}", mix.seed)
+            sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), first["row_id"]
             yield pool, first["domain"], sample
 
 
@@ -374,7 +391,7 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
     shard = mixing.shards[number]
     schema = _with_order(shard.pool)
     batches = [batch for block in blocks for batch in pa.ipc.open_stream(block)]
-    ordered = pa.Table.from_batches(batches, schema).sort_by([("_hash", "ascending"), ("_id", "ascending")])
+    ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names).combine_chunks()
     if shard.pool == "eval":
         entry = _write_jsonl(mixing.shards_folder, shard.name, table)

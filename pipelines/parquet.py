@@ -6,17 +6,17 @@ Rows come as batches; a batch is a row group. Types on disk are plain, whatever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import Folder, sha256_of
-from schemas import DOMAINS, ConfigError
+from pipelines.storage import Folder, sha256_of, why
+from schemas import DOMAINS, ConfigError, ShardError
 from schemas.manifest import FileEntry
-from schemas.migrations import lacking, migrated
+from schemas.migrations import Migration
 from schemas.transition import dictionary_columns, encoded_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -45,7 +45,7 @@ class ParquetSink:
     def __init__(
         self, folder: Folder, name: str, schema: pa.Schema, *, shard: bool = False, hashed: Sequence[str] = ()
     ) -> None:
-        self._name, self._schema, self._rows = name, schema, 0
+        self._folder, self._name, self._schema, self._rows = folder, name, schema, 0
         self._stack = ExitStack()
         self._path = self._stack.enter_context(folder.writing(name))
         level = SHARD_LEVEL if shard else PAYLOAD_LEVEL
@@ -61,33 +61,47 @@ class ParquetSink:
             data_page_size=_PAGE_BYTES,
             dictionary_pagesize_limit=_DICTIONARY_BYTES,
             write_page_index=True,
+            write_page_checksum=True,
             use_content_defined_chunking=shard,
             store_schema=False,
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds the batch as one row group; nothing happens if it has no row."""
+        """Adds the batch as one row group; nothing happens if it has no row.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
         if batch.num_rows:
             self._rows += batch.num_rows
-            self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
+            with self._told():
+                self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
 
     def close(self) -> FileEntry:
         """Completes the file and returns what was written.
 
         Raises:
-            ShardError: the file cannot be put in its place.
+            ShardError: the file cannot be written, or not be put in its place.
         """
-        self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
-        self._writer.close()
-        entry = FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
-        self._stack.close()
-        return entry
+        with self._stack, self._told():
+            self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
+            self._writer.close()
+            return FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ShardError(f"{self._folder.path(self._name)} cannot be written: {why(error)}") from error
 
     def abandon(self) -> None:
         """Drops the unfinished file; for when writing it failed. Nothing happens after `close`."""
-        self._writer.close()
+        with suppress(OSError):
+            self._writer.close()
         self._stack.pop_all()
-        Path(self._path).unlink(missing_ok=True)
+        with suppress(OSError):
+            Path(self._path).unlink(missing_ok=True)
 
 
 def write_parquet(
@@ -105,10 +119,16 @@ def write_parquet(
 
 
 def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The row groups of a file, each as one batch with plain types."""
-    with folder.open(name) as stream, pq.ParquetFile(stream) as reader:
+    """The row groups of a file, each as one batch with plain types.
+
+    Raises:
+        ShardError: the file is missing or damaged.
+    """
+    with _opened(folder, name) as reader:
         for group in range(reader.num_row_groups):
-            yield _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+            with _damage(folder, name):
+                batch = _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+            yield batch
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
@@ -116,13 +136,40 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         ConfigError: the file holds no transitions, or those of a schema version that is not known.
+        ShardError: the file is missing or damaged.
     """
     target = encoded_schema()
-    with folder.open(name) as stream, pq.ParquetFile(stream, read_dictionary=dictionary_columns()) as reader:
-        columns = lacking(reader.metadata.metadata, name)
+    with _opened(folder, name, read_dictionary=dictionary_columns()) as reader:
+        migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
-            table = migrated(reader.read_row_group(group, use_threads=False), columns)
-            yield _one_batch(table.cast(target))
+            with _damage(folder, name):
+                table = migration.migrated(reader.read_row_group(group, use_threads=False))
+                batch = _one_batch(table.cast(target))
+            yield batch
+
+
+@contextmanager
+def _opened(folder: Folder, name: str, **how: Any) -> Iterator[pq.ParquetFile]:
+    """The file, open for reading, with the checksums of its pages checked."""
+    with ExitStack() as stack:
+        with _damage(folder, name):
+            stream = stack.enter_context(folder.open(name))
+            reader = stack.enter_context(pq.ParquetFile(stream, page_checksum_verification=True, **how))
+        yield reader
+
+
+@contextmanager
+def _damage(folder: Folder, name: str) -> Iterator[None]:
+    """What goes wrong in the block is told with the file's name and the remedy."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ShardError(f"{folder.path(name)} is missing. What made it makes it again.") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        told = why(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+        raise ShardError(
+            f"{folder.path(name)} is damaged: {told.splitlines()[0]}. What made it makes it again."
+        ) from error
 
 
 def transition_files(path: str) -> tuple[Folder, list[str]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connectors.registry import connector
+from pipelines.connector_errors import noted
 from pipelines.plan import Input
+from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Recipe
-from pipelines.storage import StoredBlob
 from schemas import Origin, ParseError, Reject, Trajectory
 
 
@@ -19,7 +20,9 @@ def origin_of(one: Input, blob: StoredBlob, recipe: Recipe) -> Origin:
 def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject, Origin]]:
     """The input's trajectories and rejects; reading that cannot go on ends in a reject.
 
-    An exception that is no `ParseError` is a bug of the connector: it is raised with the input's name.
+    Raises:
+        Exception: a bug of the connector, with a note that says which input it was reading; see `connector_errors`.
+        ShardError: the input cannot be opened.
     """
     with StoredBlob(
         one.uri, one.members, recipe.normalize.max_member_bytes, recipe.normalize.choices(recipe.domains)
@@ -31,5 +34,5 @@ def read_input(one: Input, recipe: Recipe) -> Iterator[tuple[Trajectory | Reject
         except ParseError as error:
             yield Reject.of(error, connector=one.connector), origin
         except Exception as error:
-            error.add_note(f"while connector '{one.connector}' was reading {one.uri}")
+            noted(error, one)
             raise

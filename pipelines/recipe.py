@@ -39,12 +39,18 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
+"""Of the section `normalize`: what ends a run and changes nothing that it writes."""
+
+
 class Normalize(Values):
     """How raw logs are read.
 
     Attributes:
         connectors: which formats are looked for; empty means all.
-        max_reject_ratio: inputs that may be rejected, as a share of all, before the run fails.
+        max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
+            before the run fails; see `conservation`.
+        max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
         max_member_bytes: decompressed bytes of one file above which it is rejected.
         scrub: kinds of secrets that are replaced before anything is stored.
         scrub_salt: a secret of at least 16 characters; who does not know it cannot test guesses against placeholders.
@@ -55,6 +61,7 @@ class Normalize(Values):
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
     max_reject_ratio: Share = 0.2
+    max_unrecognized_ratio: Share | None = None
     max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
     scrub: Annotated[tuple[str, ...], LISTED] = KINDS
     scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None
@@ -385,6 +392,11 @@ class Recipe(Values):
         values = self.model_dump(mode="json")
         chosen = {part: values[part] for part in parts} if parts else values
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+
+    def reading_digest(self) -> str:
+        """As `digest`, of what decides how logs are read: the section `normalize` without the bounds that end a run."""
+        values = self.normalize.model_dump(mode="json", exclude=set(BOUNDS))
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _placed(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:

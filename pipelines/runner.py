@@ -7,11 +7,14 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import apache_beam as beam
@@ -20,8 +23,11 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions,
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.ownership import is_held
+from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
-from schemas import ConfigError
+from pipelines.storage import Folder, unfinished_name
+from schemas import ConfigError, ShardError
 
 LOCAL: Final = "FnApiRunner"
 RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
@@ -37,12 +43,15 @@ class Execution:
         beam: flags for Beam's PipelineOptions, as on a command line.
         part_bytes: decompressed bytes of raw input that one part holds.
         limit: inputs to take, the first by uri; None takes all.
+        strict: whether the run stops at the first exception of a connector; as the environment variable
+            `TRAJMILL_STRICT` says by default.
     """
 
     workers: int = 1
     beam: tuple[str, ...] = ()
     part_bytes: int = PART_BYTES
     limit: int | None = None
+    strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
 
     def options(self) -> PipelineOptions:
         """Beam's options: ours, then the flags given, which win.
@@ -75,7 +84,7 @@ class Execution:
         options = self.options()
         if options.view_as(StandardOptions).runner != LOCAL or self.workers < 2:
             return Pipeline(options=options)
-        command = f"{shlex.quote(sys.executable)} -m pipelines.worker"
+        command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
         workers = SubprocessSDKEnvironment.from_command_string(command)
         return Pipeline(FnApiRunner(workers), options)
 
@@ -114,16 +123,74 @@ def bound_to_loopback() -> Iterator[None]:
         worker_handlers.grpc.server = original
 
 
-def run_over(work: Sequence[Any], transform: beam.PTransform, execution: Execution) -> None:
+def silence_beam() -> None:
+    """Has Beam log errors only, and not those that it also raises."""
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """The proof that a worker elsewhere sees the output folder: it reads the run's token there, and writes a file.
+
+    Attributes:
+        out: the output folder.
+        token: of the run that holds it.
+    """
+
+    out: Folder
+    token: str
+
+    def __call__(self, element: Any) -> Any:
+        """The element, once this process has proved it.
+
+        Raises:
+            ShardError: the folder is not the run's, or cannot be written.
+        """
+        _prove_seen(self)
+        return element
+
+
+@cache
+def _prove_seen(seeing: Seeing) -> None:
+    where, host = seeing.out.path(), platform.node()
+    if not is_held(seeing.out, seeing.token):
+        raise ShardError(
+            f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
+            "under the same path or URL: a shared file system or an object store."
+        )
+    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
+    seeing.out.write(proof, seeing.token.encode())
+    seeing.out.remove(proof)
+
+
+def run_over(
+    work: Sequence[Any], transform: beam.PTransform, execution: Execution, seeing: Seeing | None = None
+) -> None:
     """Runs the transform over the elements of `work` and waits until it is done; nothing is run over nothing.
 
+    Args:
+        work: the elements.
+        transform: what is done with them.
+        execution: how.
+        seeing: what each worker proves before its first element; None where workers are of this machine.
+
     Raises:
-        What the transform raised, from the local runner; a RuntimeError from others.
+        What the transform raised, as `passed_errors.original` finds it; what else a runner raises.
     """
     if not work:
         return
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    silence_beam()
     with bound_to_loopback():
         pipeline = execution.pipeline()
-        _ = pipeline | "Work" >> beam.Create(list(work)) | transform
-        pipeline.run().wait_until_finish()
+        elements = pipeline | "Work" >> beam.Create(list(work))
+        if seeing is not None:
+            elements = elements | "See" >> beam.Map(seeing)
+        _ = elements | transform
+        try:
+            pipeline.run().wait_until_finish()
+        except Exception as error:
+            met = original(error)
+            if met is error:
+                raise
+            raise met from None

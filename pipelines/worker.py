@@ -1,18 +1,60 @@
-"""A worker process of the local runner: Beam's own, which says on stderr what went wrong and nothing else."""
+"""A worker process of the local runner: Beam's own, whose errors the runner is told so that it can raise them again.
+
+It says on stderr only what goes wrong with itself, leaves interrupts to the process that started it, and ends with it.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
+import threading
+import time
+from typing import Any, Final
+
+from pipelines.printing import guard
+
+_PERIOD_S: Final = 0.5
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process soon after its parent is gone, however that ended."""
+    while os.getppid() == parent:
+        time.sleep(_PERIOD_S)
+    os._exit(1)
+
+
+def _telling(worker: Any, response: Any) -> None:
+    """Makes Beam's worker answer an instruction that fails with the error as `passed_errors` tells it."""
+    from pipelines.passed_errors import told
+
+    do = worker.do_instruction
+
+    def do_instruction(self: Any, request: Any) -> Any:
+        try:
+            return do(self, request)
+        except Exception as error:  # noqa: BLE001 - the runner raises it again
+            return response(instruction_id=request.instruction_id, error=told(error))
+
+    worker.do_instruction = do_instruction
 
 
 def main() -> None:
-    """Runs Beam's worker until the runner ends it."""
+    """Runs Beam's worker until the runner, or the process that it runs in, ends."""
+    guard()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)
-    from apache_beam.runners.worker import sdk_worker_main
+    from apache_beam.portability.api import beam_fn_api_pb2
+    from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
+    from pipelines.runner import silence_beam
+
+    silence_beam()
+    _telling(sdk_worker.SdkWorker, beam_fn_api_pb2.InstructionResponse)
     sdk_worker_main.main(sys.argv)
 
 

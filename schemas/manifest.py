@@ -36,6 +36,8 @@ class Manifest:
         counts: numbers by name, added up over units.
         diversity: of the dataset, by domain and kind of thing, its effective numbers; absent where empty.
         models: sha256 of the files that the recipe names, tokenizer and models, by name; absent where empty.
+        code: sha256 of the code that read a part on which connectors failed, which other code reads again; absent where
+            empty.
     """
 
     stage: str
@@ -47,11 +49,12 @@ class Manifest:
     diversity: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     program_version: str = PROGRAM_VERSION
+    code: str = ""
 
     def to_json(self) -> bytes:
         """The manifest as JSON, the same bytes for the same content."""
         values = {"manifest_version": MANIFEST_VERSION, **asdict(self)}
-        for name in ("diversity", "models"):
+        for name in ("diversity", "models", "code"):
             if not values[name]:
                 del values[name]
         return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"

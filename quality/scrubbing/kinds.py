@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
+from quality.scrubbing.views import View
 from schemas.errors import ConfigError
 from schemas.record import record
 
@@ -104,15 +105,31 @@ class Encoded:
 
 
 @record
+class Viewed:
+    """A view of a text, with what was found in it that the text itself does not show."""
+
+    view: View
+    finds: Finds
+
+
+@record
 class Finds:
-    """What a text holds: disjoint spans in order, suspects, and base64 bodies (with or without finds inside)."""
+    """What a text holds.
+
+    Attributes:
+        spans: disjoint, in order.
+        loose: suspects.
+        encoded: base64 bodies, with or without finds inside.
+        viewed: what only its views show.
+    """
 
     spans: tuple[Span, ...] = ()
     loose: tuple[Loose, ...] = ()
     encoded: tuple[Encoded, ...] = ()
+    viewed: tuple[Viewed, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.spans or self.loose or self.encoded)
+        return bool(self.spans or self.loose or self.encoded or self.viewed)
 
 
 def checked_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:

@@ -44,7 +44,7 @@ def test_workers_are_processes_that_say_nothing(tmp_path, capfd):
 
 
 def test_what_goes_wrong_in_a_worker_is_raised():
-    with pytest.raises(RuntimeError, match="division by zero"):
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
         run_over([1, 2], beam.Map(lambda _: 1 / 0), Execution(workers=2))
 
 

@@ -64,7 +64,7 @@ def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Pat
         "max_share_task": 14 * 6,
         "max_share_command_head": 18,
     }
-    assert summary.lines[1].lost["max_share_task"] == 14
+    assert summary.line("trajectories").lost["max_share_task"] == 14
     rejects = pl.read_parquet(tmp_path / "4000" / "rejects" / "judge" / "*.parquet")
     assert dict(rejects["reason"].value_counts().rows()) == {"max_share_task": 14, "max_share_command_head": 18}
     assert set(rejects["detail"]) == {

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from time import process_time
 
@@ -17,13 +15,12 @@ from quality.scrub import KINDS, Kind, scrub_text
 from quality.scrubbing.detection import Detection
 from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
 from quality.scrubbing.session import Session
+from tests.conftest import corpora_folder, named_files
 from tests.quality.forms import drawn
 from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
 
 EACH = 24
 """Plants of each kind, each in every embedding."""
-
-CORPORA = Path(os.environ.get("TRAJMILL_CORPORA", Path(__file__).parents[2].parent / "shared" / "corpora"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -278,10 +275,11 @@ def test_hostile_texts_are_scrubbed_in_linear_time() -> None:
 
 
 def _corpus() -> Iterator[tuple[str, str]]:
-    files = sorted(path for path in CORPORA.rglob("*") if path.is_file() and path.name != "INDEX.tsv")
-    if not files:
-        warnings.warn(f"no corpora at {CORPORA}: no file was read", stacklevel=2)
-    for path in files:
+    root = corpora_folder()
+    if root is None:
+        warnings.warn("the corpora are not here: no file was read", stacklevel=2)
+        return
+    for path in (root / name for name in named_files()):
         try:
             yield path.name, path.read_bytes().decode()
         except UnicodeDecodeError:

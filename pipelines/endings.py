@@ -1,0 +1,154 @@
+"""How a command ends: its exit code and the line that says why, for every error; see docs/operations.md.
+
+What the user or the machine can mend is one line that names it and the remedy. A traceback is for bugs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NoReturn
+
+from schemas import ConfigError, ShardError
+
+AGAIN: Final = "Run the same command again to go on where it stopped."
+REPORT: Final = "Please report it, with the lines above, to whoever gave you trajmill."
+_PATIENCE_S: Final = 3.0
+"""What an interrupted run has to put things away; what it has not then is put away by the next."""
+
+
+_LEAVING: Final = threading.Lock()
+
+
+class Code(IntEnum):
+    """Exit codes of `trajmill`."""
+
+    DONE = 0
+    USAGE = 1
+    REJECTS = 2
+    CONNECTOR = 3
+    ENVIRONMENT = 4
+    DAMAGE = 5
+    BUG = 70
+    INTERRUPTED = 128 + signal.SIGINT
+    TERMINATED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an error ends a command: with which code, which line, and whether its traceback is shown above that."""
+
+    code: Code
+    line: str
+    traceback: bool = False
+
+
+class Interrupted(BaseException):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def ending_of(error: BaseException) -> Ending:
+    """How a command ends that raised this error."""
+    from pipelines.connector_errors import is_noted, of_store
+    from pipelines.run import TooManyRejectsError
+
+    if isinstance(error, Interrupted):
+        return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
+    if isinstance(error, TooManyRejectsError):
+        return Ending(Code.REJECTS, str(error))
+    if isinstance(error, ConfigError):
+        return Ending(Code.USAGE, str(error))
+    missing = _missing_package(error)
+    if missing:
+        return Ending(Code.USAGE, missing)
+    if isinstance(error, ShardError):
+        return Ending(Code.ENVIRONMENT, _with_remedy(str(error)))
+    if is_noted(error):
+        return Ending(Code.CONNECTOR, f"A connector failed, which is a bug of its. {REPORT}", traceback=True)
+    if isinstance(error, OSError):
+        return Ending(Code.ENVIRONMENT, _with_remedy(_of_system(error)))
+    if isinstance(error, MemoryError):
+        line = "There is not enough memory. Give the process more, or take fewer --workers."
+        return Ending(Code.ENVIRONMENT, f"{line} {AGAIN}")
+    if of_store(error) or type(error).__module__.partition(".")[0] == "grpc":
+        return Ending(Code.ENVIRONMENT, f"{type(error).__name__}: {_one_line(str(error))}. {AGAIN}")
+    return Ending(Code.BUG, f"This is a bug of trajmill. {REPORT}", traceback=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def _of_system(error: OSError) -> str:
+    """What the operating system said, with the files that it is about."""
+    said = os.strerror(error.errno) if error.errno else _one_line(str(error))
+    files = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return f"{' → '.join(files)}: {said}" if files else _one_line(str(error)) or said
+
+
+def _with_remedy(told: str) -> str:
+    """The words, and after them what to do: where a disk is full, to make room."""
+    line = _one_line(told)
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in full):
+        return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {AGAIN}"
+    return f"{line}. {AGAIN}"
+
+
+def _missing_package(error: BaseException) -> str:
+    """What to install, where fsspec lacks the package of a file system or knows none of that name; else empty."""
+    if isinstance(error, ImportError):
+        from fsspec.registry import known_implementations
+
+        for protocol, known in known_implementations.items():
+            if str(error) and known.get("err") == str(error):
+                package = {"http": "aiohttp requests", "https": "aiohttp requests", "s3": "s3fs", "gs": "gcsfs"}
+                words = package.get(protocol) or known["class"].partition(".")[0]
+                return f"{protocol}:// cannot be opened, since a package is missing: pip install {words}"
+    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
+        return f"{_one_line(str(error))}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
+    return ""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While it lasts, SIGINT and SIGTERM raise `Interrupted` in the main thread, and end the process soon after."""
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        threading.excepthook = lambda _: None  # what Beam's threads say of their end
+        error = Interrupted(number)
+        watchdog = threading.Timer(_PATIENCE_S, leave, args=(ending_of(error),))
+        watchdog.daemon = True
+        watchdog.start()
+        raise error
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def leave(ending: Ending) -> NoReturn:
+    """Says the ending's line and ends the process at once, without waiting for threads that still work."""
+    _LEAVING.acquire()  # never given back: who comes second has nothing more to say
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+    sys.stdout.flush()
+    sys.stderr.write(f"{show_cursor}trajmill: {ending.line}\n")
+    sys.stderr.flush()
+    os._exit(ending.code)

@@ -1,0 +1,69 @@
+"""A connector of a user that fails in as many ways as there are, and what makes it known to a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from connectors.connector import Blob, Connector, Sniff
+from schemas import Reject, Trajectory
+from tests.make import trajectory
+
+HEAD = "brittle "
+SECRET = "AKIAIOSFODNN7EXAMPLF"
+
+
+def deeper(number: int) -> int:
+    return deeper(number + 1) + 1
+
+
+class Brittle(Connector):
+    """Reads `brittle WAY NAME`: a trajectory of that name, and then what the way says."""
+
+    name = "brittle"
+    version = "1"
+    domains = ("terminal",)
+    title = "a format whose connector fails"
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        return Sniff(1.0, "it says so") if head.startswith(HEAD.encode()) else None
+
+    def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
+        _, way, name = blob.read().decode().split()
+        made = trajectory(*(f"{name} shows {number}" for number in range(3)), native_id=name)
+        first = made.steps[0]
+        if way == "rows":  # no JSON in the arguments: `check` refuses them
+            yield replace(made, steps=[replace(first, action=replace(first.action, arguments="{"))])
+        elif way == "types":  # a number where text belongs: Arrow refuses it
+            yield replace(made, steps=[replace(first, action=replace(first.action, message=5))])  # type: ignore[arg-type]
+        elif way == "steps":  # no steps at all: they cannot be taken in
+            yield replace(made, steps=None)  # type: ignore[arg-type]
+        else:
+            yield made
+        if way == "raises":
+            yield Reject("record", "bad_record", "one that goes with the rest", blob.uri)
+            raise KeyError(f"the key {SECRET}\nand a second line")
+        if way == "recursion":
+            deeper(0)
+        if way == "disk":
+            raise OSError(5, "Input/output error", "/dev/worn-out")
+        if way == "memory":
+            raise MemoryError
+
+
+def register(folder: Path) -> Path:
+    """Makes a folder which, on the module search path, makes `Brittle` a connector."""
+    told = folder / "brittle-1.dist-info"
+    told.mkdir(parents=True)
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: brittle\nVersion: 1\n")
+    (told / "entry_points.txt").write_text("[trajmill.connectors]\nbrittle = tests.pipelines.brittle:Brittle\n")
+    return folder
+
+
+def logs(folder: Path, *ways: str) -> Path:
+    """Writes a log a way, named by its number and the way; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, way in enumerate(ways):
+        (folder / f"{number:03d}-{way}.log").write_text(f"{HEAD}{way} name{number}")
+    return folder
