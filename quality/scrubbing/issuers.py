@@ -66,7 +66,7 @@ BY_BEGINNING: Final = tuple(
         ("token", rb"discord(?:app)?\.com/api/webhooks/\d{16,20}/", rb"[A-Za-z0-9_-]{50,90}"),
         (
             "token",
-            rb"\.webhook\.office\.com/webhookb2/",
+            rb"webhook\.office\.com/webhookb2/",
             _UUID + rb"@" + _UUID + rb"/IncomingWebhook/[A-Za-z0-9]{32}/" + _UUID,
         ),
         ("token", rb"sk-ant-[a-z]{3,8}\d{2}-", rb"[A-Za-z0-9_-]{20,255}"),
