@@ -18,26 +18,15 @@ from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any, BinaryIO, Final, cast
 
-import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from pipelines.place import filesystem_of, local_path, url_of
 from schemas import ShardError
 
 _TEMPORARY: Final = ".unfinished-"
 _UNFINISHED: Final = re.compile(re.escape(_TEMPORARY) + r"[0-9a-f]{16}-.*", re.DOTALL)
 _BASE: Final = 200
 """Characters of a file's name that its temporary name ends with."""
-
-
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-def place_of(url: str) -> tuple[Any, str]:
-    """(file system, path on it) of a URL, or of a local path, which is taken as it stands: `::` and `~` are names."""
-    if _SCHEME.match(url):
-        filesystem, path = fsspec.core.url_to_fs(url)
-        return filesystem, str(path).rstrip("/")
-    return LocalFileSystem(), os.path.abspath(url)
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,8 @@ class Folder:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        return place_of(self.url)
+        url = url_of(self.url)
+        return filesystem_of(url) if url is not None else (LocalFileSystem(), local_path(self.url))
 
     @property
     def is_local(self) -> bool:

@@ -20,6 +20,7 @@ from pipelines.recipe import Recipe
 from pipelines.recognition import Recognizer
 from schemas import Assembler, Origin, Reject
 from schemas.invariants import check
+from schemas.row_ids import KEY
 
 RECIPE = Recipe(name="golden", source="golden")
 
@@ -45,9 +46,10 @@ def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list
 
 
 def _unscrubbed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without the column that only scrubbing fills."""
+    """The rows without the column that only scrubbing fills, and without the key, which the others make."""
     for row in rows:
         assert row.pop("scrubbed") == 0
+        del row[KEY]
     return rows
 
 
