@@ -6,15 +6,15 @@ Rows come as batches; a batch is a row group. Types on disk are plain, whatever 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.storage import Folder, sha256_of
-from schemas import DOMAINS, ConfigError
+from schemas import DOMAINS, ConfigError, ShardError
 from schemas.manifest import FileEntry
 from schemas.migrations import lacking, migrated
 from schemas.transition import dictionary_columns, encoded_schema
@@ -46,6 +46,7 @@ class ParquetSink:
         self, folder: Folder, name: str, schema: pa.Schema, *, shard: bool = False, hashed: Sequence[str] = ()
     ) -> None:
         self._name, self._schema, self._rows = name, schema, 0
+        self._target = folder.path(name)
         self._stack = ExitStack()
         self._path = self._stack.enter_context(folder.writing(name))
         level = SHARD_LEVEL if shard else PAYLOAD_LEVEL
@@ -66,10 +67,17 @@ class ParquetSink:
         )
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Adds the batch as one row group; nothing happens if it has no row."""
+        """Adds the batch as one row group; nothing happens if it has no row.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
         if batch.num_rows:
             self._rows += batch.num_rows
-            self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
+            try:
+                self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
+            except OSError as error:
+                raise ShardError(f"{self._target} cannot be written: {error}") from error
 
     def close(self) -> FileEntry:
         """Completes the file and returns what was written.
@@ -77,15 +85,15 @@ class ParquetSink:
         Raises:
             ShardError: the file cannot be put in its place.
         """
-        self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
-        self._writer.close()
-        entry = FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
-        self._stack.close()
-        return entry
+        with self._stack:
+            self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
+            self._writer.close()
+            return FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
 
     def abandon(self) -> None:
         """Drops the unfinished file; for when writing it failed. Nothing happens after `close`."""
-        self._writer.close()
+        with suppress(OSError):  # a full disk takes no end of a file either
+            self._writer.close()
         self._stack.pop_all()
         Path(self._path).unlink(missing_ok=True)
 
@@ -104,9 +112,23 @@ def write_parquet(
     return sink.close()
 
 
+@contextmanager
+def _reading(folder: Folder, name: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    """The file, open for reading.
+
+    Raises:
+        ShardError: it is not there, or what is read of it is damaged.
+    """
+    try:
+        with folder.open(name) as stream, pq.ParquetFile(stream, **options) as reader:
+            yield reader
+    except (OSError, pa.ArrowException) as error:
+        raise ShardError(f"{folder.path(name)} is damaged or missing: {error}") from error
+
+
 def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The row groups of a file, each as one batch with plain types."""
-    with folder.open(name) as stream, pq.ParquetFile(stream) as reader:
+    with _reading(folder, name) as reader:
         for group in range(reader.num_row_groups):
             yield _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
 
@@ -118,7 +140,7 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
         ConfigError: the file holds no transitions, or those of a schema version that is not known.
     """
     target = encoded_schema()
-    with folder.open(name) as stream, pq.ParquetFile(stream, read_dictionary=dictionary_columns()) as reader:
+    with _reading(folder, name, read_dictionary=dictionary_columns()) as reader:
         columns = lacking(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
             table = migrated(reader.read_row_group(group, use_threads=False), columns)

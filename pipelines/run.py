@@ -21,6 +21,7 @@ from typing import Any, Final
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
+from pipelines.addresses import require_openable
 from pipelines.benchmarks import NAME as BENCHMARKS
 from pipelines.benchmarks import write_index
 from pipelines.card import card
@@ -167,9 +168,10 @@ def locked(out: Folder) -> Iterator[None]:
     path = Path(out.path(".lock"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        opened = path.open("a+")
     except OSError as error:
         raise ConfigError(f"{out.path()} cannot be an output folder: {error.strerror}.") from error
-    with path.open("a+") as stream:
+    with opened as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -218,11 +220,13 @@ class Run:
         """Runs the stages up to `last` and returns what was done.
 
         Raises:
-            ConfigError: an input or an option is wrong, or the folder is in use.
+            ConfigError: an input or an option is wrong, or the folder is in use or cannot be written.
+            ShardError: a file cannot be read or written, or the runner cannot be reached.
             TooManyRejectsError: more inputs were rejected than the recipe allows.
             ContractError: our own bug.
         """
-        self.execution.options()
+        self.execution.require_runner()
+        require_openable([*self.raws, self.out.url])
         with locked(self.out):
             self.out.clear_unfinished()
             summary = self._run(last)
