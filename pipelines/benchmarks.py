@@ -22,11 +22,16 @@ from pipelines.parquet import read_batches, write_parquet
 from pipelines.raw import list_raw
 from pipelines.recipe import Benchmark
 from pipelines.storage import Folder, StoredBlob
+from pipelines.units import finish_unit
 from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
 from quality.fingerprint import text_hashes
-from schemas import ConfigError, ParseError
+from schemas import SCHEMA_VERSION, ConfigError, ParseError
+from schemas.manifest import Manifest
 
 NAME: Final = "benchmarks.parquet"
+UNIT: Final = "benchmarks"
+"""The unit of the measures that the index is."""
+
 LARGEST: Final = 8 << 30
 TELLING: Final = 50
 """Words from which the answer that AgentWorldBench evaluates is looked for by itself; fewer say what many say."""
@@ -95,7 +100,9 @@ def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
             raise ConfigError(f"Benchmark '{benchmark.name}' holds nothing to look for at '{benchmark.path}'.")
     columns = [pa.array(column, of.type) for column, of in zip(rows.columns, INDEX_SCHEMA, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA)
-    return write_parquet(folder, NAME, INDEX_SCHEMA, [batch]).sha256
+    entry = write_parquet(folder, NAME, INDEX_SCHEMA, [batch])
+    finish_unit(folder, Manifest("judge", UNIT, entry.sha256, SCHEMA_VERSION, (entry,)))
+    return entry.sha256
 
 
 def _blobs(path: str) -> Iterator[StoredBlob]:

@@ -142,12 +142,26 @@ def _checked(rows: Sequence[Labelled], what: str) -> None:
         )
 
 
+def _check_free(model: Path, report: Path) -> None:
+    """Refuses to replace files, unless they are a model and its report, which says its digest."""
+    try:
+        if json.loads(report.read_bytes())["model_sha256"] == sha256_of(str(model)):
+            return
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    for path in (model, report):
+        if path.exists():
+            raise ConfigError(f"{path} is there, and no model that was trained here. Choose another --out.")
+
+
 def train_classifier(sources: Sequence[Source], out: str, training: Training | None = None) -> dict[str, Any]:
     """Trains a classifier, writes it to `out` and what it is worth to `out` + `.json`, and returns the latter.
 
     Raises:
-        ConfigError: a source cannot be read, or one class is missing among the rows to train on or those held out.
+        ConfigError: a source cannot be read, one class is missing among the rows to train on or those held out, or
+            there is a file that this did not write.
     """
+    _check_free(Path(out), Path(f"{out}.json"))
     training = training or Training()
     counts: Counter[str] = Counter()
     rows = sampled((row for source in sources for row in labelled(source, counts)), training)

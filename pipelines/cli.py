@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
 from pipelines.endings import Code, Interrupted, ending_of, interruptible, leave
+from pipelines.printing import guard, notices, results
 from schemas import ConfigError
 
 app = typer.Typer(
@@ -62,6 +62,9 @@ def run(
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
@@ -73,13 +76,14 @@ def run(
     from pipelines.runner import Execution
     from pipelines.show import show_broken, show_summary
 
-    console = Console(stderr=True)
+    console = notices()
     paths, flags = _paths(raw, context.args)
     recipe = load_recipe(config)
     execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
     with StageProgress(console) as progress:
-        summary = Run(recipe, paths, out, execution, progress.tell).run(stop_after.value)
-    show_summary(summary, recipe, Console(highlight=False))
+        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+        summary = made.run(stop_after.value)
+    show_summary(summary, recipe, results())
     if summary.broken:
         show_broken(summary.broken, console)
         raise typer.Exit(Code.CONNECTOR)
@@ -94,7 +98,7 @@ def plan(config: Config, raw: Raw) -> None:
 
     try:
         recipe = load_recipe(config)
-        show_plan(make_plan(recipe, raw), recipe, Console(highlight=False))
+        show_plan(make_plan(recipe, raw), recipe, results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -105,7 +109,7 @@ def connectors() -> None:
     from connectors.registry import connectors as known
     from pipelines.show import show_connectors
 
-    show_connectors(known(), Console(highlight=False))
+    show_connectors(known(), results())
 
 
 @app.command()
@@ -114,15 +118,15 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     from pipelines.plan import make_plan
     from pipelines.recipe import Recipe
 
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = results()
     try:
         found = make_plan(Recipe(name="sniff", source="sniff"), files)
     except ConfigError as error:
         _fail(error, 1)
     for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})")
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})")
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
 
 
 @app.command()
@@ -138,9 +142,24 @@ def inspect(
     from pipelines.show import show_found
 
     try:
-        show_found(look(path, trajectory), Console(highlight=False), lines)
+        show_found(look(path, trajectory), results(), lines)
     except ConfigError as error:
         _fail(error, 1)
+
+
+@app.command()
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
+    """Read all that a run wrote and tell what is not as it was written; ends with 5 where anything is not."""
+    from pipelines.show import show_verification
+    from pipelines.verification import verify as checked
+
+    try:
+        found = checked(out)
+    except ConfigError as error:
+        _fail(error, 1)
+    show_verification(found, results())
+    if not found.is_whole:
+        raise typer.Exit(5)
 
 
 @app.command()
@@ -152,7 +171,7 @@ def turns(
     from pipelines.show import show_mask
 
     try:
-        show_mask(mask_report(path), Console(highlight=False))
+        show_mask(mask_report(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -166,7 +185,7 @@ def diversity(
     from pipelines.variety import variety
 
     try:
-        show_variety(variety(path), Console(highlight=False))
+        show_variety(variety(path), results())
     except ConfigError as error:
         _fail(error, 1)
 
@@ -211,8 +230,8 @@ def train_classifier(
         report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     except ConfigError as error:
         _fail(error, 1)
-    show_classifier(report, Console(highlight=False))
-    Console(highlight=False, soft_wrap=True).print(f"written: {out} and {out}.json")
+    show_classifier(report, results())
+    results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
 
 @app.command()
@@ -226,7 +245,9 @@ def schema(
 
     text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     if out is None:
-        sys.stdout.write(text)
+        results().document(text)
+    elif out.exists():
+        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
     else:
         out.write_text(text, "utf-8")
 
@@ -244,11 +265,11 @@ def export(
         count = write(path, form, out)
     except ConfigError as error:
         _fail(error, 1)
-    Console(highlight=False, soft_wrap=True).print(f"{count:,} trajectories written below {out}")
+    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True, markup=False).print(f"trajmill: {error}")
+    notices().print(f"trajmill: {error}", soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -277,6 +298,7 @@ def _end(error: Exception) -> NoReturn:
 
 def main() -> None:
     """Entry point of the console script."""
+    guard()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:

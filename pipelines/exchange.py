@@ -44,7 +44,7 @@ def spill(number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder) -> I
     """
     name = f"spill-{number:05d}.blocks"
     spans = []
-    with folder.writing(name) as path, Path(path).open("wb") as stream:
+    with folder.writing(name, private=True) as path, Path(path).open("wb") as stream:
         for key, data in blocks:
             spans.append((key, Span(name, stream.tell(), len(data))))
             stream.write(data)

@@ -47,8 +47,10 @@ def export(path: str, form: str, out: str) -> int:
     A trajectory that stands twice is written once.
 
     Raises:
-        ConfigError: the format is not known, or there are no transitions.
+        ConfigError: the format is not known, there are no transitions, or the folder holds files.
     """
+    if Folder(out).names():
+        raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
     if form not in FORMATS:
         raise ConfigError(f"There is no export format '{form}'; there are: {', '.join(FORMATS)}.")
     folder, done = Folder(out), set[str]()

@@ -6,21 +6,32 @@ Only reads. What it finds is handed to `show` as plain values; nothing is printe
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
-from schemas import Assembler, ConfigError, Reject, scan_transitions
+from schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from schemas.invariants import check
 from schemas.transition import VERSION_KEY
+
+_DAMAGED: Final = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+    OSError,
+    UnicodeDecodeError,
+)
+"""What reading a damaged file raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +62,51 @@ def inspect(path: str, trajectory: str | None = None) -> Found:
             default.
 
     Raises:
-        ConfigError: nothing is there, or no such trajectory is in it.
+        ConfigError: nothing is there, or no such trajectory is in it, or a file of it is damaged.
     """
-    place = Path(path)
+    try:
+        return _found(Path(path), path, trajectory)
+    except (ParseError, ShardError) as error:
+        raise ConfigError(f"'{path}' cannot be read: {error}") from error
+    except _DAMAGED as error:
+        raise ConfigError(f"'{_damaged_file(path)}' cannot be read: {_first_line(error)}") from error
+
+
+def _found(place: Path, path: str, trajectory: str | None) -> Found:
     if not place.exists():
         raise ConfigError(f"There is nothing at '{path}'.")
-    files = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
-    kinds = {_kind(file) for file in files if file.suffix == ".parquet"}
-    if place.is_dir() and "transitions" in kinds:
-        return _transitions(path, trajectory)
-    if "transitions" in kinds:
+    files = [place] if place.is_file() else _tables(place)
+    kinds = {file: _kind(file) for file in files if file.suffix == ".parquet"}
+    if "transitions" in kinds.values():
+        if len(set(kinds.values())) > 1 and not (place / "transitions").is_dir():
+            first = next(file for file, kind in kinds.items() if kind == "transitions")
+            raise ConfigError(f"'{path}' is not the folder of one run; there are transitions in '{first.parent}'.")
         return _transitions(path, trajectory)
     if kinds:
-        return _rows(files, sorted(kinds)[0], trajectory)
-    if place.name.endswith("_test.jsonl"):
-        rows = [orjson.loads(line) for line in place.read_bytes().splitlines()]
-        return Found("shard", {"samples": len(rows)}, {}, [_chosen_row(rows, trajectory)], "sample")
+        return _rows(files, min(kinds.values()), trajectory)
+    if place.is_file() and place.name.endswith("_test.jsonl"):
+        return _samples(place, trajectory)
     return _raw(path, trajectory)
+
+
+def _tables(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*.parquet") if file.is_file())
+
+
+def _damaged_file(path: str) -> str:
+    """The first Parquet file at a path that cannot be read whole; the path if there is none."""
+    for file in _tables(Path(path)) if os.path.isdir(path) else []:
+        try:
+            with pq.ParquetFile(file) as reader:
+                for _ in reader.iter_batches():
+                    pass
+        except _DAMAGED:
+            return str(file)
+    return path
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _kind(file: Path) -> str:
@@ -114,11 +153,25 @@ def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
     return found[0]
 
 
-def _chosen_row(rows: Sequence[dict[str, Any]], wanted: str | None) -> dict[str, Any]:
-    if not rows:
-        return {}
+def _samples(file: Path, wanted: str | None) -> Found:
+    """A shard of samples to evaluate on: their number, and one of them.
+
+    Raises:
+        ConfigError: a line of it is no JSON object.
+    """
     number = int(wanted) if wanted and wanted.isdigit() else 0
-    return rows[min(number, len(rows) - 1)]
+    row, count = dict[str, Any](), 0
+    with file.open("rb") as stream:
+        for line in stream:
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise ConfigError(f"'{file}' is damaged, line {count + 1} is no JSON: {error}") from error
+            if not isinstance(value, dict):
+                raise ConfigError(f"'{file}' is no shard, line {count + 1} is no JSON object.")
+            row = value if count <= number else row
+            count += 1
+    return Found("shard", {"samples": count}, {}, [row] if count else [], "sample")
 
 
 def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
@@ -129,7 +182,11 @@ def _rows(files: Sequence[Path], kind: str, wanted: str | None) -> Found:
     if not full:
         return Found(kind, counts, tables, [], "row")
     same = {tuple(pq.read_schema(file).names) for file in full}
-    first = pl.concat([pl.scan_parquet(file) for file in full]) if len(same) == 1 else pl.scan_parquet(full[0])
+    first = (
+        pl.concat([pl.scan_parquet(file, glob=False) for file in full])
+        if len(same) == 1
+        else pl.scan_parquet(full[0], glob=False)
+    )
     for column in ("unit", "reason", "use", "domain", "kept"):
         if column in first.collect_schema().names():
             tables[column] = _values(first, pl.col(column))
@@ -171,5 +228,9 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 def difference(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:
     """The lines that changed from one observation to the next: `-` gone, `+` new, ` ` for one line around them."""
-    old, new = (((one or {}).get("content") or "").splitlines() for one in (before, after))
+    old, new = (_lines((one or {}).get("content") or "") for one in (before, after))
     yield from list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
+
+
+def _lines(content: str) -> list[str]:
+    return content.removesuffix("\n").split("\n") if content else []

@@ -26,7 +26,7 @@ from pipelines.recipe import POOLS, Mix, Recipe
 from pipelines.render import document, ground_truth, messages, render, targets, trajectories
 from pipelines.sidecar import Unit
 from pipelines.storage import Folder, sha256_of
-from pipelines.units import finish_unit
+from pipelines.units import check_file, check_unit, finish_unit
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
 
@@ -293,7 +293,13 @@ def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[
 
 
 def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
-    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it."""
+    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it.
+
+    Raises:
+        ShardError: transitions or verdicts are not those that were written.
+    """
+    check_file(mixing.transitions, unit.name, unit.sha256)
+    check_unit(mixing.verdicts, unit.label)
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix = mixing.recipe.mix

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import Folder, sha256_of
+from pipelines.storage import Folder, sha256_of, why
 from schemas import DOMAINS, ConfigError, ShardError
 from schemas.manifest import FileEntry
 from schemas.migrations import lacking, migrated
@@ -45,8 +45,7 @@ class ParquetSink:
     def __init__(
         self, folder: Folder, name: str, schema: pa.Schema, *, shard: bool = False, hashed: Sequence[str] = ()
     ) -> None:
-        self._name, self._schema, self._rows = name, schema, 0
-        self._target = folder.path(name)
+        self._folder, self._name, self._schema, self._rows = folder, name, schema, 0
         self._stack = ExitStack()
         self._path = self._stack.enter_context(folder.writing(name))
         level = SHARD_LEVEL if shard else PAYLOAD_LEVEL
@@ -62,6 +61,7 @@ class ParquetSink:
             data_page_size=_PAGE_BYTES,
             dictionary_pagesize_limit=_DICTIONARY_BYTES,
             write_page_index=True,
+            write_page_checksum=True,
             use_content_defined_chunking=shard,
             store_schema=False,
         )
@@ -74,28 +74,36 @@ class ParquetSink:
         """
         if batch.num_rows:
             self._rows += batch.num_rows
-            try:
+            with self._told():
                 self._writer.write_table(pa.Table.from_batches([batch], self._schema), row_group_size=batch.num_rows)
-            except OSError as error:
-                raise ShardError(f"{self._target} cannot be written: {error}") from error
 
     def close(self) -> FileEntry:
         """Completes the file and returns what was written.
 
         Raises:
-            ShardError: the file cannot be put in its place.
+            ShardError: the file cannot be written, or not be put in its place.
         """
-        with self._stack:
+        with self._told():
             self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
             self._writer.close()
-            return FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
+            entry = FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
+        self._stack.close()
+        return entry
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ShardError(f"{self._folder.path(self._name)} cannot be written: {why(error)}") from error
 
     def abandon(self) -> None:
         """Drops the unfinished file; for when writing it failed. Nothing happens after `close`."""
-        with suppress(OSError):  # a full disk takes no end of a file either
+        with suppress(OSError):
             self._writer.close()
         self._stack.pop_all()
-        Path(self._path).unlink(missing_ok=True)
+        with suppress(OSError):
+            Path(self._path).unlink(missing_ok=True)
 
 
 def write_parquet(
@@ -112,25 +120,17 @@ def write_parquet(
     return sink.close()
 
 
-@contextmanager
-def _reading(folder: Folder, name: str, **options: Any) -> Iterator[pq.ParquetFile]:
-    """The file, open for reading.
+def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The row groups of a file, each as one batch with plain types.
 
     Raises:
-        ShardError: it is not there, or what is read of it is damaged.
+        ShardError: the file is missing or damaged.
     """
-    try:
-        with folder.open(name) as stream, pq.ParquetFile(stream, **options) as reader:
-            yield reader
-    except (OSError, pa.ArrowException) as error:
-        raise ShardError(f"{folder.path(name)} is damaged or missing: {error}") from error
-
-
-def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The row groups of a file, each as one batch with plain types."""
-    with _reading(folder, name) as reader:
+    with _opened(folder, name) as reader:
         for group in range(reader.num_row_groups):
-            yield _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+            with _damage(folder, name):
+                batch = _one_batch(reader.read_row_group(group, columns=columns, use_threads=False))
+            yield batch
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
@@ -138,13 +138,40 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         ConfigError: the file holds no transitions, or those of a schema version that is not known.
+        ShardError: the file is missing or damaged.
     """
     target = encoded_schema()
-    with _reading(folder, name, read_dictionary=dictionary_columns()) as reader:
+    with _opened(folder, name, read_dictionary=dictionary_columns()) as reader:
         columns = lacking(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
-            table = migrated(reader.read_row_group(group, use_threads=False), columns)
-            yield _one_batch(table.cast(target))
+            with _damage(folder, name):
+                table = migrated(reader.read_row_group(group, use_threads=False), columns)
+                batch = _one_batch(table.cast(target))
+            yield batch
+
+
+@contextmanager
+def _opened(folder: Folder, name: str, **how: Any) -> Iterator[pq.ParquetFile]:
+    """The file, open for reading, with the checksums of its pages checked."""
+    with ExitStack() as stack:
+        with _damage(folder, name):
+            stream = stack.enter_context(folder.open(name))
+            reader = stack.enter_context(pq.ParquetFile(stream, page_checksum_verification=True, **how))
+        yield reader
+
+
+@contextmanager
+def _damage(folder: Folder, name: str) -> Iterator[None]:
+    """What goes wrong in the block is told with the file's name and the remedy."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ShardError(f"{folder.path(name)} is missing. What made it makes it again.") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        told = why(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+        raise ShardError(
+            f"{folder.path(name)} is damaged: {told.splitlines()[0]}. What made it makes it again."
+        ) from error
 
 
 def transition_files(path: str) -> tuple[Folder, list[str]]:

@@ -265,7 +265,7 @@ def binned(inputs: Iterable[Input], recipe: Recipe, part_bytes: int = PART_BYTES
 
 def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
     """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
-    settings = recipe.digest("name", "source", "licence", "domains", "normalize")
+    settings = [recipe.digest("name", "source", "licence", "domains"), recipe.reading_digest()]
     content = [SCHEMA_VERSION, settings, [_identity(one) for one in inputs]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Final, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from pipelines.printing import Printer
 from pipelines.run import StageStart
 from pipelines.units import manifest_name
 
@@ -17,14 +17,16 @@ _PERIOD_S: Final = 0.5
 class StageProgress:
     """Shows one bar for each stage while it is entered; `tell` is what a `Run` calls when a stage begins."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Printer) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<10}"),
+            TextColumn("{task.description:<10}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             console=console,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)

@@ -39,6 +39,10 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
+"""Of the section `normalize`: what ends a run and changes nothing that it writes."""
+
+
 class Normalize(Values):
     """How raw logs are read.
 
@@ -388,6 +392,11 @@ class Recipe(Values):
         values = self.model_dump(mode="json")
         chosen = {part: values[part] for part in parts} if parts else values
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+
+    def reading_digest(self) -> str:
+        """As `digest`, of what decides how logs are read: the section `normalize` without the bounds that end a run."""
+        values = self.normalize.model_dump(mode="json", exclude=set(BOUNDS))
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _placed(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:

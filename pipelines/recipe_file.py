@@ -6,16 +6,22 @@ of `recipe`.
 
 from __future__ import annotations
 
+import json
+import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 import yaml
 from pydantic import ValidationError
 
 from pipelines.recipe import Recipe
+from pipelines.record import SALTED, VERSION_KEY
 from pipelines.templates import configs
 from schemas import ConfigError
+
+SALT: Final = "TRAJMILL_SCRUB_SALT"
+"""The environment variable that holds the salt of a recorded recipe."""
 
 
 def _names_at(place: tuple[int | str, ...]) -> list[str]:
@@ -61,14 +67,14 @@ def parse_recipe(text: str, name: str) -> Recipe:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{name} is not YAML: {error}") from error
+        raise ConfigError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        faults = "\n".join(f"  {_message(fault)}" for fault in error.errors())
-        raise ConfigError(f"{name} is no valid recipe:\n{faults}") from error
+        faults = "; ".join(_message(fault) for fault in error.errors())
+        raise ConfigError(f"{name} is no valid recipe: {faults}") from error
 
 
 def builtin_recipes() -> dict[str, str]:
@@ -77,15 +83,38 @@ def builtin_recipes() -> dict[str, str]:
     return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
 
 
+def _recorded(text: str, name: str) -> str:
+    """The recipe of a run's record, as YAML; empty if the text is none.
+
+    Raises:
+        ConfigError: the recipe has a salt, which no record holds, and it is not given.
+    """
+    try:
+        recipe = json.loads(text)["recipe"] if f'"{VERSION_KEY}"' in text[:100] else None
+    except (ValueError, KeyError, TypeError):
+        recipe = None
+    if not isinstance(recipe, dict):
+        return ""
+    normalize = recipe.get("normalize")
+    if isinstance(normalize, dict) and normalize.get("scrub_salt") == SALTED:
+        normalize["scrub_salt"] = os.environ.get(SALT)
+        if normalize["scrub_salt"] is None:
+            raise ConfigError(
+                f"The recipe of {name} has a salt, which no record holds. Set the environment variable {SALT} to it."
+            )
+    return json.dumps(recipe)
+
+
 def load_recipe(config: str) -> Recipe:
-    """The recipe at a path, or the built-in one of that name.
+    """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
 
     Raises:
         ConfigError: there is neither, or it is not valid.
     """
     path = Path(config)
     if path.is_file():
-        return parse_recipe(path.read_text("utf-8"), config)
+        text = path.read_text("utf-8")
+        return parse_recipe(_recorded(text, config) or text, config)
     known = builtin_recipes()
     if config in known:
         return parse_recipe(known[config], f"built-in recipe '{config}'")

@@ -6,6 +6,7 @@ hashes of the answers' words. What the numbers mean is `quality.replicate`'s.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,11 +31,16 @@ from pipelines.sidecar import (
     replicates_name,
 )
 from pipelines.spans import packed_member, unpacked_members, volatile_words
+from pipelines.units import finish_unit
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
-from schemas import DOMAINS
+from schemas import DOMAINS, SCHEMA_VERSION
+from schemas.manifest import FileEntry, Manifest
 
 NAME: Final = "replicates.json"
+UNIT: Final = "replicates"
+"""The unit of the measures that the report is."""
+
 SAMPLED: Final = 200
 """Keys of a domain whose answers are compared word by word, in each of 64 partitions: those of the smallest hashes."""
 
@@ -137,6 +143,14 @@ def report(tallies: Iterable[Tallies]) -> bytes:
     return json.dumps(found, indent=1).encode() + b"\n"
 
 
+def write_report(tallies: Iterable[Tallies], judging: Judging) -> Manifest:
+    """Writes the report beside the measures, as a unit of its own, and returns its manifest."""
+    data = report(tallies)
+    judging.measures.write(NAME, data)
+    entry = FileEntry(NAME, 0, len(data), hashlib.sha256(data).hexdigest())
+    return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, (entry,)))
+
+
 def targets(unit: Unit, judging: Judging, rows: npt.NDArray[np.int64], sidecar: Sidecar) -> Iterator[tuple[int, bytes]]:
     """Packed rows that bear the loss so far, by partition of the key."""
     yield from partitioned(_rows(unit, judging, sidecar, rows), "key")
@@ -179,12 +193,13 @@ class UnitsToReport(beam.PTransform):
             | "GatherWords" >> beam.GroupByKey()
         )
         compared = gathered | "Agree" >> beam.MapTuple(lambda _, packed: agreed(judging.fetched(packed), judging))
+        none = keyed | "NoTally" >> beam.MapTuple(lambda _, __: ("", {}))  # there is a report of nothing too
         written = (
-            (split.tallies, compared)
+            (split.tallies, compared, none)
             | "AllTallies" >> beam.Flatten()
             | "Together" >> beam.Map(lambda one: (0, one))
             | "GatherTallies" >> beam.GroupByKey()
-            | "Report" >> beam.MapTuple(lambda _, tallies: judging.measures.write(NAME, report(tallies)))
+            | "Report" >> beam.MapTuple(lambda _, tallies: write_report(tallies, judging))
         )
         if not judging.recipe.judge.spans:
             return written

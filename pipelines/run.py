@@ -5,27 +5,25 @@ Every stage resumes: units that are done are not done again. What is decided her
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
+
+import apache_beam as beam
 
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
 from pipelines.addresses import require_openable
 from pipelines.benchmarks import NAME as BENCHMARKS
+from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
 from pipelines.benchmarks import write_index
 from pipelines.card import card
-from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again
+from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.conservation import (
     Line,
     input_line,
@@ -37,20 +35,36 @@ from pipelines.conservation import (
 from pipelines.judge import UnitsToVerdicts
 from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
 from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
+from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.parquet import write_parquet
 from pipelines.plan import Plan, make_plan
 from pipelines.recipe import Recipe
+from pipelines.record import Record
 from pipelines.replicates import NAME as REPLICATES
-from pipelines.runner import Execution, run_over
-from pipelines.sidecar import Judging, Unit, judging_digest
+from pipelines.replicates import UNIT as REPLICATES_UNIT
+from pipelines.runner import Execution, Seeing, run_over
+from pipelines.sidecar import Judging, Unit, judging_digest, measure_names, measuring_digest
 from pipelines.storage import Folder, sha256_of
-from pipelines.units import MANIFEST, finish_stage, is_done, read_manifest, unit_manifests, units_of
+from pipelines.units import (
+    MANIFEST,
+    finish_stage,
+    finish_unit,
+    is_done,
+    read_manifest,
+    stage_names,
+    unit_manifests,
+    units_folder,
+    units_of,
+    written_names,
+)
 from pipelines.variety import Varieties, kept_variety
 from quality.scrub import scrub_text
-from schemas import REJECT_SCHEMA, ConfigError, TrajmillError, reject_table
-from schemas.manifest import Manifest, summed_counts
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, TrajmillError, reject_table
+from schemas.manifest import FileEntry, Manifest, summed_counts
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
+CARD: Final = "README.md"
+CARD_UNIT: Final = "card"
 
 
 class TooManyRejectsError(TrajmillError):
@@ -153,39 +167,6 @@ class Summary:
         return next(line for line in self.lines if line.unit == unit)
 
 
-@contextmanager
-def locked(out: Folder) -> Iterator[None]:
-    """Holds the output folder; a second run on it is refused. The lock goes with the process, however it ends.
-
-    Only local folders are locked: object stores have no lock that goes with a process.
-
-    Raises:
-        ConfigError: another run holds it.
-    """
-    if not out.is_local:
-        yield
-        return
-    path = Path(out.path(".lock"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        opened = path.open("a+")
-    except OSError as error:
-        raise ConfigError(f"{out.path()} cannot be an output folder: {error.strerror}.") from error
-    with opened as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            stream.seek(0)
-            holder = stream.read().strip() or "another process"
-            raise ConfigError(
-                f"{out.path()} is in use by a run of {holder}. Wait for it, or choose another --out."
-            ) from error
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()}")
-        stream.flush()
-        yield
-
-
 class Run:
     """One run of a recipe into one folder.
 
@@ -195,6 +176,11 @@ class Run:
         out: the output folder, a path or a URL.
         execution: how.
         tell: called when a stage begins, with what there is to do.
+        overwrite: whether another run of ours that lies in the folder is replaced.
+        command: the command line, for `run.json`.
+
+    Raises:
+        ConfigError: there is no file system for a raw log or the output folder.
     """
 
     def __init__(
@@ -204,48 +190,50 @@ class Run:
         out: str,
         execution: Execution | None = None,
         tell: Callable[[StageStart], None] = lambda _: None,
+        *,
+        overwrite: bool = False,
+        command: Sequence[str] = (),
     ) -> None:
+        require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder(out)
+        self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
+        self._record = Record(recipe, self.execution, command)
         self._tell = tell
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
         self._models: dict[str, str] = {}
         self._rejects = self.out / "rejects"
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
-        self.spans = self.out / "spans"
+        self.spans, self.measures = self.out / "spans", self.out / "measures"
         self.shards = self.out / "shards"
 
     def run(self, last: str = "mix") -> Summary:
         """Runs the stages up to `last` and returns what was done.
 
         Raises:
-            ConfigError: an input or an option is wrong, or the folder is in use or cannot be written.
-            ShardError: a file cannot be read or written, or the runner cannot be reached.
+            ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
             TooManyRejectsError: more inputs were rejected than the recipe allows.
+            ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
             ContractError: our own bug.
         """
         self.execution.require_runner()
-        require_openable([*self.raws, self.out.url])
-        with locked(self.out):
-            self.out.clear_unfinished()
-            summary = self._run(last)
-            values = {
-                "runner": self.execution.options().get_all_options(drop_default=True).get("runner"),
-                "workers": self.execution.workers,
-                "python": platform.python_version(),
-                "seconds": self._seconds,
-                "finished": time.time(),
-            }
-            self.out.write("run.json", json.dumps(values, indent=1).encode() + b"\n")
+        self._owner.check(self.raws)
+        plan = self._timed("plan", self._planned)
+        with self._owner.held():
+            summary = self._run(plan, last)
+            self._owner.intend([RUN])
+            self.out.write(RUN, self._record.to_json(summary), private=True)
             return summary
 
-    def _run(self, last: str) -> Summary:
-        self._benchmarks = write_index(self.recipe.judge.benchmarks, self.out / "measures")
+    def _run(self, plan: Plan, last: str) -> Summary:
+        self._benchmarks = self._index_benchmarks()
         self._models = {name: sha256_of(path) for name, path in self.recipe.judge.files().items()}
-        plan = self._timed("plan", self._plan)
+        self._write_plan(plan)
+        self._owner.keep()
         lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
-        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds)
+        broken = broken_connectors(withdrawals(plan))
+        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken)
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
@@ -253,7 +241,8 @@ class Run:
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
         read = (files, inputs, records) if files.lost else (inputs, records)
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
-        summary = replace(summary, broken=broken_connectors(failed_inputs(self._rejects / "normalize", parts)))
+        failed = failed_inputs(self._rejects / "normalize", parts)
+        summary = replace(summary, broken=broken_connectors([*withdrawals(plan), *failed]))
         check_rejects(files, inputs, records, self.recipe)
         summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":
@@ -276,16 +265,36 @@ class Run:
         self._seconds[stage] = round(time.monotonic() - begin, 3)
         return result
 
-    def _plan(self) -> Plan:
+    def _planned(self) -> Plan:
         plan = make_plan(self.recipe, self.raws, self.execution.part_bytes, self.execution.limit, self.out)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
-        self.out.write("plan.json", plan.to_json())
+        return plan
+
+    def _index_benchmarks(self) -> str:
+        if self.recipe.judge.benchmarks:
+            self._owner.intend({f"measures/{BENCHMARKS}", *written_names("measures", [BENCHMARKS_UNIT])})
+        return write_index(self.recipe.judge.benchmarks, self.measures)
+
+    def _write_plan(self, plan: Plan) -> None:
+        folder, unit = self._rejects / "plan", "part-00000"
+        self._owner.intend({f"rejects/plan/{unit}.parquet", *written_names("rejects/plan", [unit])})
+        self.out.write(PLAN, plan.to_json(), private=True)
         salt = self.recipe.normalize.scrub_salt or ""
         rejects = [replace(one, excerpt=scrub_text(one.excerpt, one.uri, salt=salt)) for one in plan.unrecognized]
         table = reject_table(rejects).combine_chunks().to_batches()
-        write_parquet(self._rejects / "plan", "part-00000.parquet", REJECT_SCHEMA, table)
-        return plan
+        entry = write_parquet(folder, f"{unit}.parquet", REJECT_SCHEMA, table)
+        finish_unit(folder, Manifest("plan", unit, plan.digest, SCHEMA_VERSION, (entry,)))
+        finish_stage(folder, "plan", plan.digest, [unit])
+
+    def _over(self, work: Sequence[Any], transform: beam.PTransform) -> None:
+        """Runs the transform over the work; workers elsewhere first prove that they see the folder."""
+        seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
+        self._owner.make_spill()
+        try:
+            run_over(work, transform, self.execution, seeing)
+        finally:
+            self._owner.clear_spill()
 
     def _begin(self, stage: str, folder: Folder, digests: dict[str, str], size: int) -> set[str]:
         """Tells that a stage begins and returns the labels of the units still to do."""
@@ -303,44 +312,70 @@ class Run:
         strict = self.execution.strict
         todo |= {one.unit for one in unit_manifests(folder, digests) if must_be_read_again(one, strict=strict)}
         parts = [part for part in plan.parts if part.name in todo]
-        run_over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict)), self.execution)
-        finish_stage(rejects, "normalize", plan.digest, list(digests))
-        return finish_stage(folder, "normalize", plan.digest, list(digests))
+        files = {f"transitions/{domain}/{part.name}.parquet" for domain in self.recipe.domains for part in parts}
+        self._owner.intend(files | {f"rejects/normalize/{part.name}.parquet" for part in parts})
+        self._owner.intend(written_names("transitions", digests) | written_names("rejects/normalize", digests))
+        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict)))
+        return self._sealed(("transitions", "rejects/normalize"), "normalize", plan.digest, digests)
+
+    def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
+        """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
+        labels = list(units)
+        for stage in stages[1:]:
+            finish_stage(self.out / stage, name, digest, labels)
+        sealed = finish_stage(self.out / stages[0], name, digest, labels, **more)
+        for stage in stages:
+            self._prune(stage, stage_names(self.out, stage, labels))
+        return sealed
+
+    def _prune(self, stage: str, wanted: set[str]) -> None:
+        self._owner.prune([stage, units_folder(stage)], wanted)
 
     def _units(self, normalized: Manifest) -> list[Unit]:
         return [Unit(number, file.name, file.sha256) for number, file in enumerate(normalized.files)]
 
     def judge(self, units: Sequence[Unit]) -> Manifest:
         """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts."""
-        rejects, measures = self._rejects / judging_stage.STAGE, self.out / "measures"
+        rejects = self._rejects / judging_stage.STAGE
         models = tuple(sorted(self._models.items()))
         digest = judging_digest(self.recipe, units, self._benchmarks, models)
         labels = [unit.label for unit in units]
+        spill = self.out / SPILL if self.execution.is_local else None
+        folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
+        judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks, models, spill)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
-        others = [rejects, *([self.spans] if self.recipe.judge.spans else [])]
-        if todo or not all(is_done(other, label, digest) for other in others for label in labels):
-            folders = (self.transitions, measures, self.verdicts, rejects, self.spans)
-            spill = self.out / "spill" if self.execution.is_local else None
-            judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks, models, spill)
-            measures.remove(REPLICATES)
-            run_over(units, UnitsToVerdicts(judging), self.execution)
-            (self.out / "spill").remove_all()
-        extra = [BENCHMARKS] if self._benchmarks else []
-        extra += [REPLICATES] if self.recipe.judge.replicates is not None else []
-        finish_stage(measures, "judge", digest, labels, others=extra)
-        for other in others:
-            finish_stage(other, "judge", digest, labels)
+        beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]
+        measured = [*labels, *([REPLICATES_UNIT] if self.recipe.judge.replicates is not None else [])]
+        undone = any(not is_done(self.out / other, label, digest) for other in beside for label in labels)
+        undone = undone or any(
+            not is_done(self.measures, unit.label, measuring_digest(unit, judging)) for unit in units
+        )
+        undone = undone or not all(is_done(self.measures, label, digest) for label in measured[len(labels) :])
+        if todo or undone:
+            self._intend_judging(units, beside, measured)
+            self._over(units, UnitsToVerdicts(judging))
+        measured += [BENCHMARKS_UNIT] if self._benchmarks else []
+        self._sealed(["measures"], "judge", digest, measured)
         if not self.recipe.judge.spans:
-            for folder in (self.spans, units_of(self.spans)):
-                folder.remove_all()
-        return finish_stage(self.verdicts, "judge", digest, labels, models=self._models)
+            self._prune("spans", set())
+        return self._sealed(["verdicts", *beside], "judge", digest, labels, models=self._models)
+
+    def _intend_judging(self, units: Sequence[Unit], beside: Sequence[str], measured: Sequence[str]) -> None:
+        labels = [unit.label for unit in units]
+        names = {
+            f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
+        }
+        names |= {f"rejects/judge/{label}.parquet" for label in labels}
+        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {f"measures/{REPLICATES}"}
+        for stage in ("verdicts", *beside):
+            names |= written_names(stage, labels)
+        self._owner.intend(names | written_names("measures", measured))
 
     def _replicates(self) -> dict[str, dict[str, float]]:
-        measures = self.out / "measures"
-        if self.recipe.judge.replicates is None or not measures.exists(REPLICATES):
+        if self.recipe.judge.replicates is None or not self.measures.exists(REPLICATES):
             return {}
-        found: dict[str, dict[str, float]] = json.loads(measures.read(REPLICATES))
+        found: dict[str, dict[str, float]] = json.loads(self.measures.read(REPLICATES))
         return found
 
     def _mix(
@@ -356,15 +391,16 @@ class Run:
         todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
-            spill = self.out / "spill" if self.execution.is_local else None
-            run_over(units, UnitsToShards(replace(mixing, shards=shards, open=still), spill), self.execution)
-            (self.out / "spill").remove_all()
-        dropped = summed_counts(unit_manifests(rejects, labels))
-        finish_stage(rejects, "mix", digest, labels)
+            spill = self.out / SPILL if self.execution.is_local else None
+            names = {f"shards/{shard.name}" for shard in shards} | {f"rejects/mix/{label}.parquet" for label in labels}
+            names |= written_names("shards", [shard.label for shard in shards]) | written_names("rejects/mix", labels)
+            self._owner.intend(names)
+            self._over(units, UnitsToShards(replace(mixing, shards=shards, open=still), spill))
+        dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
         counts = summed_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
         flow = (*read, whole, rows)
-        kept = kept_variety(units, self.out / "measures", self.verdicts)
+        kept = kept_variety(units, self.measures, self.verdicts)
         return self._finish_shards(shards, counts, flow, kept), flow
 
     def _finish_shards(
@@ -374,14 +410,17 @@ class Run:
         files = [file for made in unit_manifests(self.shards, [s.label for s in shards]) for file in made.files]
         content = json.dumps([self.recipe.digest(), sorted((file.name, file.sha256) for file in files)])
         digest = hashlib.sha256(content.encode()).hexdigest()
-        self.shards.write("README.md", card(self.recipe, shards, counts, flow, digest, kept).encode())
-        labels = [shard.label for shard in shards]
+        self._owner.intend({f"shards/{CARD}", *written_names("shards", [CARD_UNIT])})
+        text = card(self.recipe, shards, counts, flow, digest, kept).encode()
+        self.shards.write(CARD, text)
+        entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
+        finish_unit(self.shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
         diversity = {
             domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
             for domain, of in kept.items()
         }
         told = {"diversity": diversity, "models": self._models}
-        return finish_stage(self.shards, "mix", digest, labels, others=["README.md"], **told)
+        return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **told)
 
 
 def manifest_of(out: str, stage: str) -> Manifest | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import logging
 import os
+import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import apache_beam as beam
@@ -33,8 +35,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.addresses import require_answer
+from pipelines.ownership import is_held
 from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
+from pipelines.storage import Folder, unfinished_name
 from schemas import ConfigError, ShardError
 
 LOCAL: Final = "FnApiRunner"
@@ -173,8 +177,51 @@ def silence_beam() -> None:
     logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
 
 
-def run_over(work: Sequence[Any], transform: beam.PTransform, execution: Execution) -> None:
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """The proof that a worker elsewhere sees the output folder: it reads the run's token there, and writes a file.
+
+    Attributes:
+        out: the output folder.
+        token: of the run that holds it.
+    """
+
+    out: Folder
+    token: str
+
+    def __call__(self, element: Any) -> Any:
+        """The element, once this process has proved it.
+
+        Raises:
+            ShardError: the folder is not the run's, or cannot be written.
+        """
+        _prove_seen(self)
+        return element
+
+
+@cache
+def _prove_seen(seeing: Seeing) -> None:
+    where, host = seeing.out.path(), platform.node()
+    if not is_held(seeing.out, seeing.token):
+        raise ShardError(
+            f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
+            "under the same path or URL: a shared file system or an object store."
+        )
+    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
+    seeing.out.write(proof, seeing.token.encode())
+    seeing.out.remove(proof)
+
+
+def run_over(
+    work: Sequence[Any], transform: beam.PTransform, execution: Execution, seeing: Seeing | None = None
+) -> None:
     """Runs the transform over the elements of `work` and waits until it is done; nothing is run over nothing.
+
+    Args:
+        work: the elements.
+        transform: what is done with them.
+        execution: how.
+        seeing: what each worker proves before its first element; None where workers are of this machine.
 
     Raises:
         What the transform raised, as `passed_errors.original` finds it; what else a runner raises.
@@ -184,7 +231,10 @@ def run_over(work: Sequence[Any], transform: beam.PTransform, execution: Executi
     silence_beam()
     with bound_to_loopback():
         pipeline = execution.pipeline()
-        _ = pipeline | "Work" >> beam.Create(list(work)) | transform
+        elements = pipeline | "Work" >> beam.Create(list(work))
+        if seeing is not None:
+            elements = elements | "See" >> beam.Map(seeing)
+        _ = elements | transform
         try:
             pipeline.run().wait_until_finish()
         except Exception as error:

@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from connectors.connector import Connector
 from pipelines.connector_errors import Broken
 from pipelines.inspection import Found, difference
 from pipelines.masking import MaskReport
 from pipelines.plan import Plan
+from pipelines.printing import Printer, labelled, text
 from pipelines.recipe import Recipe
 from pipelines.run import Summary
+from pipelines.verification import Verification
 from quality.diversity import Diversity
 from quality.turns import KEEPS
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def show_summary(summary: Summary, recipe: Recipe, console: Console) -> None:
+def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     """The balance of a run, its tokens, the folder and the next command to try."""
     table = Table("", "in", "kept", "not kept, by reason", title=f"{recipe.name}: {summary.last}", title_justify="left")
     for line in summary.lines:
@@ -48,27 +47,27 @@ def show_summary(summary: Summary, recipe: Recipe, console: Console) -> None:
         )
     for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
         if summary.last == "mix" and recipe.mix.pools[pool]:
-            console.print(f"[yellow]pool {pool} is empty: there are too few groups to reach it[/]")
+            console.print(f"pool {pool} is empty: there are too few groups to reach it", style="yellow")
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
-    console.print(f"written: {escape(summary.out)}", soft_wrap=True)
-    console.print(f"next: {escape(_next(summary))}", soft_wrap=True)
+    console.print(f"written: {summary.out}", soft_wrap=True)
+    console.print(f"next: {_next(summary)}", soft_wrap=True)
 
 
-def show_broken(broken: Sequence[Broken], console: Console) -> None:
+def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     """What connectors failed on, and that a report is asked for."""
     total = sum(one.inputs for one in broken)
     console.rule(style="bold red")
-    console.print(f"[bold red]{total:,} inputs are missing, since connectors failed on them. This is a bug.[/]")
+    console.print(f"[bold red]Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.[/]")
     for one in broken:
         more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
-        examples = escape(", ".join(one.examples))
+        examples = ", ".join(one.examples)
         console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
         for place in one.places:
-            console.print(f"  {escape(place)}", soft_wrap=True)
+            console.print(f"  {place}", soft_wrap=True)
     console.print(
-        "Everything else is done. Please report these lines to whoever gave you the connector; the rejects of this "
-        "run hold one for each input (reason connector_error). A run with other code reads them again by itself.",
+        "These inputs are missing; everything else is done. Please report these lines to whoever gave you the "
+        "connector. A run of the same command with mended code reads them again.",
         soft_wrap=True,
     )
 
@@ -87,7 +86,7 @@ def _next(summary: Summary) -> str:
     return f"trajmill inspect {summary.out}/transitions"
 
 
-def show_plan(plan: Plan, recipe: Recipe, console: Console) -> None:
+def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
     """What a run would do: inputs by connector, parts, what nothing recognizes, licences."""
     table = Table("connector", "inputs", "files", "MB", "for example")
     by_name: dict[str, list[Any]] = {}
@@ -96,20 +95,18 @@ def show_plan(plan: Plan, recipe: Recipe, console: Console) -> None:
     for name, inputs in sorted(by_name.items()):
         size = sum(one.bytes for one in inputs) / 1e6
         files = sum(len(one.members) for one in inputs)
-        table.add_row(
-            name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", escape(f"{inputs[0].uri}: {inputs[0].why}")
-        )
+        table.add_row(name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}")
     console.print(table)
     console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
     console.print(f"not recognized: {len(plan.unrecognized):,}")
     for reject in plan.unrecognized[:20]:
-        console.print(f"  {escape(reject.uri)}: {reject.detail}", soft_wrap=True)
+        console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
     if len(plan.unrecognized) > 20:
         console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
 
 
-def show_connectors(connectors: Mapping[str, Connector], console: Console) -> None:
+def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
     """Every connector: its name, version, domains and format."""
     table = Table("connector", "version", "domains", "format")
     for one in connectors.values():
@@ -117,7 +114,7 @@ def show_connectors(connectors: Mapping[str, Connector], console: Console) -> No
     console.print(table)
 
 
-def show_mask(report: MaskReport, console: Console) -> None:
+def show_mask(report: MaskReport, console: Printer) -> None:
     """The share of each category of the published mask, by domain and definition, and what would keep its loss."""
     table = Table("domain", "definition", "turns", *KEEPS, "keep loss", title="turn-level mask", title_justify="left")
     for (domain, definition), counts in report.counts.items():
@@ -128,7 +125,7 @@ def show_mask(report: MaskReport, console: Console) -> None:
     console.print(table)
 
 
-def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Console) -> None:
+def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:
     """The effective numbers of what each domain holds."""
     table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
     for domain, kinds in found.items():
@@ -139,7 +136,7 @@ def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Console)
     console.print(table)
 
 
-def show_classifier(report: Mapping[str, Any], console: Console) -> None:
+def show_classifier(report: Mapping[str, Any], console: Printer) -> None:
     """What a classifier is worth on the rows held out, by threshold."""
     for what in ("trained_on", "held_out"):
         console.print(f"{what.replace('_', ' ')}: " + ", ".join(f"{name} {n:,}" for name, n in report[what].items()))
@@ -156,14 +153,14 @@ def show_classifier(report: Mapping[str, Any], console: Console) -> None:
     console.print(table)
 
 
-def show_found(found: Found, console: Console, lines: int) -> None:
+def show_found(found: Found, console: Printer, lines: int) -> None:
     """Counts, then one trajectory step by step, or one sample, with at most `lines` lines of each text."""
     console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
     for title, values in found.tables.items():
-        console.print(f"  by {title}: " + escape(", ".join(f"{value} {number:,}" for value, number in values)))
+        console.print(f"  by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
     if not found.rows:
         return
-    console.rule(escape(found.title))
+    console.rule(found.title)
     if "action" in found.rows[0]:
         _show_trajectory(found.rows, console, lines)
     else:
@@ -171,43 +168,43 @@ def show_found(found: Found, console: Console, lines: int) -> None:
             _show_value("", row, console, lines)
 
 
-def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Console, lines: int) -> None:
+def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
     first = rows[0]
     for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
         held = {key: value for key, value in (first[name] or {}).items() if value is not None}
-        console.print(f"[bold]{name}[/]: " + escape(_clipped(str(held), lines)), highlight=False)
+        console.print(labelled(f"{name}: ", _clipped(str(held), lines)))
     for row in rows:
         console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
         if row["step"] == 0 and row["observation"]:
-            console.print(Text(_clipped(row["observation"]["content"] or "(no text)", lines), style="dim"))
+            console.print(text(_clipped(row["observation"]["content"] or "(no text)", lines), "dim"))
         if row["interleaved"]:
-            console.print(Text(_clipped(row["interleaved"], lines), style="magenta"))
-        console.print(Text(_clipped(row["action"]["text"], lines), style="bold yellow"))
+            console.print(text(_clipped(row["interleaved"], lines), "magenta"))
+        console.print(text(_clipped(row["action"]["text"], lines), "bold yellow"))
         _show_next(row, console, lines)
 
 
-def _show_next(row: Mapping[str, Any], console: Console, lines: int) -> None:
+def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
     after = row["next_observation"]
     if after is None:
-        console.print("[red]the log does not hold what came next[/]")
+        console.print("the log does not hold what came next", style="red")
         return
     marks = [after["form"], after["origin"]]
     marks += ["error"] if after["is_error"] else []
     marks += [f"exit {row['exit_code']}"] if row["exit_code"] is not None else []
     marks += [f"cut by {after['truncation']}"] if after["truncation"] != "none" else []
     marks += [f"{len(after['attachments'])} attachments"] if after["attachments"] else []
-    console.print(f"[cyan]→ {', '.join(marks)}[/]")
+    console.print(f"→ {', '.join(marks)}", style="cyan")
     if after["form"] in ("screen", "state") and row["observation"]:
         changed = list(difference(row["observation"], after))
         for line in changed[:lines] or ["(nothing changed)"]:
-            console.print(Text(line, style=_STYLES.get(line[:1], "")))
+            console.print(text(line, _STYLES.get(line[:1], "")))
         if len(changed) > lines:
             console.print(f"… {len(changed) - lines} more lines")
     else:
-        console.print(Text(_clipped(after["content"] or "(no text)", lines)))
+        console.print(text(_clipped(after["content"] or "(no text)", lines)))
 
 
-def _show_value(path: str, value: Any, console: Console, lines: int) -> None:
+def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             _show_value(f"{path}.{key}" if path else str(key), inner, console, lines)
@@ -215,10 +212,27 @@ def _show_value(path: str, value: Any, console: Console, lines: int) -> None:
         for number, inner in enumerate(value):
             _show_value(f"{path}[{number}]", inner, console, lines)
     else:
-        console.print(Text.assemble((f"{path}: ", "bold"), _clipped(str(value), lines)))
+        console.print(labelled(f"{path}: ", _clipped(str(value), lines)))
 
 
-def _clipped(text: str, lines: int) -> str:
-    rows = text.splitlines() or [""]
+def _clipped(content: str, lines: int) -> str:
+    rows = content.removesuffix("\n").split("\n")  # other ends of lines are shown as what they are
     cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
     return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
+
+
+def show_verification(found: Verification, console: Printer) -> None:
+    """A line a stage, a line a fault, and what to do about it."""
+    for stage in found.stages:
+        state = "sealed" if stage.sealed else "not finished"
+        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
+    for fault in found.faults:
+        console.print(f"{fault.name} {fault.what}", soft_wrap=True)
+    for name in found.foreign:
+        console.print(f"{name} is of no run; it keeps a run from going on here", soft_wrap=True)
+    if found.is_whole:
+        console.print(f"{found.out} is as it was written.", soft_wrap=True)
+    else:
+        console.print(
+            "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
+        )

@@ -17,7 +17,7 @@ from pipelines.exchange import Key, Span, carried, fetched
 from pipelines.parquet import ParquetSink, read_batches, read_transitions
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
-from pipelines.units import finish_unit, is_done
+from pipelines.units import check_file, finish_unit, is_done
 from quality.exposure import MATCH_SCHEMA, Exposing
 from quality.measure import Measuring, tells
 from quality.replicate import REPLICATE_SCHEMA, Following
@@ -134,28 +134,48 @@ def spans_name(label: str) -> str:
     return f"{label}.spans.parquet"
 
 
-def measure_unit(unit: Unit, judging: Judging) -> Unit:
-    """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit."""
+def sketch_name(label: str) -> str:
+    """The file of the sketches of a unit's trajectories."""
+    return f"{label}.sketch.parquet"
+
+
+def measure_names(label: str) -> tuple[str, ...]:
+    """Every file that measuring a unit can write."""
+    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name)
+    return (f"{label}.parquet", *(name(label) for name in told))
+
+
+def measuring_digest(unit: Unit, judging: Judging) -> str:
+    """Of everything that a unit's measures depend on."""
     rules = judging.recipe.judge
-    sketching = rules.near_duplicates is not None
-    replicates = rules.replicates is not None
-    parted = rules.near_duplicates is not None and rules.near_duplicates.part_names
+    near = rules.near_duplicates
     chosen = [
         judging.signals,
         rules.tokenizer,
         rules.prefer,
-        [sketching and VERSION, parted],
-        replicates,
+        [near is not None and VERSION, near is not None and near.part_names],
+        rules.replicates is not None,
         judging.benchmarks,
     ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
     settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
-    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+
+def measure_unit(unit: Unit, judging: Judging) -> Unit:
+    """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit.
+
+    Raises:
+        ShardError: the transitions are not those that were written.
+    """
+    rules = judging.recipe.judge
+    digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):
+        check_file(judging.transitions, unit.name, unit.sha256)
         files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
         files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
-        files |= {"sketch": (f"{unit.label}.sketch.parquet", SKETCH_SCHEMA)} if sketching else {}
-        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if replicates else {}
+        files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
+        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
         hashed = {"sketch": HASHED}
@@ -200,7 +220,7 @@ def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | 
     if starts is None:
         step = pa.Table.from_batches(read_batches(judging.measures, f"{label}.parquet", ["step"]))["step"]
         starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
-    batches = read_batches(judging.measures, f"{label}.sketch.parquet")
+    batches = read_batches(judging.measures, sketch_name(label))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
 
 

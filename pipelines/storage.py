@@ -12,13 +12,15 @@ import hashlib
 import io
 import lzma
 import os
+import re
 import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from typing import Any, BinaryIO, Final, Self, cast
 
 import fsspec
@@ -40,12 +42,27 @@ WHOLE_BYTES: Final = 1 << 30
 
 _CHUNK: Final = 1 << 20
 _TEMPORARY: Final = ".unfinished-"
+_UNFINISHED: Final = re.compile(re.escape(_TEMPORARY) + r"[0-9a-f]{16}-.*", re.DOTALL)
+_BASE: Final = 200
+"""Characters of a file's name that its temporary name ends with."""
+
 _MAGIC: Final = (
     (b"\x1f\x8b", "gz"),
     (b"\x28\xb5\x2f\xfd", "zst"),
     (b"BZh", "bz2"),
     (b"\xfd7zXZ\x00", "xz"),
 )
+
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def place_of(url: str) -> tuple[Any, str]:
+    """(file system, path on it) of a URL, or of a local path, which is taken as it stands: `::` and `~` are names."""
+    if _SCHEME.match(url):
+        filesystem, path = fsspec.core.url_to_fs(url)
+        return filesystem, str(path).rstrip("/")
+    return LocalFileSystem(), os.path.abspath(url)
 
 
 @dataclass(frozen=True)
@@ -56,8 +73,7 @@ class Folder:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        filesystem, path = fsspec.core.url_to_fs(self.url)
-        return filesystem, str(path).rstrip("/")
+        return place_of(self.url)
 
     @property
     def is_local(self) -> bool:
@@ -77,8 +93,8 @@ class Folder:
     def __setstate__(self, state: dict[str, str]) -> None:
         object.__setattr__(self, "url", state["url"])
 
-    def exists(self, name: str) -> bool:
-        """Whether there is a complete file of that name."""
+    def exists(self, name: str = "") -> bool:
+        """Whether there is a complete file of that name, or the folder itself."""
         return bool(self._place[0].exists(self.path(name)))
 
     def size(self, name: str) -> int:
@@ -97,7 +113,7 @@ class Folder:
         try:
             return bytes(self._place[0].cat_file(self.path(name)))
         except OSError as error:
-            raise ShardError(f"{self.path(name)} cannot be read: {error}") from error
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
@@ -105,62 +121,112 @@ class Folder:
         with self._place[0].open(self.path(name), "rb") as stream:
             yield stream
 
-    def names(self, suffix: str = "") -> list[str]:
-        """Every complete file below the folder, relative to it and sorted, that ends with `suffix`."""
-        filesystem, root = self._place
-        found = filesystem.find(root) if filesystem.exists(root) else []
-        names = [str(path)[len(root) + 1 :] for path in found]
-        return sorted(name for name in names if name.endswith(suffix) and _TEMPORARY not in name)
+    def sha256(self, name: str) -> str:
+        """The digest of a file, 64 hex digits; empty if there is none.
 
-    def write(self, name: str, data: bytes) -> None:
-        """Writes a whole file, replacing what was there, in one step."""
-        with self.writing(name) as path:
+        Raises:
+            ShardError: it cannot be read.
+        """
+        try:
+            with self.open(name) as stream:
+                return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    def names(self, suffix: str = "", *, unfinished: bool = False) -> list[str]:
+        """Every complete file below the folder, relative to it and sorted, that ends with `suffix`.
+
+        Links are listed as files and never followed.
+
+        Args:
+            suffix: of the names.
+            unfinished: whether to list what killed writers left too.
+        """
+        filesystem, root = self._place
+        if self.is_local:
+            found = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
+        else:
+            found = filesystem.find(root) if filesystem.exists(root) else []
+        names = [str(path)[len(root) + 1 :] for path in found]
+        return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
+
+    def write(self, name: str, data: bytes, *, private: bool = False) -> None:
+        """Writes a whole file, replacing what was there, in one step; arguments as of `writing`.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
+        with self.writing(name, private=private) as path:
             Path(path).write_bytes(data)
 
     @contextmanager
-    def writing(self, name: str) -> Iterator[str]:
+    def writing(self, name: str, *, private: bool = False) -> Iterator[str]:
         """A local path to write to; the file appears under `name`, complete, when the block ends without error.
 
+        Args:
+            name: of the file in the folder.
+            private: whether only the user may read it, where the file system knows users; else the umask decides.
+
         Raises:
-            ShardError: the finished file cannot be put in its place.
+            ShardError: the file cannot be written, or not be put in its place.
         """
         filesystem, target = self._place[0], self.path(name)
-        if self.is_local:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
-            directory, base = os.path.split(target)
-        else:
-            directory, base = tempfile.gettempdir(), name.replace("/", "_")
-        handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, suffix=f"-{base}", dir=directory)
-        os.close(handle)
+        directory, base = os.path.split(target) if self.is_local else (tempfile.gettempdir(), name.replace("/", "_"))
+        temporary = f"{directory}/{unfinished_name(base)}"
+        mode = 0o600 if private or not self.is_local else 0o666
         try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
             yield temporary
             if self.is_local:
-                Path(temporary).chmod(0o644)
                 os.replace(temporary, target)
             else:
                 filesystem.put_file(temporary, target)
         except OSError as error:
-            raise ShardError(f"{target} cannot be written: {error}") from error
+            raise ShardError(f"{target} cannot be written: {why(error)}") from error
         finally:
-            Path(temporary).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Removes a file; nothing happens if there is none."""
-        if self.exists(name):
-            self._place[0].rm_file(self.path(name))
+        """Removes a file, and the folders below this one that are empty without it; nothing happens if there is none.
 
-    def remove_all(self) -> None:
-        """Removes the folder and everything in it."""
-        filesystem, root = self._place
-        if filesystem.exists(root):
-            filesystem.rm(root, recursive=True)
+        Raises:
+            ShardError: it cannot be removed.
+        """
+        try:
+            if self.is_local:
+                Path(self.path(name)).unlink(missing_ok=True)
+            elif self.exists(name):
+                self._place[0].rm_file(self.path(name))
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be removed: {why(error)}") from error
+        if self.is_local:
+            with suppress(OSError):  # one that is not empty ends it
+                for parent in list(PurePosixPath(name).parents)[:-1]:
+                    os.rmdir(self.path(str(parent)))
 
-    def clear_unfinished(self) -> None:
-        """Removes what killed writers left behind."""
-        filesystem, root = self._place
-        if self.is_local and filesystem.exists(root):
-            for path in Path(root).rglob(f"{_TEMPORARY}*"):
-                path.unlink(missing_ok=True)
+
+def unfinished_name(name: str) -> str:
+    """A fresh name for a file of that name while it is being written."""
+    return f"{_TEMPORARY}{token_hex(8)}-{name[-_BASE:]}"
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of that name was being written by us when its writer ended."""
+    return _UNFINISHED.fullmatch(name.rpartition("/")[2]) is not None
+
+
+def _links(at: str, folders: Sequence[str]) -> list[str]:
+    """Those of the folders that are links to folders: names that a listing must not lose."""
+    return [name for name in folders if os.path.islink(f"{at}/{name}")]
+
+
+def why(error: OSError) -> str:
+    """What the system says, without the path that the message names already."""
+    return error.strerror or str(error)
 
 
 def sha256_of(path: str) -> str:

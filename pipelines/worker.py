@@ -13,6 +13,8 @@ import threading
 import time
 from typing import Any, Final
 
+from pipelines.printing import guard
+
 _PERIOD_S: Final = 0.5
 
 
@@ -40,6 +42,7 @@ def _telling(worker: Any, response: Any) -> None:
 
 def main() -> None:
     """Runs Beam's worker until the runner, or the process that it runs in, ends."""
+    guard()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     errors = logging.StreamHandler()

@@ -32,7 +32,7 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
     names = TRANSITION_SCHEMA.names
     nulls = polars.DataFrame(TRANSITION_SCHEMA.empty_table()).schema
     return polars.concat(
-        polars.scan_parquet(files)
+        polars.scan_parquet(files, glob=False)
         .with_columns(polars.lit(None, nulls[name]).alias(name) for name in columns)
         .select(names)
         for columns, files in by_columns.items()

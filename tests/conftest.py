@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import orjson
@@ -22,38 +21,57 @@ settings.load_profile("trajmill")
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden" / "corpora.json"
+INDEX = "INDEX.tsv"
+NAMED = ROOT / "tests" / "golden" / "corpora.tsv"
+"""Files of the corpora that the golden files were made of, each with the connector that takes it."""
 
 
 def corpora_folder() -> Path | None:
     """The folder of real corpora: from TRAJMILL_CORPORA, else beside the repository; None if there is none."""
     named = os.environ.get("TRAJMILL_CORPORA")
     folder = Path(named) if named else ROOT.parent / "shared" / "corpora"
-    return folder if (folder / "INDEX.tsv").is_file() else None
+    return folder if (folder / INDEX).is_file() else None
+
+
+def named_files(*folders: str) -> dict[str, str | None]:
+    """The files of the corpora that golden files name, by name below the corpora: the connector that takes each.
+
+    With `folders`, only those in them. What else lies in the corpora is counted and not read.
+    """
+    rows = (line.split("\t") for line in NAMED.read_text("utf-8").splitlines())
+    return {name: taker or None for name, taker in rows if not folders or name.startswith(tuple(folders))}
+
+
+def real_files(folders: Iterable[str], record: Callable[[str, object], None]) -> list[Path]:
+    """The named files in folders of the corpora (each ends in /); where they are absent the test is skipped."""
+    wanted = tuple(folders)
+    named, root = named_files(*wanted), corpora_folder()
+    if root is None:
+        record("corpus_not_read", list(named))
+        pytest.skip(f"the corpora are not here: {len(named)} files of {', '.join(wanted)} were not read")
+    there = (path for folder in wanted for path in (root / folder).rglob("*") if path.is_file())
+    present = {str(path.relative_to(root)) for path in there} - {INDEX}
+    record("corpus_read", sorted(present & named.keys()))
+    record("corpus_not_read", sorted(present - named.keys()))
+    return [root / name for name in named]
 
 
 @pytest.fixture
 def corpus(record_property: Callable[[str, object], None]) -> Callable[[str], list[Path]]:
-    """Gives the paths of a connector's real files; where there are none the test is skipped and they are counted."""
+    """Gives a connector's real files; see `real_files`."""
 
-    def folders(connector: str) -> list[Path]:
+    def files(connector: str) -> list[Path]:
         known = orjson.loads(GOLDEN.read_bytes())[connector]
-        root = corpora_folder()
-        if root is None:
-            record_property("corpus_not_read", known["files"])
-            pytest.skip(f"the corpora are not here: {known['files']} files of {connector} were not read")
-        found = [root / name for name in known["folders"]]
-        record_property("corpus_read", sum(path.is_file() for folder in found for path in folder.rglob("*")))
-        return found
+        return real_files([f"{folder}/" for folder in known["folders"]], record_property)
 
-    return folders
+    return files
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    counts: Counter[str] = Counter()
+    names: dict[str, set[str]] = {"corpus_read": set(), "corpus_not_read": set()}
     for reports in terminalreporter.stats.values():
         for report in reports:
             for name, value in getattr(report, "user_properties", ()):
-                if getattr(report, "when", "") in ("call", "setup") and name.startswith("corpus_"):
-                    counts[name] += value
-    line = f"real corpus files: {counts['corpus_read']} read, {counts['corpus_not_read']} not read"
-    terminalreporter.write_line(line)
+                if name in names:
+                    names[name].update(value)
+    terminalreporter.write_line("real corpus files: {} read, {} not read".format(*map(len, names.values())))

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from connectors.connector import Blob, Connector, MemoryBlob
-from pipelines.plan import make_plan
+from connectors.registry import connectors
+from pipelines.plan import Input, recognize
+from pipelines.raw import RawFile
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
 from schemas import Assembler, Origin, Reject
@@ -57,12 +59,19 @@ def line(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True, ensure_ascii=False, default=plain)
 
 
-def summary(paths: Iterable[Path]) -> dict[str, Any]:
-    """What all logs at the paths come to: counts, rejects by reason, and a digest over every row in order."""
-    plan = make_plan(RECIPE, [str(path) for path in paths])
+def recognized(files: Iterable[Path], root: Path) -> tuple[list[Input], list[Reject]]:
+    """(inputs, rejects) of these files below a folder and of no others that lie there."""
+    named = sorted((str(path.relative_to(root)), path) for path in files)
+    raw = [RawFile(name, str(path), path.stat().st_size, "") for name, path in named]
+    return recognize(raw, list(connectors().values()), RECIPE.normalize.max_member_bytes)
+
+
+def summary(files: Iterable[Path], root: Path) -> dict[str, Any]:
+    """What all logs among the files come to: counts, rejects by reason, and a digest over every row in order."""
+    inputs, unrecognized = recognized(files, root)
     digest, rejects, accepted = hashlib.sha256(), Counter[str](), 0
     counts: Counter[str] = Counter()
-    for one in plan.inputs:
+    for one in inputs:
         assembler, parents = Assembler(), dict[str, str]()
         for found, origin in read_input(one, RECIPE):
             if isinstance(found, Reject):
@@ -75,10 +84,10 @@ def summary(paths: Iterable[Path]) -> dict[str, Any]:
         counts["transitions"] += len(rows)
         for row in rows:
             digest.update(line(row).encode() + b"\n")
-    rejects.update(reject.reason for reject in plan.unrecognized)
+    rejects.update(reject.reason for reject in unrecognized)
     return {
-        "files": sum(len(one.members) for one in plan.inputs) + len(plan.unrecognized),
-        "inputs": len(plan.inputs) + len(plan.unrecognized),
+        "files": sum(len(one.members) for one in inputs) + len(unrecognized),
+        "inputs": len(inputs) + len(unrecognized),
         "accepted": accepted,
         "trajectories": counts["trajectories"],
         "transitions": counts["transitions"],

@@ -124,7 +124,7 @@ def _keeps_books(line: dict[str, Any], kind: object) -> bool:
         return isinstance(line.get("leafUuid"), str)
     if kind == "file-history-snapshot":
         return "snapshot" in line
-    return kind in BOOKKEEPING and isinstance(line.get("sessionId"), str)
+    return isinstance(kind, str) and kind in BOOKKEEPING and isinstance(line.get("sessionId"), str)
 
 
 class _Writing:

@@ -72,8 +72,10 @@ class ManagedAgent(Connector):
                 return Sniff(0.95, f"line {number} is an exported event of type {_kind(event)}")
             if _kind(line) and ("processed_at" in line or str(line.get("id")).startswith("sevt_")):
                 return Sniff(0.9, f"line {number} is an event of type {_kind(line)}")
-            if line.get("role") in _ROLES and line.get("kind") in _EXPORTED and isinstance(line.get("time"), str):
-                return Sniff(0.8, f"line {number} is an exported {line['kind']} of an {line['role']}")
+            role, kind = line.get("role"), line.get("kind")
+            named = isinstance(role, str) and role in _ROLES and isinstance(kind, str) and kind in _EXPORTED
+            if named and isinstance(line.get("time"), str):
+                return Sniff(0.8, f"line {number} is an exported {kind} of an {role}")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -36,14 +36,14 @@ def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
             yield Loose(start, end, "url_password", is_password)
     for match in matches(_URL_TOKEN, text, lo, hi):
         start, end = match.span(1)
-        yield Loose(start, end, "url_password", _is_credential)
+        yield Loose(start, end, "url_password", is_credential)
 
 
 HEADER_TRIGGER: Final = (
     rb"(?i)(?:authorization|cookie|x-[\w-]*(?:key|token|secret|auth)|api-key|private-token|subscription-key)"
     rb"2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
 )
-_ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\*[\"'`]"
+_ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
 """A quote, escaped or not; the first two are how a shell writes `'` within `'…'`."""
 
 _QUOTE: Final = rb"(?:" + _ANY_QUOTE + rb")?"
@@ -63,12 +63,13 @@ _HEADER: Final = compiled(
 _BEARER: Final = compiled(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 _SCHEME: Final = re.compile(rb"(?i)(bearer|basic|token|digest|oauth|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+")
-_PAIR: Final = re.compile(rb"([^=;,\s\"'\\]+)=(?:\\*\")?([^;,\s\"'\\]{8,})")
+_PAIR: Final = re.compile(rb"(?<![^=;,\s\"'\\])([^=;,\s\"'\\]++)=(?:\\*\")?([^;,\s\"'\\]{8,})")
 _ATTRIBUTE: Final = re.compile(rb"(?i)path|domain|expires|max-age|samesite|priority|version|comment")
 _OPAQUE: Final = re.compile(rb"[^\s,;\"'\\`<>(){}]{8,}")
 _UNQUOTED_END: Final = re.compile(rb"[\"'`\\\r\n]")
-_PARAMETERS: Final = re.compile(rb"(?:[^\"'`\\\r\n]|(?<==)\\*\"[^\"\\\r\n]{0,1024}\\*\"){0,8192}")
-"""What an unquoted header says, with its quoted parameters: `Digest username="x", response="y"`."""
+_PARAMETER: Final = re.compile(rb"(?<==)\\*\"[^\"\\\r\n]{0,1024}\\*\"")
+_HEADER_BYTES: Final = 2048
+"""Of an unquoted header: what stands further on is none of its parameters."""
 
 _BY_CURL: Final = re.compile(rb"(?:\bcurl\b[^\n|;]*|--cookie[ =][\"'\\]*)\Z")
 _WORD_END: Final = re.compile(rb"[\s\"'`\\]")
@@ -77,7 +78,7 @@ _SENT_COOKIES: Final = compiled(rb"\s(?:-b|--cookie)[ =](" + _ANY_QUOTE + rb")?(
 _MORE_COOKIES: Final = re.compile(rb"(?:\r?\n[ \t]{2,}(?:- )?[^:\r\n]{0,400}=[^\r\n]{0,4000}){1,50}")
 """Lines that go on with a cookie header in YAML, folded or as a list."""
 
-_is_credential: Final = partial(is_secret, quoted=True)
+is_credential: Final = partial(is_secret, quoted=True)
 
 
 def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
@@ -103,7 +104,7 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
             yield from credentials
         elif value := _OPAQUE.match(text, start, end):
             after = value.end()
-            yield Loose(value.start(), after, "header", _is_credential)
+            yield Loose(value.start(), after, "header", is_credential)
     for match in matches(_SENT_COOKIES, text, lo, hi):
         start, quote = match.start(2), match.group(1)
         if not _BY_CURL.search(text, max(0, start - SLACK), start):
@@ -113,7 +114,7 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
     for match in matches(_BEARER, text, lo, hi):
         token = _BEARER_TOKEN.match(text, match.end() - 16)
         if token:
-            yield Loose(token.start(), token.end(), "header", _is_credential)
+            yield Loose(token.start(), token.end(), "header", is_credential)
 
 
 def _plain(quote: bytes) -> bytes:
@@ -121,8 +122,14 @@ def _plain(quote: bytes) -> bytes:
 
 
 def _end_of_parameters(text: bytes, start: int) -> int:
-    match = _PARAMETERS.match(text, start)
-    return match.end() if match else start
+    """Where an unquoted header ends, with its quoted parameters: `Digest username="x", response="y"`."""
+    at, limit = start, min(len(text), start + _HEADER_BYTES)
+    while stop := _UNQUOTED_END.search(text, at, limit):
+        parameter = _PARAMETER.match(text, stop.start(), limit)
+        if not parameter:
+            return stop.start()
+        at = parameter.end()
+    return limit
 
 
 def _end_of_word(text: bytes, start: int) -> int:
@@ -140,62 +147,64 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
     scheme = _SCHEME.match(text, start, end)
     value = _OPAQUE.match(text, scheme.end() if scheme else start, end)
     if not value:
-        return [*_pairs(text, scheme.end(), end, _is_credential)] if scheme else []
+        return [*_pairs(text, scheme.end(), end, is_credential)] if scheme else []
     if scheme and scheme[1].lower() == b"basic":
-        found = decoded_body(text, *value.span(), partial(_user_and_password, inner))
+        found = decoded_body(text, *value.span(), partial(user_and_password, inner))
         if found and b":" in found.data:
             return [found]
-    parts = _pairs(text, value.start(), end, _is_credential)
-    return [*parts] or [Loose(value.start(), value.end(), "header", _is_credential)]
+    parts = _pairs(text, value.start(), end, is_credential)
+    return [*parts] or [Loose(value.start(), value.end(), "header", is_credential)]
 
 
-def _user_and_password(inner: Inner, data: bytes) -> Finds:
+def user_and_password(inner: Inner, data: bytes) -> Finds:
+    """What the text `user:password` of a body holds; all of it where no user is named."""
     found = inner(data)
     password = Loose(data.find(b":") + 1, len(data), "header", is_password)
     return Finds(found.spans, (*found.loose, password), found.encoded)
 
 
-_PASSWORD: Final = rb"passw(?:or)?d|passphrase|passwd|pwd"
+_PASSWORD: Final = rb"passw(?:or)?d|passphrase|passcode|passwd|pwd|[_-]pass"
 _SECRET: Final = (
-    rb"secret|token|credential|(?:api|access|auth|private|signing|encryption|account|master|service|license)[_-]?key"
+    rb"secret|token|credentials?|creds|_auth|(?:api|access|auth|private|signing|encryption|account|master|service|license)[_-]?key"
     rb"|x-(?:amz|goog)-signature"
 )
 _NEITHER: Final = rb"[^ft\s\"'`\\][^\n]{7}|f(?:[^a\n][^\n]{6}|a[^l\n][^\n]{5})|t(?:[^r\n][^\n]{6}|r[^u\n][^\n]{5})"
 """Eight characters that are neither `false` nor `true`: every node of an Android screen says `password="false"`."""
 
+_EQUALS: Final = rb"[:.?+|]{0,3}==?>?|:|%3d|\\u003d"
+_TYPED: Final = rb"(?::[ \t]{0,2}|[ \t]{1,2})[a-z][a-z_.<>\[\]]{1,15}[ \t]{0,2}:?="
+"""A type between name and value: `token string = "…"`, `token: str = "…"`."""
+
+_VALUE: Final = rb",?\s{0,4}\\{0,15}[\"']?value\\{0,15}[\"']?\s{0,2}[:=]"
+_LIST: Final = _GAP + rb"{1,16}-\s{1,4}"
 ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*(?:\\*[\"'`])?"
-    rb"(?:\s{0,3}(?:[:=>]|%3d|\\u003d)|,?\s{0,4}\\*[\"']?value\\*[\"']?\s{0,2}[:=])"
-    rb"(?:" + _GAP + rb"{0,16}-)?\s{0,4}(?:(?:" + _ANY_QUOTE + rb")(?:" + _NEITHER + rb")|[^\s\"'`,;&<>(){}\[\]|\\]{8})"
+    rb"(?i)(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*(?:\\{0,15}[\"'`])?"
+    rb"(?:[ \t]{0,3}(?:" + _VALUE + rb"|" + _TYPED + rb"|" + _EQUALS + rb"|,)(?:" + _LIST + rb"|[ \t]{0,4})"
+    rb"(?:(?:" + _ANY_QUOTE + rb")(?:" + _NEITHER + rb")|[^\s\"'`,;&<>(){}\[\]|\\]{8})"
+    rb"|>" + _GAP + rb"{0,24}[^\s\"'`,;&<>(){}\[\]|\\]{8})"
     rb"|-(?:[a-z0-9]+-){0,3}(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*\s{1,2}[^\s]{8}"
-    rb"|[ ](?:-u|--user)[ =][\"'\\]*[^\s:\"'\\]+:[^\s\"'\\]{4}|sshpass -p"
 )
 _ASSIGNMENT: Final = compiled(
     rb"(?i)([A-Za-z0-9_.-]{0,40}?)(?:(" + _PASSWORD + rb")|" + _SECRET + rb")"
     rb"((?:[_-]?(?:key|value|hash|base|prod|dev|staging|test|live|main|old|new|current|confirm(?:ation)?|again|secret"
     rb"|encrypted|b64|base64|string|env|default|primary|secondary|token|id|[0-9]{1,3}))*)"
-    + _QUOTE
-    + rb"([ \t]{0,3}(?:=>|:=|==?|:|%3d|\\u003d|>|,?\s{0,4}\\*[\"']?value\\*[\"']?\s{0,2}[:=])(?:[ \t]{0,4}|"
-    + _GAP
-    + rb"{1,16}-\s{1,4})"
-    rb"|\s{1,2})(" + _ANY_QUOTE + rb")?"
+    rb"(" + _ANY_QUOTE + rb")?"
+    rb"([ \t]{0,3}(?:" + _VALUE + rb"|" + _TYPED + rb"|" + _EQUALS + rb"|,)(?:[ \t]{0,4}|" + _LIST + rb")"
+    rb"|>" + _GAP + rb"{0,24}|\s{1,2})(" + _ANY_QUOTE + rb")?"
 )
-_UNQUOTED: Final = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]*")
+_UNQUOTED: Final = re.compile(rb"[^\s\"'`,;&<>(){}\[\]|\\]{0,4096}")
 _NO_SECRET: Final = frozenset(
     b"starting change lock max num min total prompt completion input output cached used per count eos bos pad "
     b"unk sep cls mask page continuation next cursor sync special first last stop end start public no reset "
     b"forgot".split()
 )
 """Words before `token` or `key` that make it none of a secret."""
+_ANOTHER_WORD: Final = re.compile(rb"[ \t]*(?::[ \t]*|[ \t])[A-Za-z][^=:]*:?=\Z")
+"""A type before the value, which then stands in quotes; else the line is prose, or the value no type but a value."""
+
 _NAME_WORD: Final = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_COMMANDS: Final = (
-    compiled(rb"[ ](?:-u|--user)[ =]\\*[\"']?[^\s:\"'\\/]{1,64}:([^\s\"'\\/:]{4,128})"),
-    compiled(rb"sshpass -p ?\\*[\"']?([^\s\"'\\]{4,128})"),
-)
 _NESTED: Final = 512
 """Bytes of a value without quotes up to which another assignment is looked for in it."""
-
-_NUMBER: Final = re.compile(rb"\d+")
 
 
 def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
@@ -205,31 +214,32 @@ def assignments(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
         at = max(match.end(3), at + 1)
         value = _assigned(text, match)
         if value:
-            if not match.group(5) and value[1] - value[0] > _NESTED:
+            if not match.group(6) and value[1] - value[0] > _NESTED:
                 at = value[1]
             password = match.group(2) is not None
             name = text[match.start() : match.end(3)]
-            strict = not match.group(5) and not (name == name.upper() and b"=" in match.group(4))
+            strict = not match.group(6) and not (name == name.upper() and b"=" in match.group(5))
             accepts = partial(is_secret, password=password, quoted=not strict)
             yield _opened(text, value, accepts, inner)
-    for command in _COMMANDS:
-        for match in matches(command, text, lo, hi):
-            if not _NUMBER.fullmatch(match.group(1)):
-                start, end = match.span(1)
-                yield Loose(start, end, "assignment", is_password)
 
 
 def _assigned(text: bytes, match: Any) -> tuple[int, int] | None:
     """Where the value stands, or None if this is no assignment of a secret."""
-    prefix, separator, quote = match.group(1), match.group(4), match.group(5)
+    prefix, named_in, separator, quote = match.group(1), match.group(4), match.group(5), match.group(6)
     words = _NAME_WORD.findall(prefix)
     if text[max(0, match.start() - 2) : match.start()] == b"::":  # a type: `AWS::IAM::AccessKey`
         return None
     if (words and words[-1].lower() in _NO_SECRET) or (separator.isspace() and not prefix.startswith(b"-")):
         return None
-    if separator.startswith(b">") and text[match.start() - 1 : match.start()] != b"<":
+    if separator.startswith(b">") and text[match.start() - 1 : match.start()] not in (b"<", b":"):
+        return None
+    if separator.strip() == b"," and not (named_in and quote == named_in):  # one argument after the other
         return None
     start = match.end()
+    if not quote and _ANOTHER_WORD.match(separator):
+        if not separator.lstrip().startswith(b":"):
+            return None
+        start -= len(separator.lstrip()[1:].lstrip())
     if quote:
         return start, quoted_end(text, start, _plain(quote))
     value = _UNQUOTED.match(text, start)
@@ -243,12 +253,15 @@ def _opened(text: bytes, span: tuple[int, int], accepts: Callable[[bytes], bool]
     """The value itself, or what it says if it is base64 of text."""
     value = text[slice(*span)]
     if len(value) >= 12 and len(value) % 4 == 0 and not is_placeholder(core_of(value)):
-        found = decoded_body(text, *span, partial(_whole, inner))
+        found = decoded_body(text, *span, partial(whole, inner))
         if found:
             return found
     return Loose(*span, "assignment", accepts)
 
 
-def _whole(inner: Inner, data: bytes) -> Finds:
+def whole(inner: Inner, data: bytes) -> Finds:
+    """What the text of a body that is a secret holds, or all of it; certificates are none."""
     found = inner(data)
-    return found or Finds(loose=(Loose(0, len(data), "assignment", is_password),))
+    if found or b"CERTIFICATE-----" in data:
+        return found
+    return Finds(loose=(Loose(0, len(data), "assignment", is_password),))

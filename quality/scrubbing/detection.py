@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, context, own_form, personal
+from quality.scrubbing import base64_bodies, context, logins, own_form, personal
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span
 from quality.scrubbing.matching import compiled, compiled_set
 
@@ -138,6 +138,7 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"home"}, personal.HOME_TRIGGER, personal.homes),
         ({"header"}, context.HEADER_TRIGGER, partial(context.headers, inner=inner)),
         ({"assignment"}, context.ASSIGNMENT_TRIGGER, partial(context.assignments, inner=inner)),
+        ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
     return [*chosen, (base64_bodies.TRIGGER, partial(base64_bodies.bodies, inner=inner))]

@@ -10,60 +10,22 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, least
 from quality.scrubbing.kinds import Kind, Span
-from quality.scrubbing.matching import closes, compiled, matches, opens
-from quality.scrubbing.values import is_dummy
+from quality.scrubbing.matching import compiled, matches, opens
+from quality.scrubbing.values import is_dummy, is_wordy
 
-_ISSUED: Final[tuple[tuple[Kind, bytes, bytes], ...]] = (
-    ("cloud_key", rb"(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)", rb"[A-Z0-9]{16}"),
-    ("cloud_key", rb"AIza", rb"[A-Za-z0-9_-]{35}"),
-    ("cloud_key", rb"GOCSPX-", rb"[A-Za-z0-9_-]{24,40}"),
-    ("cloud_key", rb"(?:AccountKey|SharedAccessKey)=", rb"[A-Za-z0-9+/]{40,100}={0,2}"),
-    ("cloud_key", rb"sig=", rb"(?:[A-Za-z0-9]|[+/]|%2[BbFf]){43}(?:=|%3[Dd])"),
-    ("cloud_key", rb"dop_v1_", rb"[a-f0-9]{64}"),
-    ("token", rb"ya29\.", rb"[A-Za-z0-9_-]{20,400}"),
-    ("token", rb"gh[pousr]_", rb"[A-Za-z0-9]{30,255}"),
-    ("token", rb"github_pat_", rb"[A-Za-z0-9_]{36,255}"),
-    ("token", rb"gl(?:pat|dt|ptt|rt|cbt|soat)-", rb"[A-Za-z0-9_.-]{20,255}"),
-    ("token", rb"xox[abeoprs]-", rb"[A-Za-z0-9-]{10,255}"),
-    ("token", rb"xapp-\d-", rb"[A-Za-z0-9-]{20,255}"),
-    ("token", rb"hooks\.slack\.com/services/", rb"T[A-Z0-9]{7,12}/B[A-Z0-9]{7,12}/[A-Za-z0-9]{20,28}"),
-    ("token", rb"discord(?:app)?\.com/api/webhooks/\d{16,20}/", rb"[A-Za-z0-9_-]{50,90}"),
-    ("token", rb"sk-ant-[a-z]{3,8}\d{2}-", rb"[A-Za-z0-9_-]{20,255}"),
-    ("token", rb"sk-(?:proj|svcacct|admin|or-v1|lf)-", rb"[A-Za-z0-9_-]{20,255}"),
-    ("token", rb"sk-", rb"[A-Za-z0-9]{20,100}"),
-    ("token", rb"[sr]k_(?:live|test)_", rb"[A-Za-z0-9]{16,255}"),
-    ("token", rb"whsec_", rb"[A-Za-z0-9+/]{24,64}"),
-    ("token", rb"hf_", rb"[A-Za-z0-9]{30,40}"),
-    ("token", rb"npm_", rb"[A-Za-z0-9]{36}"),
-    ("token", rb"pypi-(?:AgEIcHlwaS5vcmc)?", rb"[A-Za-z0-9_-]{50,255}"),
-    ("token", rb"SG\.", rb"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}"),
-    ("token", rb"(?:SK|AC)", rb"[0-9a-f]{32}"),
-    ("token", rb"\d{8,10}:AA", rb"[A-Za-z0-9_-]{33}"),
-    ("token", rb"[MNO]", rb"[A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),
-    ("token", rb"shp(?:at|ca|pa|ss)_", rb"[a-fA-F0-9]{32}"),
-    ("token", rb"(?:gsk|glsa|lin_api|dckr_pat|sbp|xai|tvly|pplx|r8|nvapi)[_-]", rb"[A-Za-z0-9_-]{27,128}"),
-    ("token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]{24,200}"),
-    ("token", rb"ATATT3", rb"[A-Za-z0-9_=-]{50,250}"),
-    ("token", rb"AGE-SECRET-KEY-1", rb"[A-Z0-9]{58}"),
+ISSUED_TRIGGER: Final = b"|".join(
+    [*(b"(?:" + least(form) + b")" for form in BY_BEGINNING), *(b"(?:" + middle + b")" for middle, _, _ in BY_MIDDLE)]
 )
-"""(kind, the beginning that stays so that the type is visible, what is replaced), as the issuers document them.
+_SEED: Final = compiled(ISSUED_TRIGGER, 64)
+_FORMS: Final = (*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE))
+_ISSUED: Final = re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(?![A-Za-z0-9_])" for form in _FORMS))
+"""One group a form; a secret that runs on into more of its alphabet is none of that form."""
 
-Lengths are taken a little wider than today's.
-"""
-
-ISSUED_TRIGGER: Final = (
-    rb"A(?:KIA|SIA|ROA|IDA|BIA|CCA)[A-Z0-9]{16}|AIza[\w-]{35}|GOCSPX-|ya29\.|(?:Account|SharedAccess)Key=|dop_v1_"
-    rb"|gh[pousr]_\w{30}|github_pat_|gl(?:pat|dt|ptt|rt|cbt|soat)-\w|xox[abeoprs]-|xapp-\d|hooks\.slack\.com/s"
-    rb"|\.com/api/webhooks/|sk-(?:ant|proj|svcacct|admin|or|lf)-|sk-[A-Za-z0-9]{20}|[sr]k_(?:live|test)_|whsec_"
-    rb"|hf_[A-Za-z0-9]{30}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50}|SG\.[\w-]{16}|(?:SK|AC)[0-9a-f]{32}|:AA[\w-]{33}"
-    rb"|\.[\w-]{6}\.[\w-]{27}|shp(?:at|ca|pa|ss)_|(?:gsk|glsa|lin_api|dckr_pat|sbp|xai|tvly|pplx|r8|nvapi)[_-][\w-]{27}"
-    rb"|hv[sbr]\.[\w-]{24}|sig=[\w%+/]{43}|ATATT3|AGE-SECRET"
-)
-
-_SEED: Final = compiled(ISSUED_TRIGGER)
-_BACK: Final = re.compile(rb"(?:[MNO][A-Za-z0-9_-]{23,25}|\d{1,10})\Z")
-_EACH_ISSUED: Final = tuple((kind, re.compile(stays + b"(" + secret + b")")) for kind, stays, secret in _ISSUED)
+_MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)
+_BEFORE_MIDDLE: Final = 32
+_SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
 def issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[Span]:
@@ -71,24 +33,31 @@ def issued(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[S
     after = lo
     for seed in matches(_SEED, text, lo, hi):
         start = seed.start()
-        if text[start : start + 1] in b".:":  # a bot's token, which no fixed letters begin
-            back = _BACK.search(text, max(0, start - 26), start)
-            start = back.start() if back else start
-        found = _issued_at(text, start) if start >= after and opens(text, start) else None
+        found = _issued_at(text, start, after) or _issued_around(text, start, after)
         if found:
             after = found.end
             if found.kind in wanted:
                 yield found
 
 
-def _issued_at(text: bytes, start: int) -> Span | None:
-    for kind, pattern in _EACH_ISSUED:
-        match = pattern.match(text, start)
-        if match and closes(text, match.end()):
-            body = match[1]
-            told = len(body) >= 40 or any(48 <= byte < 58 for byte in body)
-            return Span(start, match.end(), kind, is_dummy(body), match.start(1) - start) if told else None
+def _issued_around(text: bytes, middle: int, after: int) -> Span | None:
+    """What is issued and has its fixed letters at `middle`, and begins at `after` or later."""
+    for pattern, before in _MIDDLES:
+        if pattern.match(text, middle):
+            back = before.search(text, max(after, middle - _BEFORE_MIDDLE), middle)
+            return _issued_at(text, back.start(), after) if back else None
     return None
+
+
+def _issued_at(text: bytes, start: int, after: int) -> Span | None:
+    match = _ISSUED.match(text, start) if start >= after and opens(text, start) else None
+    if match is None:
+        return None
+    body = match[match.lastindex or 1]
+    if _SEPARATOR.search(body) and is_wordy(body):
+        return None
+    kind = _FORMS[(match.lastindex or 1) - 1].kind
+    return Span(start, match.end(), kind, is_dummy(body), match.start(match.lastindex or 1) - start)
 
 
 JWT_TRIGGER: Final = rb"eyJ[\w-]{8}"

@@ -15,7 +15,7 @@ from quality.scrubbing.placeholders import MASKED_UNDER, core_of, is_certified, 
 
 _DUMMY: Final = re.compile(
     rb"(?i)example|sample|dummy|placeholder|change[_-]?me|redacted|removed|hidden|masked|undefined|x{6,}|\*{3}|\.{3}"
-    rb"|\A(?:[{%].*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
+    rb"|\A(?:\{.*|%(?![0-9A-Fa-f]{2}).*|\$[A-Za-z_]\w*)\Z|\xe2\x80\xa6|\xe2\x80\xa2|[<>]|\$\{|\{\{|\$\(|%\(|%s"
     rb"|(?:\A|[^A-Za-z])(?:your|my|the|some|insert|enter|fake|mock|test)[_-]"
     rb"|process\.env|environ|getenv|(?:self|this|config|settings|args|options|request|os)\."
 )
@@ -25,8 +25,11 @@ _NO_VALUE: Final = re.compile(
     rb"|\d{4}-\d\d-\d\d.*|\d\d?-[A-Za-z]{3}-\d{2,4}.*|\d\d?:\d\d.*|\d\d?/\d\d?/\d{2,4}.*"  # a date, a time
     rb"|(?:~|\.{1,2})/.*|[A-Za-z]:[\\/].*|[A-Za-z][A-Za-z0-9+.-]*://.*"  # a path, an address
     rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}"
-    rb"|[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+"  # an expression
 )
+_EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
+_LONG: Final = 20
+"""Bytes from which an expression is told by its words."""
+
 _WORD: Final = re.compile(rb"(?:[a-z]*(?:[A-Z][a-z]+)*|[A-Z]+)\d{0,3}|\d+")
 _BREAKS: Final = re.compile(rb"[_.:/+@#~=?&|-]")
 
@@ -46,6 +49,20 @@ def entropy(value: bytes) -> float:
 def is_password(value: bytes) -> bool:
     """Whether the value, where a password is sure to stand, is one: anything but a dummy or a word for it."""
     return not is_dummy(value) and not re.fullmatch(rb"(?i)pass(?:word|wd)?|pw|secret|token|none|null", value)
+
+
+_STATUS: Final = re.compile(
+    rb"(?i)\W*(?:required|optional|string|text|str|yes|no|true|false|ok|enabled|disabled|set|unset|empty|missing|invalid"
+    rb"|incorrect|wrong|expired|changed|updated|reset|sorry|permission|access|denied|failed|failure|success|error|warning"
+    rb"|must|should|cannot|is|not|the|for|and|or|at|in|to|min|max|minimum|maximum|length|field|input|value|type|null|nil"
+    rb"|blank|default|same|different|strong|weak|unchanged|protected|encrypted|hashed|plaintext|unknown|provided|supplied"
+    rb"|correct|valid|accepted|match(?:es)?|mismatch|verified|confirm(?:ed)?|admin|root|user|guest)\W*"
+)
+
+
+def is_typed(value: bytes) -> bool:
+    """Whether the value after a prompt for a password was typed, and is no word of what the program went on to say."""
+    return is_password(value) and _STATUS.fullmatch(value) is None and len(core_of(value)) >= 3
 
 
 def is_cookie(value: bytes) -> bool:
@@ -77,17 +94,21 @@ def is_secret(value: bytes, *, password: bool = False, quoted: bool = False) -> 
         return False
     if password:
         mixed = digits or (quoted and special and value.lower() != value != value.upper())
-        variable = not quoted and b"_" in value and _is_wordy(value)
+        variable = not quoted and b"_" in value and is_wordy(value)
         return bool(mixed) and len(set(core)) >= 4 and not variable
-    long = len(value) >= (12 if quoted else 16)
-    return long and digits > 0 and letters > 0 and not _is_wordy(value) and entropy(value) >= 2.8
+    long = len(value) >= (12 if quoted else 14)
+    number = core == value.decode("latin-1") and digits == len(value) >= 16
+    told = number or (digits > 0 and letters > 0 and not is_wordy(value))
+    return long and told and entropy(value) >= 2.8
 
 
 def _is_no_value(value: bytes) -> bool:
-    return _NO_VALUE.fullmatch(value) is not None or (value[:1] == b"/" and _is_wordy(value))
+    if _NO_VALUE.fullmatch(value) or (value[:1] == b"/" and is_wordy(value)):
+        return True
+    return _EXPRESSION.fullmatch(value) is not None and (len(value) < _LONG or is_wordy(value))
 
 
-def _is_wordy(value: bytes) -> bool:
+def is_wordy(value: bytes) -> bool:
     """Whether the value is words and numbers, put together by punctuation or as in `camelCase2`."""
     return all(_WORD.fullmatch(part) for part in _BREAKS.split(value))
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from connectors.connector import Connector, MemoryBlob
 from schemas import ParseError, Reject, Trajectory
-from tests.conftest import ROOT, corpora_folder
+from tests.conftest import ROOT
+from tests.conftest import real_files as named_real_files
 from tests.rows import blob_at
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -33,12 +32,8 @@ def outcome(connector: Connector, blob: MemoryBlob) -> tuple[list[Trajectory], l
 
 def real_files(name: str, pattern: str, count: int, record: Callable[[str, object], None]) -> list[Path]:
     """The `count` files of a corpus that fit a pattern; where the corpora are absent the test is skipped."""
-    root = corpora_folder()
-    if root is None:
-        record("corpus_not_read", count)
-        pytest.skip(f"the corpora are not here: {count} files of {name} were not read")
-    found = sorted((root / "android" / name).rglob(pattern))
-    record("corpus_read", len(found))
+    found = [path for path in named_real_files([f"android/{name}/"], record) if path.match(pattern)]
+    assert len(found) == count
     return found
 
 

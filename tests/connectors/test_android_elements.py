@@ -13,7 +13,7 @@ from connectors.connector import Blob, Choices, Connector, MemoryBlob
 from connectors.registry import connectors
 from connectors.tree import Tree
 from schemas import Trajectory
-from tests.conftest import corpora_folder
+from tests.conftest import real_files
 from tests.connectors.android_logs import FIXTURES
 from tests.rows import blob_at
 
@@ -86,11 +86,6 @@ def test_a_raw_screen_is_the_logs_own_text_and_has_no_ids(connector: Connector, 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("name", "pattern", "least"), [("appagent", "log_*.txt", 4), ("droidbot", "utg.js", 1)])
 def test_real_logs_name_nodes_of_their_screens(name: str, pattern: str, least: int, record_property: Any) -> None:
-    root = corpora_folder()
-    if root is None:
-        record_property("corpus_not_read", least)
-        pytest.skip(f"the corpora are not here: {least} folders of {name} were not read")
-    folders = sorted({file.parent for file in (root / "android").rglob(pattern)})
-    record_property("corpus_read", len(folders))
+    folders = sorted({file.parent for file in real_files(["android/"], record_property) if file.match(pattern)})
     assert len(folders) >= least
     assert sum(assert_named(connectors()[name], blob_at(folder)) for folder in folders) >= least

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from tests.rows import parsed as rows_in
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "asciicast"
 INPUTS = sorted((FIXTURES / "input").iterdir())
 BAD = sorted(path for path in (FIXTURES / "bad").iterdir() if path.suffix != ".reason")
-CORPORA = Path(os.environ.get("TRAJMILL_CORPORA") or Path(__file__).parents[2].parent / "shared" / "corpora")
 HEADER = {"version": 2, "width": 40, "height": 10}
 CONNECTOR = Asciicast()
 
@@ -292,15 +290,9 @@ def test_recordings_are_recognized_by_their_header(head: bytes, uri: str, score:
     assert (told.score if told else None) == score
 
 
-def _real_files() -> list[Path]:
-    return sorted(CORPORA.glob("terminal/asciicast_v*/**/*.cast"))
-
-
 @pytest.mark.corpus
-def test_real_recordings_come_out_as_counted() -> None:
-    files = _real_files()
-    if not files:
-        pytest.skip("the corpora are not here: 49 asciicasts were not read")
+def test_real_recordings_come_out_as_counted(corpus: Callable[[str], list[Path]]) -> None:
+    files = corpus("asciicast")
     found: Counter[str] = Counter()
     for path in files:
         try:
@@ -314,11 +306,8 @@ def test_real_recordings_come_out_as_counted() -> None:
 
 
 @pytest.mark.corpus
-def test_screens_of_real_recordings_are_those_of_pyte() -> None:
-    files = _real_files()
-    if not files:
-        pytest.skip("the corpora are not here: 49 asciicasts were not read")
-    assert sum(map(_compared_screens, files)) > 100
+def test_screens_of_real_recordings_are_those_of_pyte(corpus: Callable[[str], list[Path]]) -> None:
+    assert sum(map(_compared_screens, corpus("asciicast"))) > 100
 
 
 def _compared_screens(path: Path) -> int:

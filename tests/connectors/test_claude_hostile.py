@@ -196,7 +196,7 @@ def test_hostile_log_takes_time_in_proportion_to_its_size(name: str, data: bytes
 
 @pytest.mark.corpus
 def test_real_logs_keep_the_invariants_and_reject_lines_for_known_reasons(corpus: Callable[[str], list[Path]]) -> None:
-    logs = [path.read_bytes() for folder in corpus(CONNECTOR.name) for path in folder.rglob("*.jsonl")]
+    logs = [path.read_bytes() for path in corpus(CONNECTOR.name) if path.suffix == ".jsonl"]
     read = [data for data in logs if parsed(data)[0]]
     assert read
     for data in read:

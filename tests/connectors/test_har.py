@@ -378,14 +378,13 @@ def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
 @pytest.mark.corpus
 def test_real_archives_of_every_recorder_are_read(corpus):
     found: dict[str, int | str] = {}
-    for folder in corpus("har"):
-        for path in sorted(folder.rglob("*.har")):
-            try:
-                read = list(HAR.parse(MemoryBlob(path.name, path.read_bytes())))
-            except ParseError as error:
-                found[path.name] = error.reason
-                continue
-            found[path.name] = sum(1 if isinstance(one, Reject) else len(one.steps) for one in read)
+    for path in corpus("har"):
+        try:
+            read = list(HAR.parse(MemoryBlob(path.name, path.read_bytes())))
+        except ParseError as error:
+            found[path.name] = error.reason
+            continue
+        found[path.name] = sum(1 if isinstance(one, Reject) else len(one.steps) for one in read)
     assert found["safari.har"] == 5
     assert found["firefox.har"] == 5
     assert found["websocket.har"] == 4

@@ -4,9 +4,8 @@ import csv
 
 import pytest
 
-from pipelines.plan import make_plan
-from pipelines.recipe import Recipe
-from tests.conftest import corpora_folder
+from tests.conftest import INDEX, corpora_folder, named_files, real_files
+from tests.golden.make import taken_by
 
 TABLE: dict[str, set[str | None]] = {
     "aider_chat_history": {"aider"},
@@ -53,33 +52,25 @@ TABLE: dict[str, set[str | None]] = {
     "terminator_recording": {"terminator"},
     "ttyrec": {"ttyrec", None},
     "utf16_log": {None},
+    "vcr_cassette": {"vcr_cassette", None},
     "vcr_llm_toolcalls": {"vcr_cassette"},
     "webdancer_chatml_jsonl": {"webdancer"},
     "webvoyager_messages": {"webvoyager"},
 }
 """Format, as the index of the corpora names it → connectors that may take it; None: left alone. Single messages of the
 protocol's specification are no log, what a program logs of itself is no trajectory, a summary of results is no
-prediction, and an empty file is nothing. Formats that are not named here are read by nothing yet, or hold no trajectory
+prediction, an empty file is nothing, and calls of gRPC and of WebSockets are in no exchange that a cassette's reader
+knows. Formats that are not named here are read by nothing yet, or hold no trajectory
 (question seeds, tool logs)."""
 
 
 @pytest.mark.corpus
 def test_every_real_file_is_what_the_index_says(record_property):
+    files = real_files([""], record_property)
     root = corpora_folder()
-    if root is None:
-        record_property("corpus_not_read", 348)
-        pytest.skip("the corpora are not here: 348 files were not sniffed")
-    with (root / "INDEX.tsv").open(encoding="utf-8") as stream:
+    assert root is not None
+    with (root / INDEX).open(encoding="utf-8") as stream:
         formats = {row["path"]: row["format"] for row in csv.DictReader(stream, delimiter="\t")}
-    plan = make_plan(Recipe(name="sniff", source="sniff"), [str(root)])
-    found: dict[str, str | None] = {one.uri: None for one in plan.unrecognized}
-    for one in plan.inputs:
-        for path in one.members.values():
-            found[path.split("!/")[0].removeprefix(f"{root}/")] = one.connector
-    wrong = {
-        path: connector
-        for path, connector in found.items()
-        if path in formats and connector not in TABLE.get(formats[path], {None})
-    }
-    assert wrong == {}
-    assert {path for path in formats if formats[path] in TABLE} <= set(found)
+    found = taken_by(files, root)
+    assert found == named_files()
+    assert {name: taker for name, taker in found.items() if taker not in TABLE.get(formats[name], {None})} == {}

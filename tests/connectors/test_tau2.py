@@ -47,7 +47,7 @@ def test_a_damaged_simulation_of_a_folder_costs_only_itself():
 
 @pytest.mark.corpus
 def test_every_result_of_the_real_runs_stands_after_its_call(corpus):
-    files = [path for folder in corpus("tau2") for path in folder.rglob("*.json")]
+    files = [path for path in corpus("tau2") if path.suffix == ".json"]
     for path in sorted(path for path in files if path.parent.name != "simulations"):
         data = path.read_bytes()
         found = {

@@ -103,7 +103,7 @@ def calls_of(tree: Node, name: str = "") -> Iterator[tuple[str, str]]:
 
 @pytest.mark.corpus
 def test_every_call_of_the_real_trees_stands_in_some_trajectory_and_the_answer_in_the_first(corpus):
-    for path in sorted(path for folder in corpus("toolbench") for path in folder.rglob("*.json")):
+    for path in (path for path in corpus("toolbench") if path.suffix == ".json"):
         value = json.loads(path.read_bytes())
         found = list(ToolBench().parse(MemoryBlob(path.name, path.read_bytes())))
         kept = [one for one in found if isinstance(one, Trajectory)]

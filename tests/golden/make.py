@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.registry import connectors
-from tests.conftest import GOLDEN, ROOT, corpora_folder
-from tests.rows import blob_at, line, parsed, summary
+from pipelines.containers import MARK
+from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
+from tests.rows import blob_at, line, parsed, recognized, summary
 
 FOLDERS = {
     "asciicast": ["terminal/asciicast_v2", "terminal/asciicast_v3"],
@@ -34,7 +36,7 @@ FOLDERS = {
     "mcp_jsonrpc": ["mcp/jsonrpc_spec_examples"],
     "mcp_recorder": ["mcp/jsonrpc_wire/firecrawl__firecrawl-mcp-server"],
     "agent_vcr": ["mcp/jsonrpc_wire/Jarvis2021__agent-vcr"],
-    "vcr_cassette": ["mcp/jsonrpc_wire/pydantic__pydantic-ai", "mcp/vcr_llm_toolcalls"],
+    "vcr_cassette": ["mcp/jsonrpc_wire/pydantic__pydantic-ai", "mcp/vcr_llm_toolcalls", "mcp/vcr_cassette"],
     "sweagent": ["swe/sweagent_traj"],
     "mini_swe_agent": ["swe/mini_swe_agent_traj"],
     "openhands": ["swe/openhands_events"],
@@ -60,12 +62,26 @@ FOLDERS = {
 """Where the corpora hold each connector's real files."""
 
 
+def taken_by(files: Iterable[Path], root: Path) -> dict[str, str | None]:
+    """The connector that takes each file below a folder, by its name there; None: none takes it."""
+    inputs, unrecognized = recognized(files, root)
+    takers: dict[str, str | None] = {one.uri: None for one in unrecognized}
+    for one in inputs:
+        for path in one.members.values():
+            takers[path.split(MARK)[0].removeprefix(f"{root}/")] = one.connector
+    return takers
+
+
 def write_corpora(root: Path) -> None:
-    """Writes what every connector makes of the real corpora to `corpora.json`."""
+    """Writes which files the real corpora hold, `corpora.tsv`, and what connectors make of them, `corpora.json`."""
+    files = [path for path in root.rglob("*") if path.is_file() and path.name != INDEX]
+    takers = taken_by(files, root)
+    NAMED.write_text("".join(f"{name}\t{takers[name] or ''}\n" for name in sorted(takers)), "utf-8")
     golden = {}
     for name, folders in FOLDERS.items():
         present = [folder for folder in folders if (root / folder).is_dir()]
-        golden[name] = {"folders": present, **summary(root / folder for folder in present)}
+        named = named_files(*(f"{folder}/" for folder in present))
+        golden[name] = {"folders": present, **summary([root / one for one in named], root)}
     GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
 
 

@@ -185,6 +185,7 @@ def test_a_model_that_changes_under_its_name_is_measured_with_again(model: Path,
     raw.mkdir()
     (raw / "a.json").write_text(json.dumps(atif("a", "task", ["tests passed module commit", "spam junk noise void"])))
     path.write_bytes(model.read_bytes())
+    Path(f"{path}.json").write_bytes(Path(f"{model}.json").read_bytes())
     recipe = parse_recipe(RECIPE.replace("MODEL", str(path)).replace("all_bad", "few"), "q")
     Run(recipe, [str(raw)], str(out)).run("judge")
     before = pl.read_parquet(out / "verdicts" / "*" / "*.parquet")["signal.classifier"].to_list()

@@ -66,8 +66,9 @@ def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
 
 
 def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
-    (tmp_path / "a.bin").write_bytes(b"\0\1\2")
-    said = trajmill("run", "terminal", "--raw", tmp_path, "--out", tmp_path / "out", code=2)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.bin").write_bytes(b"\0\1\2")
+    said = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
     assert "100.0% of 1 files were not recognized" in said
     assert "unrecognized 1" in said
 

@@ -13,9 +13,11 @@ import pytest
 
 from pipelines import cli
 from pipelines.endings import Code, Ending, ending_of
+from pipelines.parquet import read_transitions
 from pipelines.recipe_file import load_recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
+from pipelines.storage import Folder
 from schemas import ConfigError, ContractError, ShardError
 from tests.conftest import ROOT
 from tests.pipelines.brittle import logs, register
@@ -53,10 +55,10 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
 
 
 @contextmanager
-def nothing_fits():
-    """While it lasts, no file may grow beyond 600 bytes: the system refuses, as on a full disk."""
+def nothing_fits(size=600):
+    """While it lasts, no file may grow beyond that size: the system refuses, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
@@ -81,29 +83,28 @@ def test_a_damaged_file_of_an_earlier_stage_is_told_by_its_name(tmp_path, damage
     Run(RECIPE, LOGS, str(tmp_path)).run("normalize")
     (file,) = (tmp_path / "transitions" / "terminal").iterdir()
     whole = file.read_bytes()
-    run = Run(RECIPE, LOGS, str(tmp_path))
-    units = run._units(run._normalize(run._plan()))
+    half = len(whole) // 2
+    file.write_bytes(whole[:half] + (b"\0" * (len(whole) - half) if damage == "zeros" else b""))
     if damage == "missing":
         file.unlink()
-    else:
-        keep = len(whole) // 2
-        file.write_bytes(whole[:keep] + (b"\0" * (len(whole) - keep) if damage == "zeros" else b""))
     with pytest.raises(ShardError) as caught:
-        run.judge(units)
+        list(read_transitions(Folder(str(tmp_path / "transitions")), f"terminal/{file.name}"))
     ending = ending_of(caught.value)
     assert ending.code == Code.ENVIRONMENT
-    assert file.name in ending.line
+    assert str(file) in ending.line
     assert "\n" not in ending.line
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_stage_meets_comes_through_the_runner_as_it_was(tmp_path, workers):
-    Run(RECIPE, LOGS, str(tmp_path)).run("plan")
-    (tmp_path / "transitions").write_text("in the way of the folder")
-    with pytest.raises((ShardError, OSError)) as caught:
-        Run(RECIPE, LOGS, str(tmp_path), Execution(workers=workers)).run("normalize")
-    assert ending_of(caught.value).code == Code.ENVIRONMENT
-    assert "transitions" in ending_of(caught.value).line
+def test_what_a_stage_meets_comes_from_a_worker_process_as_it_was(tmp_path):
+    Run(RECIPE, LOGS, str(tmp_path / "whole")).run("normalize")
+    (file,) = (tmp_path / "whole" / "transitions" / "terminal").iterdir()
+    with pytest.raises(ShardError) as caught, nothing_fits(file.stat().st_size - 1):
+        Run(RECIPE, LOGS, str(tmp_path / "out"), Execution(workers=2)).run("normalize")
+    ending = ending_of(caught.value)
+    assert "in a worker process" in caught.value.__notes__[-1]
+    assert ending.code == Code.ENVIRONMENT
+    assert str(tmp_path / "out" / "transitions") in ending.line
+    assert "Make room" in ending.line
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path, enviro
     assert done.returncode == Code.CONNECTOR, done.stderr
     assert "Traceback" not in done.stderr
     for words in (
-        "4 inputs are missing",
+        "failed on 4 inputs",
         "brittle: 4 inputs: 020-raises.log",
         "and 1 more",
         "brittle:parse:",

@@ -3,14 +3,13 @@ import contextlib
 import gzip
 import hashlib
 import lzma
-import os
 import pickle
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from pipelines.storage import Folder, StoredBlob
+from pipelines.storage import Folder, StoredBlob, unfinished_name
 from schemas import ParseError
 
 TEXT = b"line one\n" * 5000
@@ -83,13 +82,14 @@ def test_a_folder_shows_a_file_only_when_it_is_complete(tmp_path):
     assert folder.size("nothing") == -1
 
 
-def test_what_a_killed_writer_left_is_cleared_and_never_listed(tmp_path):
+def test_what_a_killed_writer_left_is_known_by_its_name_and_listed_only_on_request(tmp_path):
     folder = Folder(str(tmp_path))
     (tmp_path / "x").mkdir()
-    (tmp_path / "x" / ".unfinished-abc-part").write_bytes(b"half")
-    assert folder.names() == []
-    folder.clear_unfinished()
-    assert os.listdir(tmp_path / "x") == []
+    left = f"x/{unfinished_name('part')}"
+    (tmp_path / left).write_bytes(b"half")
+    (tmp_path / "x" / ".unfinished-mine").write_bytes(b"somebody's")
+    assert folder.names() == ["x/.unfinished-mine"]
+    assert folder.names(unfinished=True) == sorted([left, "x/.unfinished-mine"])
 
 
 def test_a_folder_reaches_the_same_files_after_pickling(tmp_path):
@@ -103,5 +103,5 @@ def test_a_folder_may_lie_on_any_file_system():
     folder = Folder("memory://place/out")
     folder.write("a/b", b"1")
     assert (folder.names(), folder.read("a/b"), folder.is_local) == (["a/b"], b"1", False)
-    folder.remove_all()
+    folder.remove("a/b")
     assert folder.names() == []

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
+from random import Random
 from time import process_time
 
 import pytest
 
 from quality.scrub import KINDS, Kind, scrub_text
 from quality.scrubbing.detection import Detection
+from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, Form
 from quality.scrubbing.session import Session
-from tests.quality.planted import EMBEDDINGS, plants
+from tests.conftest import corpora_folder, named_files
+from tests.quality.forms import drawn
+from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
 
 EACH = 24
 """Plants of each kind, each in every embedding."""
-
-CORPORA = Path(os.environ.get("TRAJMILL_CORPORA", Path(__file__).parents[2].parent / "shared" / "corpora"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -238,10 +238,11 @@ def test_hostile_texts_are_scrubbed_in_linear_time() -> None:
 
 
 def _corpus() -> Iterator[tuple[str, str]]:
-    files = sorted(path for path in CORPORA.rglob("*") if path.is_file() and path.name != "INDEX.tsv")
-    if not files:
-        warnings.warn(f"no corpora at {CORPORA}: no file was read", stacklevel=2)
-    for path in files:
+    root = corpora_folder()
+    if root is None:
+        warnings.warn("the corpora are not here: no file was read", stacklevel=2)
+        return
+    for path in (root / name for name in named_files()):
         try:
             yield path.name, path.read_bytes().decode()
         except UnicodeDecodeError:
@@ -276,3 +277,45 @@ def test_secrets_of_real_logs_are_few() -> None:
         told = scrub_text(text, name, secrets)
         found += sum(old != new for old, new in zip(text.splitlines(), told.splitlines(), strict=True))
     assert found <= max(1, read / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "length", "letters"),
+    [
+        ("hf_", 34, LOWER + UPPER),
+        ("hf_", 34, LOWER),
+        ("AKIA", 16, UPPER),
+        ("AIza", 35, LOWER + UPPER),
+        ("ghp_", 36, LOWER + UPPER),
+        ("glpat-", 20, LOWER + UPPER),
+        ("sk_live_", 24, LOWER + UPPER),
+        ("rk_test_", 24, LOWER + UPPER),
+        ("sk-", 48, LOWER + UPPER),
+        ("sk-proj-", 48, LOWER + UPPER),
+        ("npm_", 36, LOWER + UPPER),
+        ("dapi", 32, "abcdef"),
+        ("key-", 32, "abcdef"),
+        ("secret_", 43, LOWER + UPPER),
+        ("ntn_", 46, LOWER + UPPER),
+        ("gsk_", 52, LOWER + UPPER),
+        ("shpat_", 32, "abcdef"),
+        ("dop_v1_", 64, "abcdef"),
+        ("SG.", 66, LOWER + UPPER),
+    ],
+)
+def test_an_issued_beginning_decides_by_its_form_alone(beginning: str, length: int, letters: str) -> None:
+    random = Random(f"{beginning} {letters}")
+    for _ in range(100):
+        secret = "".join(random.choices(letters, k=length))
+        assert secret not in scrub_text(f"x = {beginning}{secret}\n")
+
+
+@pytest.mark.parametrize("form", [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)], ids=lambda form: form.stays)
+def test_what_is_of_an_issued_form_is_found_among_other_text(form: Form) -> None:
+    random = Random(form.stays + form.secret)
+    for _ in range(20):
+        secret = drawn(form.secret, random).decode()
+        issued = drawn(form.stays, random, 8).decode() + secret
+        told = scrub_text(f"{FILLER * 9}x = '{issued}'\n{FILLER * 9}", kinds=("token", "cloud_key"))
+        assert secret not in told
+        assert scrub_text(told, kinds=("token", "cloud_key")) == told

@@ -1,0 +1,216 @@
+"""Keys and tokens of known issuers: how each begins, which stays so that its type is visible, and what then follows.
+
+Forms are those that issuers document or that scanners of secrets publish (gitleaks, GitHub, detect-secrets). Such a
+form decides by itself, letters only or not. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from quality.scrubbing.kinds import Kind
+
+
+class Form(NamedTuple):
+    """One form of key or token.
+
+    Attributes:
+        kind: what it is.
+        stays: pattern of its beginning, which stays.
+        secret: pattern of what is replaced.
+    """
+
+    kind: Kind
+    stays: bytes
+    secret: bytes
+
+
+_UUID: Final = rb"[0-9A-Za-z]{8}(?:-[0-9A-Za-z]{4}){3}-[0-9A-Za-z]{12}"
+_CUT: Final = rb"\\{0,2}\$"
+"""What parts a hash of crypt(5), with the backslashes that a shell needs."""
+
+BY_BEGINNING: Final = tuple(
+    Form(*row)
+    for row in (
+        ("cloud_key", rb"A(?:KIA|SIA|ROA|IDA|BIA|CCA)", rb"[A-Z0-9]{16}"),
+        ("cloud_key", rb"A3T[A-Z0-9]", rb"[A-Z0-9]{16}"),
+        ("cloud_key", rb"ABSK", rb"[A-Za-z0-9+/]{100,270}={0,2}"),
+        ("cloud_key", rb"bedrock-api-key-", rb"[A-Za-z0-9+/]{24,2000}={0,2}"),
+        ("cloud_key", rb"AIza", rb"[A-Za-z0-9_-]{35}"),
+        ("cloud_key", rb"GOCSPX-", rb"[A-Za-z0-9_-]{24,40}"),
+        ("cloud_key", rb"(?:Account|SharedAccess)Key=", rb"[A-Za-z0-9+/]{40,100}={0,2}"),
+        ("cloud_key", rb"sig=", rb"(?:[A-Za-z0-9]|[+/]|%2[BbFf]){43}(?:=|%3[Dd])"),
+        ("cloud_key", rb"do[opr]_v1_", rb"[a-f0-9]{64}"),
+        ("cloud_key", rb"LTAI", rb"[A-Za-z0-9]{12,24}"),
+        ("cloud_key", rb"AKID", rb"[A-Za-z0-9]{32}"),
+        ("cloud_key", rb"AQVN", rb"[A-Za-z0-9_-]{35,38}"),
+        ("cloud_key", rb"t1\.[A-Za-z0-9_-]{1,40}={0,2}\.", rb"[A-Za-z0-9_-]{86}={0,2}"),
+        ("cloud_key", rb"v1\.0-", rb"[a-f0-9]{24}-[a-f0-9]{146}"),
+        ("cloud_key", rb"HRKU-AA", rb"[A-Za-z0-9_-]{58}"),
+        ("token", rb"ya29\.", rb"[A-Za-z0-9_-]{20,2000}"),
+        ("token", rb"1//0[a-z]?", rb"[A-Za-z0-9_-]{40,200}"),
+        ("token", rb"gh[pousr]_", rb"[A-Za-z0-9]{30,255}"),
+        ("token", rb"github_pat_", rb"[A-Za-z0-9_]{36,255}"),
+        (
+            "token",
+            rb"gl(?:pat|dt|ptt|rtr?|cbt-[0-9a-fA-F]{1,5}|cbt|soat|oas|ft|ffct|imt|agent|wt)-",
+            rb"[A-Za-z0-9_.-]{20,300}",
+        ),
+        ("token", rb"GR1348941", rb"[A-Za-z0-9_-]{20}"),
+        ("token", rb"_gitlab_session=", rb"[a-z0-9]{32}"),
+        ("token", rb"xox[abeoprs]-", rb"[A-Za-z0-9-]{10,255}"),
+        ("token", rb"xoxe\.xox[bp]-\d-", rb"[A-Za-z0-9]{100,200}"),
+        ("token", rb"xapp-\d-", rb"[A-Za-z0-9-]{20,255}"),
+        ("token", rb"hooks\.slack\.com/(?:services|workflows|triggers)/", rb"[A-Za-z0-9+/]{40,80}"),
+        ("token", rb"discord(?:app)?\.com/api/webhooks/\d{16,20}/", rb"[A-Za-z0-9_-]{50,90}"),
+        (
+            "token",
+            rb"\.webhook\.office\.com/webhookb2/",
+            _UUID + rb"@" + _UUID + rb"/IncomingWebhook/[A-Za-z0-9]{32}/" + _UUID,
+        ),
+        ("token", rb"sk-ant-[a-z]{3,8}\d{2}-", rb"[A-Za-z0-9_-]{20,255}"),
+        ("token", rb"sk-(?:proj|svcacct|admin|or-v1|lf)-", rb"[A-Za-z0-9_-]{20,255}"),
+        ("token", rb"sk-", rb"[A-Za-z0-9]{20,100}"),
+        ("token", rb"[sr]k_(?:live|test|prod)_", rb"[A-Za-z0-9]{10,255}"),
+        ("token", rb"whsec_", rb"[A-Za-z0-9+/]{24,64}={0,2}"),
+        ("token", rb"hf_", rb"[A-Za-z0-9]{30,40}"),
+        ("token", rb"api_org_", rb"[A-Za-z0-9]{34}"),
+        ("token", rb"npm_", rb"[A-Za-z0-9]{36}"),
+        ("token", rb"pypi-(?:AgEIcHlwaS5vcmc)?", rb"[A-Za-z0-9_-]{50,1000}"),
+        ("token", rb"rubygems_", rb"[a-f0-9]{48}"),
+        ("token", rb"CLOJARS_", rb"[a-z0-9]{60}"),
+        ("token", rb"SG\.", rb"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}"),
+        ("token", rb"SG\.", rb"[A-Za-z0-9_=.-]{66}"),
+        ("token", rb"(?:SK|AC)", rb"[0-9a-fA-F]{32}"),
+        ("token", rb"shp(?:at|ca|pa|ss)_", rb"[a-fA-F0-9]{32}"),
+        ("token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]{24,300}"),
+        ("token", rb"ATATT3", rb"[A-Za-z0-9_=-]{50,250}"),
+        ("token", rb"ATCTT3xFfG", rb"[A-Za-z0-9_=-]{50,250}"),
+        ("token", rb"AGE-SECRET-KEY-1", rb"[A-Z0-9]{58}"),
+        ("token", rb"A3-", rb"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
+        ("token", rb"ops_eyJ", rb"[A-Za-z0-9+/]{250,2000}={0,3}"),
+        ("token", rb"p8e-", rb"[a-z0-9]{32}"),
+        ("token", rb"pat", rb"[A-Za-z0-9]{14}\.[a-f0-9]{64}"),
+        ("token", rb"AKCp", rb"[A-Za-z0-9]{69}"),
+        ("token", rb"cmVmd", rb"[A-Za-z0-9]{59}"),
+        (
+            "token",
+            rb"(?:sc|ext|scauth|authress)_",
+            rb"[A-Za-z0-9]{5,30}\.[A-Za-z0-9]{4,6}\.acc[_-][A-Za-z0-9-]{10,32}\.[A-Za-z0-9+/_=-]{30,120}",
+        ),
+        ("token", rb"4b1d", rb"[A-Za-z0-9]{38}"),
+        ("token", rb"dapi", rb"[a-f0-9]{32}(?:-\d)?"),
+        ("token", rb"dnkey-", rb"[a-z0-9=_-]{26}-[a-z0-9=_-]{52}"),
+        ("token", rb"dp\.(?:pt|st|ct|sa|scim|audit)\.", rb"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}"),
+        ("token", rb"duffel_(?:test|live)_", rb"[A-Za-z0-9_=-]{43}"),
+        ("token", rb"dt0[a-zA-Z]\d\d\.", rb"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+        ("token", rb"EZ[AT]K", rb"[A-Za-z0-9]{54}"),
+        ("token", rb"EAA[MC]", rb"[A-Za-z0-9]{100,400}"),
+        ("token", rb"EAAA", rb"[A-Za-z0-9_-]{60}"),
+        ("token", rb"sq0(?:atp|csp|idp)-", rb"[A-Za-z0-9_-]{22,60}"),
+        ("token", rb"FLW(?:PUB|SEC)K(?:_TEST)?-", rb"[a-z0-9]{12}(?:[a-z0-9]{20}-X)?"),
+        ("token", rb"fo1_", rb"[A-Za-z0-9_-]{43}"),
+        ("token", rb"fm(?:1[ar]|2)_", rb"[A-Za-z0-9+/]{100,2000}={0,3}"),
+        ("token", rb"fio-u-", rb"[A-Za-z0-9_=-]{64}"),
+        ("token", rb"glc_", rb"[A-Za-z0-9+/]{32,400}={0,3}"),
+        ("token", rb"(?:pat|sat)\.", rb"[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
+        ("token", rb"ico-", rb"[A-Za-z0-9]{32}"),
+        ("token", rb"s-s4t2(?:ud|af)-", rb"[a-f0-9]{64}"),
+        ("token", rb"(?:live|test)_", rb"[a-f0-9]{35}"),
+        ("token", rb"(?:live|test)_pub_", rb"[a-f0-9]{31}"),
+        ("token", rb"(?:pub)?key-", rb"[a-f0-9]{32}"),
+        ("token", rb"[ps]k\.", rb"[A-Za-z0-9]{60,200}\.[A-Za-z0-9_-]{22}"),
+        ("token", rb"NRAK-", rb"[A-Za-z0-9]{27}"),
+        ("token", rb"NRJS-", rb"[a-f0-9]{19}"),
+        ("token", rb"NRII-", rb"[A-Za-z0-9_-]{32}"),
+        ("token", rb"ntn_", rb"[A-Za-z0-9]{40,50}"),
+        ("token", rb"secret_", rb"[A-Za-z0-9]{43}"),
+        ("token", rb"API-", rb"[A-Z0-9]{26}"),
+        ("token", rb"sha256~", rb"[A-Za-z0-9_-]{43}"),
+        ("token", rb"access-(?:sandbox|development|production)-", _UUID),
+        ("token", rb"pscale_(?:pw|tkn|oauth)_", rb"[A-Za-z0-9_=.-]{32,64}"),
+        ("token", rb"PMAK-", rb"[a-f0-9]{24}-[a-f0-9]{34}"),
+        ("token", rb"pnu_", rb"[A-Za-z0-9]{36}"),
+        ("token", rb"pul-", rb"[a-f0-9]{40}"),
+        ("token", rb"rdme_", rb"[a-z0-9]{70}"),
+        ("token", rb"tk-us-", rb"[A-Za-z0-9_-]{48}"),
+        ("token", rb"xkeysib-", rb"[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+        ("token", rb"sntrys_", rb"[A-Za-z0-9+/=_]{80,400}"),
+        ("token", rb"sntryu_", rb"[a-f0-9]{64}"),
+        ("token", rb"sm_[aps]at_", rb"[A-Za-z0-9]{16}"),
+        ("token", rb"shippo_(?:live|test)_", rb"[a-fA-F0-9]{40}"),
+        ("token", rb"sq[uap]_", rb"[A-Za-z0-9=_-]{40}"),
+        ("token", rb"sgp_(?:local_|[a-fA-F0-9]{16}_)?", rb"[a-fA-F0-9]{40}"),
+        ("token", rb"tfp_", rb"[A-Za-z0-9_=.-]{40,60}"),
+        ("token", rb"tskey-[a-z]{3,8}-", rb"[A-Za-z0-9]{8,30}(?:-[A-Za-z0-9]{16,64})?"),
+        ("token", rb"lsv2_(?:pt|sk)_", rb"[a-f0-9]{32}_[a-f0-9]{10}"),
+        ("token", rb"figd_", rb"[A-Za-z0-9_-]{40,60}"),
+        ("token", rb"bk[upar]a_", rb"[a-z0-9]{40}"),
+        ("token", rb"e2b_", rb"[a-f0-9]{40}"),
+        ("token", rb"fc-", rb"[a-f0-9]{32}"),
+        ("token", rb"ph[cx]_", rb"[A-Za-z0-9]{43,47}"),
+        ("token", rb"nfp_", rb"[A-Za-z0-9]{36}"),
+        ("token", rb"napi_", rb"[a-z0-9]{60,70}"),
+        ("token", rb"CFPAT-", rb"[A-Za-z0-9_-]{43}"),
+        ("token", rb"CCIPAT_", rb"[A-Za-z0-9]{22}_[a-f0-9]{40}"),
+        ("token", rb"sl\.(?:u\.)?", rb"[A-Za-z0-9_=-]{130,1400}"),
+        (
+            "token",
+            rb"(?:gsk|glsa|lin_api|lin_oauth|dckr_[po]at|sbp|xai|tvly|pplx|r8|nvapi|pcsk|jina|rnd|tgp_v1)[_-]",
+            rb"[A-Za-z0-9_-]{27,200}",
+        ),
+        (
+            "token",
+            _CUT + rb"[156]" + _CUT + rb"(?:rounds=\d{1,9}" + _CUT + rb")?",
+            rb"[A-Za-z0-9./]{1,16}" + _CUT + rb"[A-Za-z0-9./]{22,86}",
+        ),
+        ("token", _CUT + rb"apr1" + _CUT, rb"[A-Za-z0-9./]{1,8}" + _CUT + rb"[A-Za-z0-9./]{22}"),
+        ("token", _CUT + rb"2[abxy]" + _CUT + rb"\d\d" + _CUT, rb"[A-Za-z0-9./]{53}"),
+        (
+            "token",
+            _CUT + rb"g?y" + _CUT + rb"[A-Za-z0-9./]{1,8}" + _CUT,
+            rb"[A-Za-z0-9./]{1,86}" + _CUT + rb"[A-Za-z0-9./]{43}",
+        ),
+        (
+            "token",
+            _CUT + rb"argon2(?:id|i|d)" + _CUT + rb"(?:v=\d{1,3}" + _CUT + rb")?m=\d{1,9},t=\d{1,5},p=\d{1,3}" + _CUT,
+            rb"[A-Za-z0-9+/]{8,90}" + _CUT + rb"[A-Za-z0-9+/]{16,128}",
+        ),
+    )
+)
+"""By how they begin, as issuers document them; lengths are taken a little wider. The last five are crypt(5) hashes."""
+
+BY_MIDDLE: Final = (
+    (rb":A[A-Za-z0-9_-]{34}", rb"\d{5,16}\Z", Form("token", rb"\d{5,16}:A", rb"[A-Za-z0-9_-]{34}")),
+    (
+        rb"\.[\w-]{6}\.[\w-]{27}",
+        rb"[MNO][A-Za-z0-9_-]{23,25}\Z",
+        Form("token", rb"[MNO]", rb"[A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),
+    ),
+    (
+        rb"\.atlasv1\.[A-Za-z0-9_=-]{60}",
+        rb"[A-Za-z0-9]{14}\Z",
+        Form("token", rb"", rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}"),
+    ),
+    (
+        rb"\dQ~[A-Za-z0-9_~.-]{31}",
+        rb"[A-Za-z0-9_~.]{3}\Z",
+        Form("cloud_key", rb"", rb"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}"),
+    ),
+    (rb"_[A-Za-z0-9]{29}_mmk", rb"[A-Za-z0-9]{6}\Z", Form("token", rb"", rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk")),
+    (
+        rb"(?:\||%7[Cc])[A-Za-z0-9_-]{27}",
+        rb"\d{15,16}\Z",
+        Form("token", rb"\d{15,16}(?:\||%7[Cc])", rb"[A-Za-z0-9_-]{27,40}"),
+    ),
+)
+"""(what stands in the middle, what must be before it, the form) of those that no fixed letters begin."""
+
+_PADDING: Final = re.compile(rb"=\{0,\d\}\Z")
+_LAST_REPEAT: Final = re.compile(rb"\{(\d+),\d+\}\Z")
+
+
+def least(form: Form) -> bytes:
+    """A pattern that the beginning of anything of the form matches: what is enough to call a finder."""
+    return form.stays + _LAST_REPEAT.sub(rb"{\1}", _PADDING.sub(b"", form.secret))

@@ -1,0 +1,136 @@
+"""Finders of passwords that no name and `=` announce: typed at a prompt, given to a command, kept in a file of logins.
+
+The place tells a password, whatever its letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from quality.scrubbing.base64_bodies import Inner, decoded_body
+from quality.scrubbing.context import is_credential, user_and_password, whole
+from quality.scrubbing.kinds import Encoded, Loose
+from quality.scrubbing.matching import compiled, matches
+from quality.scrubbing.values import is_password, is_typed
+
+_QUOTED: Final = rb"[\"'\\]{0,8}"
+_OF_WHOM: Final = (
+    rb"\[sudo\] password for [\w.@\\$-]{1,64}"
+    rb"|[\w.-]{1,64}@[\w.:-]{1,64}'s password"
+    rb"|passphrase for (?:key )?" + _QUOTED + rb"[^'\"\n:]{1,200}" + _QUOTED + rb"|\(current\) unix password"
+    rb"|password for (?:user |role )?" + _QUOTED + rb"[a-z]{0,5}(?:://)?[\w.@\\-]{1,100}" + _QUOTED + rb""
+    rb"|(?:enter|retype|repeat|confirm|verify|type) (?:[a-z]{2,10} ){0,3}(?:password|pass ?phrase)"
+    rb"(?: again| \([a-z ]{1,40}\))?"
+)
+_LINE: Final = rb"(?:^|[\r\n]|\\[rn])[ \t]{0,8}"
+_BARE: Final = rb"(?:(?:New|Old|Current|Root|UNIX|Login|Vault|MySQL|Admin) )?(?:Password|Passphrase)"
+_TO_ITS_END: Final = (
+    rb" {0,2}([^\s\"'`\\\x1b]{3,128})[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
+)
+_PROMPTED: Final = (
+    compiled(rb"(?i)(?:" + _OF_WHOM + rb"):" + _TO_ITS_END),
+    compiled(_LINE + _BARE + rb":" + _TO_ITS_END),
+)
+_WAITS: Final = re.compile(
+    rb"(?i)(?:" + _OF_WHOM + rb"|(?:\A|[\s(>])(?:password|passphrase)(?: again)?(?: \([^()\n]{1,60}\))?):"
+    rb"(?:\x1b\[[0-9;?]{0,16}[A-Za-z]|[\s\x07])*\Z"
+)
+_WAITS_BYTES: Final = 320
+PROMPT_TRIGGER: Final = (
+    rb"(?i)(?:password|pass ?phrase)(?: for [^:\n]{1,210}| again| \([a-z ]{1,40}\))?: {0,2}[^\s\"'`\\]{3}"
+)
+
+_WORD: Final = rb"([^\s\"'`\\|;&-][^\s\"'`\\|;&]{2,127})"
+_ARGUMENTS: Final = rb"\s(?:[^\n|;&]{0,200}?\s)?"
+_REGISTRY: Final = rb"\b(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
+_COMMANDS: Final = (
+    compiled(rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:([^\s\"'\\/:]{4,128})"),
+    compiled(rb"sshpass -p ?" + _QUOTED + rb"([^\s\"'\\]{4,128})"),
+    compiled(_REGISTRY + _ARGUMENTS + rb"-p[ =]?" + _QUOTED + _WORD),
+    compiled(rb"\b(?:mysql|mariadb)[a-z]{0,9}" + _ARGUMENTS + rb"-p" + _QUOTED + _WORD),
+    compiled(rb"\bmongo[a-z]{0,9}" + _ARGUMENTS + rb"-p ?" + _QUOTED + _WORD),
+    compiled(rb"\b(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a[ =]" + _QUOTED + _WORD),
+    compiled(rb"\b(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-(?:P |P|p)" + _QUOTED + _WORD),
+    compiled(rb"\bldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w " + _QUOTED + _WORD),
+    compiled(rb"\bpass(?:in|out)? pass:" + _WORD),
+    compiled(rb"\becho (?:-[ne]{1,2} )?" + _QUOTED + _WORD + _QUOTED + rb" ?\| ?sudo [^\n|;&]{0,40}?-\w{0,8}S"),
+    compiled(rb"[\"'][a-z_][\w.-]{0,31}:([^\s\"'`\\|;&:]{3,128})" + _QUOTED + rb" ?\| ?(?:sudo )?chpasswd"),
+)
+COMMAND_TRIGGER: Final = (
+    rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:[^\s\"'\\/:]{4}|sshpass -p"
+    rb"|" + _REGISTRY + _ARGUMENTS + rb"-p|\b(?:mysql|mariadb|mongo)[a-z]{0,9}" + _ARGUMENTS + rb"-p"
+    rb"|\b(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a|\b(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-[Pp]"
+    rb"|\bldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w|\bpass(?:in|out)? pass:"
+    rb"|\| ?sudo [^\n|;&]{0,40}-\w{0,8}S|\| ?(?:sudo )?chpasswd"
+)
+
+_GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
+_NAMED: Final = (
+    rb"\blogin" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb"(?:account" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb")?"
+)
+_DATABASE: Final = rb":(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]{1,64}:[\w.*@-]{1,64}:"
+_FILES: Final = (
+    compiled(_NAMED + rb"password" + _GAP + rb"([^\s\\\"']{1,256})"),
+    compiled(
+        rb"(?:^|\n|\\n|[\"'])[\w.*/-]{1,128}" + _DATABASE + rb"([^\s:\"'\\]{3,128})(?:\r?\n|\\{1,8}[rn]|[\"'`]|$)"
+    ),
+)
+FILE_TRIGGER: Final = _NAMED + rb"password|" + _DATABASE + rb"[^\s:]{3}"
+
+_AUTH: Final = rb"(?:[\"']auth" + _QUOTED + rb"\s{0,4}:\s{0,4}|\b_auth ?= ?)" + _QUOTED
+_BASIC: Final = compiled(_AUTH + rb"([A-Za-z0-9+/_-]{6,400}={0,2})")
+_SECRET: Final = compiled(rb"(?i)\bkind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b")
+_DATA: Final = compiled(rb"\b(?:data|stringData)" + _QUOTED + rb":[ \t]{0,4}(?:\{|\r?\n|(?:\\+r)?\\+n)")
+_ENTRY: Final = re.compile(
+    rb"(?:\s|\\[nt]|,|#[^\n\\]*)*+[\"'\\]{0,8}[\w.-]{1,253}[\"'\\]{0,8}:[ \t]*(?:[|>]-?\s+)?[\"'\\]{0,8}"
+    rb"([A-Za-z0-9+/]{4,4096}={0,2})(?![\w:])[\"'\\]{0,8}"
+)
+_NEAR: Final = 2048
+"""Bytes before and after `kind: Secret` in which its data begin."""
+
+ENCODED_TRIGGER: Final = _AUTH + rb"[A-Za-z0-9+/_-]{6}|(?i:\bkind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b)"
+TRIGGER: Final = b"|".join(
+    b"(?:" + one + b")" for one in (PROMPT_TRIGGER, COMMAND_TRIGGER, FILE_TRIGGER, ENCODED_TRIGGER)
+)
+
+
+def passwords(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
+    """What stands after a prompt to the end of its line, what commands take, and what files of logins hold.
+
+    Files are `.netrc`, `.pgpass`, Docker's and npm's settings and Kubernetes secrets, the last three in base64.
+    """
+    for pattern in _PROMPTED:
+        for match in matches(pattern, text, lo, hi):
+            yield Loose(match.start(1), match.end(1), "assignment", is_typed)
+    for pattern in (*_COMMANDS, *_FILES):
+        for match in matches(pattern, text, lo, hi):
+            start, end = match.span(1)
+            if pattern in _FILES or not text[start:end].isdigit():
+                yield Loose(start, end, "assignment", is_password)
+    for match in matches(_BASIC, text, lo, hi):
+        start, end = match.span(1)
+        body = decoded_body(text, start, end, partial(user_and_password, inner))
+        yield body if body and b":" in body.data else Loose(start, end, "assignment", is_credential)
+    yield from _kubernetes(text, lo, hi, inner)
+
+
+def waits_for_password(screen: bytes) -> bool:
+    """Whether a screen ends in a prompt for a password, so that what is typed next is one."""
+    return _WAITS.search(screen, max(0, len(screen) - _WAITS_BYTES)) is not None
+
+
+def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Encoded]:
+    """The data of Kubernetes secrets, which `kubectl get secret -o yaml` and `-o json` print."""
+    done = 0
+    for secret in matches(_SECRET, text, lo, hi):
+        begin, end = max(done, secret.start() - _NEAR), min(len(text), secret.end() + _NEAR)
+        for data in _DATA.finditer(text, begin, end):
+            at = done = max(done, data.end())
+            while entry := _ENTRY.match(text, at):
+                at = done = entry.end()
+                start, end = entry.span(1)
+                body = decoded_body(text, start, end, partial(whole, inner))
+                yield body or Loose(start, end, "assignment", is_password)
