@@ -47,8 +47,9 @@ lint: .venv/developing ## check style, types and who imports whom
 test: lint ## check and test everything
 	$(BIN)/pytest -n 2
 
-fuzz: .venv/developing ## try many more random logs on every connector
+fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
+	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/test_fuzz_cli.py tests/pipelines/test_inspection.py
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)

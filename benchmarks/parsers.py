@@ -52,8 +52,8 @@ from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
 from pipelines.collector import rare_collections
 from pipelines.plan import Input, make_plan
+from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Recipe
-from pipelines.storage import StoredBlob
 from schemas import ParseError, Trajectory
 
 RECIPE: Final = Recipe(name="benchmark", source="benchmark")

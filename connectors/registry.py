@@ -6,7 +6,7 @@ A module of ours holds exactly one class derived from `Connector`. An entry poin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -143,19 +143,39 @@ def connector(name: str) -> Connector:
     return known[name]
 
 
-def sniff_one(one: Connector, head: bytes, uri: str) -> Sniff | None:
-    """What one connector says of the file, whose byte order mark, if there is one, is no part of any format."""
-    return one.sniff(head.removeprefix(_BOM), uri)
+Withdraw = Callable[[Connector, Exception], None]
+"""Told of an exception in a connector's sniffing; the connector then says nothing of that file."""
 
 
-def sniff(head: bytes, uri: str, among: Iterable[Connector] | None = None) -> list[tuple[Connector, Sniff]]:
+def sniff_one(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None) -> Sniff | None:
+    """What one connector says of the file, whose byte order mark, if there is one, is no part of any format.
+
+    Raises:
+        Exception: the connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
+    """
+    try:
+        return one.sniff(head.removeprefix(_BOM), uri)
+    except (OSError, MemoryError, ConfigError, ContractError):
+        raise
+    except Exception as error:
+        if withdraw is None:
+            error.add_note(f"while connector '{one.name}' was asked about {uri}")
+            raise
+        withdraw(one, error)
+        return None
+
+
+def sniff(
+    head: bytes, uri: str, among: Iterable[Connector] | None = None, withdraw: Withdraw | None = None
+) -> list[tuple[Connector, Sniff]]:
     """The connectors that take the file for theirs, best first; empty if nothing recognizes it.
 
-    Where a format says its own name (a score of `NAMED` or more), no further connector is asked.
+    Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Errors as of
+    `sniff_one`.
     """
     found: list[tuple[Connector, Sniff]] = []
     for one in connectors().values() if among is None else among:
-        told = sniff_one(one, head, uri)
+        told = sniff_one(one, head, uri, withdraw)
         if told is not None:
             found.append((one, told))
             if told.score >= NAMED:

@@ -20,8 +20,9 @@ from connectors.published.agentworldbench import COLUMNS, items
 from connectors.published.tables import Table
 from pipelines.parquet import read_batches, write_parquet
 from pipelines.raw import list_raw
+from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Benchmark
-from pipelines.storage import Folder, StoredBlob
+from pipelines.storage import Folder
 from pipelines.units import finish_unit
 from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
 from quality.fingerprint import text_hashes
@@ -109,7 +110,7 @@ def _blobs(path: str) -> Iterator[StoredBlob]:
     files = list_raw(path)
     tables = [file for file in files if _ENDINGS.search(file.name) is not None] or files
     for file in sorted(tables, key=lambda file: file.name):
-        yield StoredBlob(file.name, {"": file.path}, LARGEST)
+        yield StoredBlob(file.name, {"": file.place}, LARGEST)
 
 
 def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:

@@ -1,28 +1,29 @@
 """Archives of logs: what a zip or tar file holds, and its members as streams, under caps. Nothing is ever extracted.
 
-A member is reached by a path of its own, `<archive>!/<member>`, which may be nested once. Names that climb out, links
-and devices are not members; an archive with too many members, or one that grows beyond its cap, is refused whole. A tar
+A member is reached by its name, within an archive within another if need be. Names that climb out, links and devices
+are not members; an archive with too many members, or one that grows beyond its cap, is refused whole. A tar
 that was cut, or damaged, is read as far as it goes; a zip is not, since what names its members stands at its end. What
 is not read is told.
 """
 
 from __future__ import annotations
 
+import errno
 import io
+import re
+import sys
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final, cast
 
+from pipelines.place import text_of
 from schemas import ParseError, Reject
-
-MARK: Final = "!/"
-"""Stands between an archive's path and a member's name."""
 
 MAX_MEMBERS: Final = 200_000
 MAX_RATIO: Final = 400
@@ -34,13 +35,36 @@ NESTING: Final = 1
 
 _IN_MEMORY: Final = 64 << 20
 _ZIP: Final = b"PK\x03\x04"
+_ZIP_ENTRY: Final = b"PK\x01\x02"
 _ZIP_END: Final = b"PK\x05\x06"
-_ZIP_END_BYTES: Final = 22 + 65535
+_DIRECTORY_BYTES_AT: Final = 12
+"""Where the end of a zip's directory says how many bytes the directory has."""
+
+_ZIP64_LOCATOR: Final = b"PK\x06\x07"
+_LOCATOR_BYTES: Final = 20
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+_ZIP_END_LEAST: Final = 22
+_ZIP_END_BYTES: Final = _ZIP_END_LEAST + 65535
 """Last bytes of a zip file in which the end of its directory stands."""
+
+_NAME_CHARACTERS: Final = 4096
+"""Of a member's name; what file systems allow of a path."""
+
+_PIECE: Final = 1 << 16
+"""Decompressed bytes of a member read at once; damage costs at most so many good bytes before it."""
+
+_HEADER_BYTES: Final = 1 << 20
+_DIGITS: Final = 100
+"""Of one run in an extended header of a tar; the standard library takes time with the square of it."""
 
 _TAR_AT: Final = 257
 _CUT: Final = frozenset({"truncated", "bad_compression"})
 """Faults of a compressed stream before which what came out of it is good."""
+
+_EXTENDED: Final = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE
+)  # fmt: skip
+_DIGIT_RUN: Final = re.compile(rb"\d+")
 
 TAR_HEAD: Final = 512
 """First bytes of a file that tell whether it is an archive."""
@@ -59,6 +83,44 @@ def kind_of(head: bytes) -> str | None:
     if head.startswith(_ZIP):
         return "zip"
     return "tar" if head[_TAR_AT : _TAR_AT + 5] == b"ustar" else None
+
+
+@contextmanager
+def _damage(fault: Callable[[str], ParseError]) -> Iterator[None]:
+    """Turns what the standard library makes of damaged bytes into a parse error; its readers promise no exceptions.
+
+    Errors of the system and of memory are no damage, but for a seek to where no file has bytes.
+    """
+    try:
+        yield
+    except (ParseError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        raise fault(f"{error}" or type(error).__name__) from error
+
+
+class Header(tarfile.TarInfo):
+    """A header of a tar, refused where the standard library would go back, or take time or memory without end."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size < 0:
+            raise tarfile.ReadError(f"a header states {self.size} bytes")
+        if self.type in _EXTENDED:
+            if self.size > _HEADER_BYTES:
+                raise tarfile.ReadError(f"an extended header has {self.size} bytes")
+            stream = cast("BinaryIO", tar.fileobj)
+            place = stream.tell()
+            data = stream.read(self.size)
+            stream.seek(place)
+            digits = max(map(len, _DIGIT_RUN.findall(data)), default=0)
+            if digits > _DIGITS or data.count(b"hdrcharset=") > 1:
+                raise tarfile.ReadError("an extended header is malformed")
+        found: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        if found.size < 0 or tar.offset <= self.offset:
+            raise tarfile.ReadError(f"a header states {found.size} bytes")
+        return found
 
 
 class Archive:
@@ -83,22 +145,15 @@ class Archive:
         self._spool.seek(0)
         self._zip: zipfile.ZipFile | None = None
         self._tar: tarfile.TarFile | None = None
-        try:
-            if kind == "zip":
-                self._zip = zipfile.ZipFile(self._spool)
-                infos = [(info.filename, info) for info in self._zip.infolist() if not info.is_dir()]
-                self._infos = dict(infos)
-                self._replaced([name for name, _ in infos])
-            else:
-                self._tar = tarfile.open(fileobj=self._spool, mode="r:")  # noqa: SIM115 - closed with the archive
-                self._files = self._listed(self._tar, ended)
-                ended = None
-        except (zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, NotImplementedError) as error:
-            if ended is not None:
-                raise ended from error
-            if kind == "zip" and not self._has_directory():
-                raise self._fault("truncated", "it ends before the directory that names its members") from error
-            raise self._fault("bad_archive", f"it cannot be read as {kind}: {error}") from error
+        if kind == "zip":
+            self._zip = self._opened_zip()
+            infos = [(info.filename, info) for info in self._zip.infolist() if not info.is_dir()]
+            self._infos = dict(infos)
+            self._replaced([name for name, _ in infos])
+        else:
+            with _damage(lambda why: ended or self._fault("bad_archive", f"it cannot be read as tar: {why}")):
+                self._tar = tarfile.open(fileobj=self._spool, mode="r:", tarinfo=Header)  # noqa: SIM115 - as above
+            self._files = self._listed(self._tar, ended)
 
     def _filled(self, stream: io.BufferedIOBase, kind: str) -> ParseError | None:
         """Takes the archive's bytes in; gives back the fault that ended them early, where a tar can do without."""
@@ -115,19 +170,46 @@ class Archive:
             return error
         return None
 
-    def _has_directory(self) -> bool:
+    def _opened_zip(self) -> zipfile.ZipFile:
+        """The archive by the directory at its end, of which nothing is believed before its entries were counted."""
         self._spool.seek(max(0, self._size - _ZIP_END_BYTES))
-        return _ZIP_END in self._spool.read()
+        tail = self._spool.read()
+        plain = tail[-_ZIP_END_LEAST:]
+        is_last = plain.startswith(_ZIP_END) and plain.endswith(b"\0\0")
+        end = len(tail) - _ZIP_END_LEAST if is_last else tail.rfind(_ZIP_END)
+        if end < 0:
+            raise self._fault("truncated", "it ends before the directory that names its members")
+        told = int.from_bytes(tail[end + _DIRECTORY_BYTES_AT :][:4], "little")
+        is_zip64 = tail[max(0, end - _LOCATOR_BYTES) : end].startswith(_ZIP64_LOCATOR)
+        self._spool.seek(0 if is_zip64 else max(0, self._size - len(tail) + end - told))
+        count, kept = 0, b""
+        while data := self._spool.read(1 << 20):
+            count += (kept + data).count(_ZIP_ENTRY)
+            kept = data[1 - len(_ZIP_ENTRY) :]
+            self._refuse_many(count)
+        with _damage(lambda why: self._fault("bad_archive", f"it cannot be read as zip: {why}")):
+            return zipfile.ZipFile(self._spool)
+
+    def _refuse_many(self, count: int) -> None:
+        if count > MAX_MEMBERS:
+            raise self._fault("too_many_members", f"more than the {MAX_MEMBERS} members that are read at most")
 
     def _listed(self, tar: tarfile.TarFile, ended: ParseError | None) -> dict[str, tarfile.TarInfo]:
         """The files of a tar that are whole; what else it holds is noted as lost."""
         infos: list[tarfile.TarInfo] = []
         fault = (ended.reason, ended.detail) if ended is not None else None
+        end = 0
         try:
-            infos.extend(tar)
-        except (tarfile.TarError, EOFError, ValueError) as error:
-            fault = fault or ("truncated", f"it cannot be read further: {error}")
-        fault = fault or self._ending(tar.offset)
+            with _damage(lambda why: self._fault("truncated", f"it cannot be read further: {why}")):
+                while (info := tar.next()) is not None:
+                    infos.append(info)
+                    self._refuse_many(len(infos))
+                    end = tar.offset
+        except ParseError as error:
+            if error.reason != "truncated":
+                raise
+            fault = fault or (error.reason, error.detail)
+        fault = fault or self._ending(end)
         files: list[tarfile.TarInfo] = []
         for info in infos:
             if info.isfile() and not info.issparse() and info.offset_data + info.size > self._size:
@@ -138,7 +220,7 @@ class Archive:
                 what = f"a link to {info.linkname[:200]!r}" if info.issym() or info.islnk() else "a device or a pipe"
                 self._lose("not_a_file", f"it is {what}, which is not followed", info.name)
         if fault is not None:
-            self._lost.append(Reject("input", *fault, self._uri, offset=min(tar.offset, self._size)))
+            self._lost.append(Reject("input", *fault, self._uri, offset=min(end, self._size)))
         self._replaced([info.name for info in files])
         return {info.name: info for info in files}
 
@@ -161,8 +243,12 @@ class Archive:
             for _ in range(count - 1):
                 self._lose("replaced", "a later member of the archive has the name", name)
 
-    def _lose(self, reason: str, detail: str, member: str) -> None:
-        self._lost.append(Reject("input", reason, detail, f"{self._uri}/{PurePosixPath(member).name}", member=member))
+    def _lose(self, reason: str, detail: str, name: str) -> None:
+        self._lost.append(self._lost_member(reason, detail, name))
+
+    def _lost_member(self, reason: str, detail: str, name: str) -> Reject:
+        shown = text_of(name[:_NAME_CHARACTERS])
+        return Reject("input", reason, detail, f"{self._uri}/{PurePosixPath(shown).name}", member=shown)
 
     def _fault(self, reason: str, detail: str, member: str = "") -> ParseError:
         return ParseError(self._uri, 0, reason, detail, member)
@@ -175,32 +261,34 @@ class Archive:
         sizes = {name: info.file_size for name, info in self._infos.items()} if self._zip else {}
         if self._tar:
             sizes = {name: info.size for name, info in self._files.items()}
-        count = len(sizes) + len(self._lost)
-        if count > MAX_MEMBERS:
-            raise self._fault("too_many_members", f"{count} members, {MAX_MEMBERS} are read at most")
-        total = sum(sizes.values())
+        self._refuse_many(len(sizes) + len(self._lost))
+        faults = {name: fault for name, size in sizes.items() if (fault := self._unsafe(name, size)) is not None}
+        total = sum(size for name, size in sizes.items() if name not in faults)
         if total > RATIO_FROM and total > MAX_RATIO * self._size:
             raise self._fault("bomb", f"{total} bytes from {self._size}: more than {MAX_RATIO} to one")
         for name, size in sorted(sizes.items()):
-            fault = self._unsafe(name, size)
-            if fault:
-                yield Reject("input", *fault, f"{self._uri}/{PurePosixPath(name).name}", member=name)
+            if name in faults:
+                yield self._lost_member(*faults[name], name)
             else:
                 yield Member(name, size)
         yield from self._lost
 
     def _unsafe(self, name: str, size: int) -> tuple[str, str] | None:
         parts = PurePosixPath(name.replace("\\", "/")).parts
-        if not parts or ".." in parts or name.startswith("/") or ":" in parts[0] or MARK in name:
-            return "unsafe_name", f"the name {name!r} does not lie within the archive"
-        if size > self._limit:
-            return "too_large", f"{size} bytes, {self._limit} are read at most"
+        if not parts or ".." in parts or name.startswith("/") or ":" in parts[0]:
+            return "unsafe_name", f"the name {name[:200]!r} does not lie within the archive"
+        if len(name) > _NAME_CHARACTERS:
+            return "unsafe_name", f"the name has {len(name)} characters, {_NAME_CHARACTERS} are read at most"
         if self._tar and self._files[name].issparse():
             return "sparse", "the member has holes, which may be of any size"
+        if size > self._limit:
+            return "too_large", f"{size} bytes, {self._limit} are read at most"
         if self._zip:
             info = self._infos[name]
             if info.flag_bits & 1:
                 return "encrypted", "the member is encrypted"
+            if info.compress_type not in _METHODS:
+                return "unknown_compression", f"the member is packed by method {info.compress_type}"
             if size > RATIO_FROM and size > MAX_RATIO * max(1, info.compress_size):
                 return "bomb", f"{size} bytes from {info.compress_size}: more than {MAX_RATIO} to one"
         return None
@@ -211,33 +299,37 @@ class Archive:
         Raises:
             ParseError: there is no such member, or it cannot be decompressed.
         """
-        try:
+        with _damage(lambda why: self._fault("bad_archive", f"the member cannot be opened: {why}", text_of(name))):
             if self._zip:
                 opened = cast("BinaryIO", self._zip.open(self._infos[name]))
-                return cast("BinaryIO", _Faults(opened, self._uri, name))
-            assert self._tar is not None
-            found = self._tar.extractfile(self._files[name])
-            assert found is not None
-            return cast("BinaryIO", _Faults(cast("BinaryIO", found), self._uri, name))
-        except (KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise self._fault("bad_archive", f"the member cannot be opened: {error}", name) from error
+            else:
+                assert self._tar is not None
+                opened = cast("BinaryIO", self._tar.extractfile(self._files[name]))
+            return cast("BinaryIO", _Faults(opened, self._uri, text_of(name)))
 
 
 class _Faults(io.BufferedIOBase):
-    """A member whose faults are parse errors."""
+    """A member whose faults are parse errors; what was read before one has been given out."""
 
     def __init__(self, inner: BinaryIO, uri: str, member: str) -> None:
         self._inner, self._uri, self._member = inner, uri, member
+        self._pull = getattr(inner, "read1", inner.read)
 
     def read(self, size: int | None = -1, /) -> bytes:
-        try:
-            return self._inner.read(-1 if size is None else size)
-        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-            detail = f"the member cannot be decompressed: {error}"
-            raise ParseError(self._uri, self._inner.tell(), "bad_compression", detail, self._member) from error
+        chunks: list[bytes] = []
+        wanted = size if size is not None and size >= 0 else sys.maxsize
+        while wanted and (data := self.read1(wanted)):
+            chunks.append(data)
+            wanted -= len(data)
+        return b"".join(chunks)
 
     def read1(self, size: int = -1, /) -> bytes:
-        return self.read(size)
+        with _damage(self._fault):
+            return self._pull(_PIECE if size < 0 else min(size, _PIECE))
+
+    def _fault(self, why: str) -> ParseError:
+        detail = f"the member cannot be decompressed: {why}"
+        return ParseError(self._uri, self._inner.tell(), "bad_compression", detail, self._member)
 
     def readable(self) -> bool:
         return True

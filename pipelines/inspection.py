@@ -22,6 +22,7 @@ from pipelines.reading import read_input
 from pipelines.recipe import Recipe
 from schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from schemas.invariants import check
+from schemas.row_ids import KEY
 from schemas.transition import VERSION_KEY
 
 _DAMAGED: Final = (
@@ -127,7 +128,8 @@ def _values(frame: pl.LazyFrame, column: pl.Expr) -> list[tuple[str, int]]:
 
 def _transitions(path: str, trajectory: str | None) -> Found:
     frame = scan_transitions(path)
-    keys = frame.select("trajectory_id").unique(maintain_order=True).collect()["trajectory_id"].to_list()
+    copies = frame.select(pl.col(KEY).str.extract("^(.*)-", 1)).unique(maintain_order=True).collect()
+    keys = copies[KEY].to_list()
     key = _chosen_key(keys, trajectory)
     counts = {"trajectories": len(keys), "transitions": frame.select(pl.len()).collect().item()}
     tables = {
@@ -135,12 +137,12 @@ def _transitions(path: str, trajectory: str | None) -> Found:
         "connector": _values(frame, pl.col("provenance").struct.field("connector")),
         "action": _values(frame, pl.col("action").struct.field("name")),
     }
-    chosen = frame.filter(pl.col("trajectory_id") == key).sort("step", maintain_order=True).collect()
-    rows = chosen.unique("step", keep="first", maintain_order=True).to_dicts()
+    rows = frame.filter(pl.col(KEY).str.starts_with(f"{key}-")).sort("step").collect().to_dicts()
     return Found("transitions", counts, tables, rows, f"trajectory {key}")
 
 
 def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
+    """Id and copy of the trajectory that is wanted, of those of all; of copies, unless one is named, the first."""
     if not keys:
         raise ConfigError("There is no trajectory in it.")
     if wanted is None:
@@ -148,7 +150,7 @@ def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:
     if wanted.isdigit() and int(wanted) < len(keys):
         return keys[int(wanted)]
     found = [key for key in keys if key.startswith(wanted)]
-    if len(found) != 1:
+    if len({key.partition("-")[0] for key in found}) != 1:
         raise ConfigError(f"{len(found)} of {len(keys)} trajectories have an id that begins with '{wanted}'.")
     return found[0]
 
@@ -209,14 +211,16 @@ def _raw(path: str, trajectory: str | None) -> Found:
                 assembler.add(found, origin, parents)
         batches.append(check(assembler.take()))
     rows = [row for batch in batches for row in batch.to_pylist()]
-    keys = list(dict.fromkeys(row["trajectory_id"] for row in rows))
+    of = [row[KEY].rpartition("-")[0] for row in rows]
+    keys = list(dict.fromkeys(of))
     counts |= {"trajectories": len(keys), "transitions": len(rows), "rejects": sum(rejects.values())}
     tables = {"reject": sorted(rejects.items())} if rejects else {}
     tables["connector"] = sorted(_counted(one.connector for one in plan.inputs).items())
     if not keys:
         return Found("raw log", counts, tables, [], "trajectory")
     key = _chosen_key(keys, trajectory)
-    return Found("raw log", counts, tables, [row for row in rows if row["trajectory_id"] == key], f"trajectory {key}")
+    chosen = [row for row, one in zip(rows, of, strict=True) if one == key]
+    return Found("raw log", counts, tables, chosen, f"trajectory {key}")
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

@@ -48,7 +48,7 @@ from quality.fingerprint import as_lanes
 from quality.group import components
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from schemas.manifest import Manifest
-from schemas.verdict import REASON_PREFIX
+from schemas.verdict import KEY_FIELDS, REASON_PREFIX
 
 STAGE: Final = "judge"
 CONTAMINATED: Final = "contaminated"
@@ -178,9 +178,9 @@ def write_verdict(
     use = np.where(kept, uses[reason], "omit")
     reasons = np.array([*names, None], object)[reason]
     decision = [pa.array(kept), pa.array(use), pa.array(reasons, pa.string()), _group_names(sidecar, groups)]
-    columns = sidecar.table.columns
+    columns, keys = sidecar.table.columns, len(KEY_FIELDS)
     schema = verdict_schema(judging.signals, judging.telling)
-    table = pa.Table.from_arrays([*columns[:2], *decision, *columns[2:]], schema=schema).combine_chunks()
+    table = pa.Table.from_arrays([*columns[:keys], *decision, *columns[keys:]], schema=schema).combine_chunks()
     entry = write_parquet(judging.verdicts, unit.name, schema, table.to_batches())
     rejects = _rejects(unit, judging, kept, use, reasons, kept_by, _words(sidecar, judging, reasons))
     reject_entry = write_parquet(judging.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())

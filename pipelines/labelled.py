@@ -18,7 +18,8 @@ from connectors.published.tables import Table
 from pipelines.judge import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.parquet import read_batches, read_transitions, transition_files
 from pipelines.raw import list_raw
-from pipelines.storage import Folder, StoredBlob
+from pipelines.raw_blob import StoredBlob
+from pipelines.storage import Folder
 from quality.fingerprint import struct_text
 from quality.signal import Measured
 from quality.tokens import TokenCounter
@@ -74,7 +75,7 @@ def _of_tables(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
     if not files:
         raise ConfigError(f"There is no file at '{source.path}'.")
     for file in files:
-        with StoredBlob(file.name, {"": file.path}, _LARGEST) as blob:
+        with StoredBlob(file.name, {"": file.place}, _LARGEST) as blob:
             try:
                 for place, row in Table(blob).rows():
                     if isinstance(row, ParseError):

@@ -17,8 +17,9 @@ from connectors.mcp.documents import opening
 from connectors.published.mapping import OF_STEP, Rows
 from connectors.published.tables import Table, kind_of, names_in
 from connectors.records import json_value
+from pipelines.place import Place
+from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Recipe
-from pipelines.storage import StoredBlob
 from schemas import ConfigError, ParseError
 
 TABLE: Final = "table"
@@ -41,12 +42,12 @@ class Mapped:
         self._rows: Rows = recipe.normalize.choices(recipe.domains).rows
         self._limit = recipe.normalize.max_member_bytes
 
-    def __call__(self, name: str, path: str, head: bytes) -> str | None:
+    def __call__(self, name: str, place: Place, head: bytes) -> str | None:
         """Why the file is one of these tables, None if it is none.
 
         Args:
             name: relative to the raw root.
-            path: full path or URL.
+            place: where it lies.
             head: its first bytes, decompressed.
 
         Raises:
@@ -58,7 +59,7 @@ class Mapped:
         if kind is None:
             return None
         with suppress(ParseError):  # it is met again, and told as a reject, when the file is read
-            self._compare(name, Table(StoredBlob(name, {"": path}, self._limit)))
+            self._compare(name, Table(StoredBlob(name, {"": place}, self._limit)))
         return f"the recipe maps the columns of {kind} tables"
 
     def _compare(self, name: str, table: Table) -> None:

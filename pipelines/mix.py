@@ -87,7 +87,8 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 }
 """Columns of each pool's samples. `rl` is what verl and TRL read as it is; `eval` is AgentWorldBench's."""
 
-_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string())]
+_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
+"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,17 @@ def _sample(pool: str, rows: Sequence[Mapping[str, Any]], mix: Mix) -> dict[str,
     }
 
 
-_COLUMNS: Final = ("trajectory_id", "step", "turn", "segment", "num_segments", "domain", "source", "interleaved")
+_COLUMNS: Final = (
+    "row_id",
+    "trajectory_id",
+    "step",
+    "turn",
+    "segment",
+    "num_segments",
+    "domain",
+    "source",
+    "interleaved",
+)
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
     "observation": ("content",),
@@ -316,7 +327,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
             where = (first["trajectory_id"], step, len(rows))
             yield pool, first["domain"], Reject(what, "no_target", detail, "", "", -1, "", *where)
         else:
-            sample["_hash"] = keyed_hash(f"order:{sample['_id']}", mix.seed)
+            sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), first["row_id"]
             yield pool, first["domain"], sample
 
 
@@ -380,7 +391,7 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
     shard = mixing.shards[number]
     schema = _with_order(shard.pool)
     batches = [batch for block in blocks for batch in pa.ipc.open_stream(block)]
-    ordered = pa.Table.from_batches(batches, schema).sort_by([("_hash", "ascending"), ("_id", "ascending")])
+    ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names).combine_chunks()
     if shard.pool == "eval":
         entry = _write_jsonl(mixing.shards_folder, shard.name, table)

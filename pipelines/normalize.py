@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -28,6 +28,7 @@ from quality.scrub import scrub, scrub_text
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
 from schemas.invariants import check
 from schemas.manifest import FileEntry, Manifest
+from schemas.row_ids import KEY, RowIds
 from schemas.transition import encoded_schema
 
 STAGE: Final = "normalize"
@@ -61,6 +62,7 @@ class _Flow:
     """What has been read of a part and not yet written."""
 
     assemblers: dict[str, Assembler] = field(default_factory=dict)
+    row_ids: defaultdict[str, RowIds] = field(default_factory=lambda: defaultdict(RowIds))
     rejects: list[Reject] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -124,7 +126,8 @@ def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
     taken = flow.assemblers[domain].take()
     batch, replaced = scrub(taken, normalizer.recipe.normalize.scrub, salt=normalizer.salt, per_trajectory=False)
     flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
-    batch = batch.set_column(batch.schema.get_field_index("scrubbed"), batch.schema.field("scrubbed"), replaced)
+    for name, values in (("scrubbed", replaced), (KEY, flow.row_ids[domain].of(batch))):
+        batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), values)
     return check(batch)
 
 

@@ -21,9 +21,10 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
+from pipelines.place import local_path, url_of
 from pipelines.raw import JUNK
 from pipelines.recipe import Recipe
-from pipelines.storage import Folder, is_unfinished, place_of
+from pipelines.storage import Folder, is_unfinished
 from pipelines.units import MANIFEST, UNITS, read_manifest
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
@@ -97,8 +98,7 @@ class Survey:
 
 def _whole(raw: str) -> str:
     """A raw argument or folder, so that it means the same from every working folder."""
-    filesystem, path = place_of(raw)
-    return path if Folder(raw).is_local else str(filesystem.unstrip_protocol(path))
+    return raw.rstrip("/") if url_of(raw) is not None else local_path(raw)
 
 
 def survey(out: Folder) -> Survey:
@@ -363,8 +363,7 @@ class Ownership:
 
 def _real(raw: str) -> str:
     """The place of a raw argument or folder with links resolved, where it is local."""
-    folder = Folder(raw)
-    return os.path.realpath(folder.path()) if folder.is_local else _whole(raw)
+    return _whole(raw) if url_of(raw) is not None else os.path.realpath(local_path(raw))
 
 
 def is_held(out: Folder, token: str) -> bool:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.storage import Folder, sha256_of, why
 from schemas import DOMAINS, ConfigError, ShardError
 from schemas.manifest import FileEntry
-from schemas.migrations import lacking, migrated
+from schemas.migrations import Migration
 from schemas.transition import dictionary_columns, encoded_schema
 
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -83,12 +83,10 @@ class ParquetSink:
         Raises:
             ShardError: the file cannot be written, or not be put in its place.
         """
-        with self._told():
+        with self._stack, self._told():
             self._writer.add_key_value_metadata(dict(self._schema.metadata or {}))
             self._writer.close()
-            entry = FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
-        self._stack.close()
-        return entry
+            return FileEntry(self._name, self._rows, Path(self._path).stat().st_size, sha256_of(self._path))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -142,10 +140,10 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     """
     target = encoded_schema()
     with _opened(folder, name, read_dictionary=dictionary_columns()) as reader:
-        columns = lacking(reader.metadata.metadata, name)
+        migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
             with _damage(folder, name):
-                table = migrated(reader.read_row_group(group, use_threads=False), columns)
+                table = migration.migrated(reader.read_row_group(group, use_threads=False))
                 batch = _one_batch(table.cast(target))
             yield batch
 

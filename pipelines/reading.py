@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from connectors.registry import connector
 from pipelines.connector_errors import noted
 from pipelines.plan import Input
+from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Recipe
-from pipelines.storage import StoredBlob
 from schemas import Origin, ParseError, Reject, Trajectory
 
 

@@ -37,6 +37,7 @@ from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest,
 from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.parquet import write_parquet
+from pipelines.place import local_path, url_of
 from pipelines.plan import Plan, make_plan
 from pipelines.recipe import Recipe
 from pipelines.record import Record
@@ -196,7 +197,7 @@ class Run:
     ) -> None:
         require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
-        self.out = Folder(out)
+        self.out = Folder(out if url_of(out) is not None else local_path(out))  # the same from any working folder
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell

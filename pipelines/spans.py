@@ -80,7 +80,7 @@ def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_]
             ]
             for row in here:
                 rows[row - offset] = with_volatile(rows[row - offset], texts[row], flags[row])
-            yield spans_batch(batch["trajectory_id"], batch["step"], rows)
+            yield spans_batch(batch, rows)
         else:
             yield batch
         offset += batch.num_rows

@@ -19,6 +19,7 @@ from quality.registry import signal
 from quality.signal import Measured, Numbers, Signal
 from quality.signals.length import transition_tokens
 from quality.tokens import TokenCounter, text_bytes
+from schemas.row_ids import KEY
 from schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX, measure_schema
 
 
@@ -164,6 +165,7 @@ def _part(batch: pa.RecordBatch, signals: Mapping[str, Signal], counter: TokenCo
     content = struct_text(batch, "next_observation", "content")
     sizes = [text_bytes(struct_text(batch, *path)) for path in (("action", "text"), ("next_observation", "content"))]
     fixed = {
+        KEY: batch[KEY],
         "trajectory_id": batch["trajectory_id"].cast(pa.string()),
         "step": batch["step"],
         "own_node": pa.array(own),

@@ -8,18 +8,22 @@ in prose, and what only a picture shows, are not found. See docs/design/scrubbin
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from quality.scrubbing.columns import Columns, Ints, Rewriter, Texts
-from quality.scrubbing.detection import Detection, Region
+from quality.scrubbing.columns import NAMES, Columns, Ints, Rewriter, Texts, with_columns
+from quality.scrubbing.detection import Detection, Region, Sight
 from quality.scrubbing.kinds import KINDS, Finds, Kind, Span, checked_kinds
+from quality.scrubbing.names import scrub_name, scrub_names
 from quality.scrubbing.session import Patch, Session, patched, settled
+from schemas.reject import Reject
 
-__all__ = ["KINDS", "Kind", "scrub", "scrub_text"]
+__all__ = ["KINDS", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
 
 
 def scrub(
@@ -27,10 +31,10 @@ def scrub(
 ) -> tuple[pa.RecordBatch, pa.Int32Array]:
     """The batch with every text column scrubbed, and how many replacements each row's own texts hold (int32).
 
-    Same schema, rows, ids and text lengths in bytes; JSON stays JSON; the batch itself where nothing changes. Scrubbing
-    again changes nothing. Counted are the replacements in a row's observations, its action and what was said between,
-    not those in what stands for the whole trajectory (task, context) or says where the agent was; a text that several
-    rows share counts for each.
+    Same schema, rows, trajectory ids and text lengths in bytes; JSON stays JSON; ids and paths of logs stay one to one,
+    of other lengths. The batch itself where nothing changes, so where it was scrubbed before. Counted are the
+    replacements in a row's observations, its action and what was said between, not those in what stands for the whole
+    trajectory (task, context) or says where the agent was; a text that several rows share counts for each.
 
     Args:
         batch: of `schemas.transition.encoded_schema()`; rows of a trajectory are contiguous.
@@ -42,7 +46,8 @@ def scrub(
     Raises:
         ConfigError: a kind is not known.
     """
-    detection = Detection.of(checked_kinds(kinds))
+    wanted = checked_kinds(kinds)
+    detection = Detection.of(wanted)
     columns = Columns(batch)
     marked = [_Marked(texts, detection) for texts in columns.texts]
     counts = np.zeros(batch.num_rows, np.int64)
@@ -59,7 +64,24 @@ def scrub(
         one.scrub_alone(_key("", salt), trajectory_of, counts)
     if any(one.rewriter for one in marked):
         batch = columns.rebuilt([one.rewriter for one in marked], trajectory_of)
-    return batch, pa.array(counts, pa.int32())
+
+    def renamed(column: pa.Array, path: str) -> pa.Array:
+        return scrub_names(column, salt=salt, kinds=wanted) if path in NAMES else column
+
+    return with_columns(batch, renamed), pa.array(counts, pa.int32())
+
+
+def scrub_reject(reject: Reject, salt: str = "", kinds: Iterable[str] = KINDS) -> Reject:
+    """The reject with its place named as in transitions, and an excerpt scrubbed by itself, corpus-wide."""
+    wanted = checked_kinds(kinds)
+    name = partial(scrub_name, salt=salt, kinds=wanted)
+    return replace(
+        reject,
+        uri=name(reject.uri),
+        member=name(reject.member),
+        detail=name(reject.detail),
+        excerpt=scrub_text(reject.excerpt, kinds=wanted, salt=salt),
+    )
 
 
 def scrub_text(text: str, key: str = "", kinds: Iterable[str] = KINDS, *, salt: str = "") -> str:
@@ -101,13 +123,16 @@ class _Marked:
         self.rewriter = Rewriter(texts)
         self.find = detection.finds
         self._regions: dict[int, list[Region]] = detection.regions(texts.data, texts.offsets)
+        self._sights: dict[int, list[Sight]] = detection.sights(texts.whole, texts.offsets)
+        told = {number for number, sights in self._sights.items() if any(regions for _, regions in sights)}
+        self._numbers = sorted(told.union(self._regions))
         self._finds: dict[int, Finds] = {}
         self._used: dict[int, list[int]] = {}
 
     def by_trajectory(self, trajectory_of: Ints) -> dict[int, list[int]]:
         """Trajectory → the marked texts that it uses; empty for a column that is keyed corpus-wide."""
-        if self._regions and not self.texts.corpus_wide:
-            for trajectory, number in self.texts.pairs(list(self._regions), trajectory_of).tolist():
+        if self._numbers and not self.texts.corpus_wide:
+            for trajectory, number in self.texts.pairs(self._numbers, trajectory_of).tolist():
                 self._used.setdefault(trajectory, []).append(number)
         return self._used
 
@@ -119,8 +144,8 @@ class _Marked:
         """What a text holds; nothing if it is not marked."""
         found = self._finds.get(number)
         if found is None:
-            regions = self._regions.get(number)
-            found = self.find(self.texts.text(number), regions) if regions else Finds()
+            regions, sights = self._regions.get(number, ()), self._sights.get(number, ())
+            found = self.find(self.texts.text(number), regions, sights) if regions or sights else Finds()
             self._finds[number] = found
         return found
 
@@ -134,12 +159,21 @@ class _Marked:
         if self.texts.corpus_wide:
             return {}
         occurrences = self._occurrences(session, trajectory, trajectory_of) if session.knows else {}
-        numbers = sorted({*occurrences, *self._used.get(trajectory, ())})
+        numbers = sorted(
+            {*occurrences, *self._used.get(trajectory, ()), *self._cut(session, trajectory, trajectory_of)}
+        )
         found = {
             number: session.patches(self.texts.text(number), self.finds(number), occurrences.get(number, ()))
             for number in numbers
         }
         return {number: changes for number, changes in found.items() if changes}
+
+    def _cut(self, session: Session, trajectory: int, trajectory_of: Ints) -> Sequence[int]:
+        """The texts of a trajectory that may hold a learned secret in pieces or encoded."""
+        if not (self._sights and session.knows_secrets):
+            return ()
+        used = self.texts.used(trajectory, trajectory_of)
+        return np.intersect1d(used, np.array([*self._sights], np.int64)).tolist()
 
     def _occurrences(self, session: Session, trajectory: int, trajectory_of: Ints) -> dict[int, list[Span]]:
         """Text → where it holds what the session learned, for the texts that the trajectory uses."""
@@ -156,7 +190,7 @@ class _Marked:
 
     def scrub_alone(self, key: bytes, trajectory_of: Ints, counts: Ints) -> None:
         """Scrubs, each by itself, the texts of a column that is keyed corpus-wide, and texts that no row uses."""
-        numbers = list(self._regions) if self.texts.corpus_wide else self.texts.unused(list(self._regions))
+        numbers = self._numbers if self.texts.corpus_wide else self.texts.unused(self._numbers)
         patches: dict[int, list[Patch]] = {}
         for number in numbers:
             patches.update(settled({number: self.texts.text(number)}, key, self.find))

@@ -25,6 +25,7 @@ from quality.signal import Measured
 from quality.texts import Texts
 from quality.tokens import TokenCounter
 from quality.values import action_values
+from schemas.verdict import KEY_FIELDS
 
 LABELS: Final = ("harness", "volatile", "action", "history", "pre_existing")
 
@@ -37,11 +38,10 @@ SPAN: Final = pa.struct(
 )
 SPANS_SCHEMA: Final = pa.schema(
     [
-        pa.field("trajectory_id", pa.string(), nullable=False),
-        pa.field("step", pa.int32(), nullable=False),
+        *KEY_FIELDS,
         pa.field("spans", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
     ],
-    metadata={b"trajmill.spans_schema": b"1"},
+    metadata={b"trajmill.spans_schema": b"2"},
 )
 """One row a transition, aligned to the transitions; spans in order, none over another."""
 
@@ -137,7 +137,7 @@ class Labelling:
             else:
                 spans.append(_lines_told(row, after, action, self._seen, initial))
             self._seen |= after.known(row)
-        yield spans_batch(batch["trajectory_id"].cast(pa.string()), batch["step"], spans)
+        yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing: no span waits for what comes after."""
@@ -189,8 +189,9 @@ def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]
     return sorted([*kept, *changed])
 
 
-def spans_batch(trajectory_id: pa.Array, step: pa.Array, spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
-    """The spans of rows as a batch of `SPANS_SCHEMA`."""
+def spans_batch(batch: pa.RecordBatch, spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
+    """The spans of the batch's rows, one list a row, as a batch of `SPANS_SCHEMA`."""
     values = [[{"begin": b, "end": e, "label": label} for b, e, label in row] for row in spans]
     column = pa.array(values, SPANS_SCHEMA.field("spans").type)
-    return pa.RecordBatch.from_arrays([trajectory_id, step, column], schema=SPANS_SCHEMA)
+    keys = [batch[field.name].cast(field.type) for field in KEY_FIELDS]
+    return pa.RecordBatch.from_arrays([*keys, column], schema=SPANS_SCHEMA)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from schemas.observation import Attachment, Observation
+from schemas.row_ids import KEY, RowIds
 from schemas.trajectory import Context, Origin, Step, Trajectory, long_trajectory_id, trajectory_id, without_surrogates
 from schemas.transition import SHARED_TEXT, encoded_schema
 
@@ -114,6 +115,7 @@ class Assembler:
         self._segment_bytes = segment_bytes
         self._block_bytes = min(block_bytes, segment_bytes)
         self._schema = encoded_schema()
+        self._row_ids = RowIds()
         self.places = 0
         """Places of logs that the rows taken in so far were read from: lines, table rows, events; see `add_parts`."""
         self._clear()
@@ -244,9 +246,10 @@ class Assembler:
     def take(self) -> pa.RecordBatch:
         """The rows collected so far as one batch, in the order they came; the assembler is empty again."""
         shared: dict[str, pa.Array] = {}
-        arrays = [self._array(field, field.name, shared) for field in self._schema]
+        columns = {field.name: self._array(field, field.name, shared) for field in self._schema if field.name != KEY}
+        columns[KEY] = self._row_ids.of(columns)
         self._clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
 
     def _array(self, field: pa.Field, path: str, shared: dict[str, pa.Array]) -> pa.Array:
         kind = field.type

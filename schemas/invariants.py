@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.errors import ContractError
+from schemas.row_ids import KEY
 from schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
 _JSON_COLUMNS: Final = (
@@ -27,8 +28,9 @@ _JSON_COLUMNS: Final = (
 def check(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch itself, if every invariant of the schema holds for it.
 
-    Checked: types, nulls, closed sets, ids, the order and completeness of steps, turns and calls, what a predicted
-    environment must state, JSON text, durations. Whole trajectories are expected: rows of one are contiguous.
+    Checked: types, nulls, closed sets, ids, that no row's own is there twice, the order and completeness of steps,
+    turns and calls, what a predicted environment must state, JSON text, durations. Whole trajectories are expected:
+    rows of one are contiguous.
 
     Raises:
         ContractError: the first breach found.
@@ -39,6 +41,7 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
         _check_field(field, column, field.name, None)
     if batch.num_rows:
         _check_ids(batch)
+        _check_row_ids(batch)
         _check_order(batch)
         _check_model(batch)
         _check_json(batch)
@@ -82,6 +85,18 @@ def _check_ids(batch: pa.RecordBatch) -> None:
     _require("trajectory_id", _matches(key, "^[0-9a-f]{32}$"), "be 32 hex digits")
     digest = pc.struct_field(batch["provenance"], "sha256")
     _require("provenance.sha256", _matches(digest, "^[0-9a-f]{64}$"), "be 64 hex digits")
+
+
+def _check_row_ids(batch: pa.RecordBatch) -> None:
+    key, step, row_id = batch["trajectory_id"], batch["step"], batch[KEY]
+    copies = pc.utf8_slice_codeunits(row_id, 33, 49)
+    _require(KEY, pc.match_substring_regex(copies, "^[0-9a-f]{16}$"), "name the copy by 16 hex digits")
+    made = pc.binary_join_element_wise(key.cast(pa.string()), copies, step.cast(pa.string()), "-")
+    _require(KEY, pc.equal(row_id, made), "be made of trajectory_id, copy and step")
+    begins = pc.or_(pc.equal(step[1:], 0), pc.not_equal(key.indices[1:], key.indices[:-1]))
+    _require(KEY, pc.or_(begins, pc.equal(copies[1:], copies[:-1])), "name one copy in all rows of a trajectory")
+    if pc.count_distinct(row_id).as_py() < batch.num_rows:
+        raise ContractError(f"column {KEY}: is not unique in the batch. This is a bug in what makes the ids.")
 
 
 def _check_order(batch: pa.RecordBatch) -> None:

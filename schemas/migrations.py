@@ -1,7 +1,8 @@
 """What files of older schema versions lack, so that they can still be read.
 
 A version adds columns and takes none away: rows of an older one have null there, which the column's own documentation
-explains. Stages do not read older files, they make them anew; people do.
+explains, and the `row_id` that the newest version would give them. Stages do not read older files, they make them anew;
+people do.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Final
 import pyarrow as pa
 
 from schemas.errors import ConfigError
+from schemas.row_ids import KEY, RowIds
 from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
 
-LACKING: Final[Mapping[str, tuple[str, ...]]] = {"1": ("scrubbed",), SCHEMA_VERSION: ()}
+LACKING: Final[Mapping[str, tuple[str, ...]]] = {"1": (KEY, "scrubbed"), "2": (KEY,), SCHEMA_VERSION: ()}
 """Columns of the newest version that files of a version lack."""
 
 
@@ -35,9 +37,25 @@ def lacking(metadata: Mapping[bytes, bytes] | None, where: str) -> tuple[str, ..
     return LACKING[version.decode()]
 
 
-def migrated(table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
-    """The table with the `columns` that it lacks, all null, in the order of `TRANSITION_SCHEMA`."""
-    for name in columns:
-        field = TRANSITION_SCHEMA.field(name)
-        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(TRANSITION_SCHEMA.names) if columns else table
+class Migration:
+    """What makes rows of a file, block by block in their order, rows of the newest version.
+
+    Args:
+        metadata: of the file's schema.
+        where: names the file in errors.
+
+    Raises:
+        ConfigError: as of `lacking`.
+    """
+
+    def __init__(self, metadata: Mapping[bytes, bytes] | None, where: str) -> None:
+        self._columns = lacking(metadata, where)
+        self._row_ids = RowIds()
+
+    def migrated(self, table: pa.Table) -> pa.Table:
+        """The rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
+        for name in self._columns:
+            field = TRANSITION_SCHEMA.field(name)
+            values = self._row_ids.of(table) if name == KEY else pa.nulls(table.num_rows, field.type)
+            table = table.append_column(field, values)
+        return table.select(TRANSITION_SCHEMA.names) if self._columns else table

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from schemas.errors import ConfigError
 from schemas.migrations import lacking
+from schemas.row_ids import KEY, OF, RowIds
 from schemas.transition import TRANSITION_SCHEMA
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
         by_columns.setdefault(_lacking(file), []).append(file)
     names = TRANSITION_SCHEMA.names
     nulls = polars.DataFrame(TRANSITION_SCHEMA.empty_table()).schema
+    derived = {KEY: polars.struct(OF).map_batches(_row_ids, polars.String)}
     return polars.concat(
         polars.scan_parquet(files, glob=False)
-        .with_columns(polars.lit(None, nulls[name]).alias(name) for name in columns)
+        .with_columns(derived.get(name, polars.lit(None, nulls[name])).alias(name) for name in columns)
         .select(names)
         for columns, files in by_columns.items()
     )
+
+
+def _row_ids(rows: polars.Series) -> polars.Series:
+    """The ids of all rows of files that lack them, in their order."""
+    import polars
+
+    columns = rows.struct.unnest().to_arrow()
+    return polars.Series(RowIds().of(columns))
 
 
 def transition_files(path: str | Path) -> list[Path]:

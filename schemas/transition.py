@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = "2"
+SCHEMA_VERSION: Final = "3"
 """Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
@@ -148,7 +148,18 @@ PROVENANCE: Final = pa.struct(
 
 TRANSITION_SCHEMA: Final = pa.schema(
     [
-        _field("trajectory_id", _S, "sha256 of (connector, native_id, canonical content), 32 hex digits"),
+        _field(
+            "row_id",
+            _S,
+            "the key, unique in the table and the same whenever the same inputs are read: `trajectory_id`-copy-`step`, "
+            "where copy is 16 hex digits that tell apart trajectories with one id, by input and order; verdicts bear "
+            "it too",
+        ),
+        _field(
+            "trajectory_id",
+            _S,
+            "sha256 of (connector, native_id, canonical content), 32 hex digits; copies share it",
+        ),
         _field("native_id", _S, "the log's own id of the trajectory; not unique"),
         _field("step", _I, "0 … num_steps-1 in the order of the log; never renumbered"),
         _field("num_steps", _I, "transitions of the whole trajectory, over all segments"),
@@ -193,7 +204,7 @@ SHARED_TEXT: Final = ("observation.content", "next_observation.content")
 """The two columns whose texts share one dictionary in memory."""
 
 PLAIN_TEXT: Final = frozenset(
-    {"action.arguments", "action.call_id", "action.text", "action.message", "action.reasoning", "interleaved"}
+    {"row_id", "action.arguments", "action.call_id", "action.text", "action.message", "action.reasoning", "interleaved"}
 )
 """Text that seldom repeats: kept plain in memory too."""
 

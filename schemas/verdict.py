@@ -1,6 +1,7 @@
 """Verdicts: what was measured and decided about each transition, beside the payload and aligned to it row by row.
 
-A verdict file holds as many rows as its transitions file, in the same order. Signals follow the fixed columns, one
+A verdict file holds as many rows as its transitions file, in the same order; a row is about the transition with its
+`row_id`. Signals follow the fixed columns, one
 float32 column each, named `signal.<name>`; a signal of a whole trajectory repeats on its rows. Signals that give
 reasons have a text column `why.<name>` too, after the numbers. What is measured is also kept by itself, so that rules
 can change without measuring again.
@@ -13,15 +14,26 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.row_ids import KEY
+
+VERDICT_VERSION: Final = "2"
+"""Version of the row format, in the metadata of every file; 1 had no `row_id`."""
+
 USES: Final = ("target", "context", "omit")
 """target: the loss may stand on it; context: shown, no loss; omit: not shown (or its trajectory was dropped)."""
 
 SIGNAL_PREFIX: Final = "signal."
 REASON_PREFIX: Final = "why."
 
-MEASURE_FIELDS: Final = (
+KEY_FIELDS: Final = (
+    pa.field(KEY, pa.string(), nullable=False, metadata={"doc": "of the transition that it is about; the key"}),
     pa.field("trajectory_id", pa.string(), nullable=False),
     pa.field("step", pa.int32(), nullable=False),
+)
+"""What tells which transition a row that lies beside the transitions is about."""
+
+MEASURE_FIELDS: Final = (
+    *KEY_FIELDS,
     pa.field("trajectory_hash", pa.binary(16), nullable=False, metadata={"doc": "of the content alone"}),
     pa.field("transition_hash", pa.binary(16), nullable=False, metadata={"doc": "of (observation, action, next)"}),
     pa.field("task_node", pa.uint64(), nullable=False, metadata={"doc": "hash that trajectories of one task share"}),
@@ -48,10 +60,11 @@ def measure_schema(signals: Sequence[str], telling: Sequence[str] = ()) -> pa.Sc
     """The schema of what is measured: the fixed columns, those of the given signals, and why those say what they do."""
     columns = [pa.field(SIGNAL_PREFIX + name, pa.float32(), nullable=False) for name in signals]
     columns += [pa.field(REASON_PREFIX + name, pa.string()) for name in telling]
-    return pa.schema([*MEASURE_FIELDS, *columns], metadata={b"trajmill.verdict_schema": b"1"})
+    return pa.schema([*MEASURE_FIELDS, *columns], metadata={b"trajmill.verdict_schema": VERDICT_VERSION.encode()})
 
 
 def verdict_schema(signals: Sequence[str], telling: Sequence[str] = ()) -> pa.Schema:
     """The schema of a verdict file: what was decided about each row, then what was measured of it."""
     measured = measure_schema(signals, telling)
-    return pa.schema([*list(measured)[:2], *DECISION_FIELDS, *list(measured)[2:]], metadata=measured.metadata)
+    rest = list(measured)[len(KEY_FIELDS) :]
+    return pa.schema([*KEY_FIELDS, *DECISION_FIELDS, *rest], metadata=measured.metadata)

@@ -12,12 +12,15 @@ from typing import Any
 
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connectors
-from pipelines.plan import Input, recognize
+from pipelines.place import Place
+from pipelines.plan import Input
 from pipelines.raw import RawFile
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
+from pipelines.recognition import Recognizer
 from schemas import Assembler, Origin, Reject
 from schemas.invariants import check
+from schemas.row_ids import KEY
 
 RECIPE = Recipe(name="golden", source="golden")
 
@@ -43,9 +46,10 @@ def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list
 
 
 def _unscrubbed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without the column that only scrubbing fills."""
+    """The rows without the column that only scrubbing fills, and without the key, which the others make."""
     for row in rows:
         assert row.pop("scrubbed") == 0
+        del row[KEY]
     return rows
 
 
@@ -62,8 +66,9 @@ def line(row: dict[str, Any]) -> str:
 def recognized(files: Iterable[Path], root: Path) -> tuple[list[Input], list[Reject]]:
     """(inputs, rejects) of these files below a folder and of no others that lie there."""
     named = sorted((str(path.relative_to(root)), path) for path in files)
-    raw = [RawFile(name, str(path), path.stat().st_size, "") for name, path in named]
-    return recognize(raw, list(connectors().values()), RECIPE.normalize.max_member_bytes)
+    raw = [RawFile(name, Place(str(path)), path.stat().st_size, "") for name, path in named]
+    found = Recognizer(list(connectors().values()), RECIPE.normalize.max_member_bytes, strict=True).recognize(raw)
+    return found.inputs, found.rejects
 
 
 def summary(files: Iterable[Path], root: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ validity are shared. Only a dictionary text that two trajectories patch differen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from typing import Any, Final
@@ -24,7 +24,6 @@ CORPUS_WIDE: Final = frozenset({"environment.id", "environment.instance_id"})
 SCRUBBED: Final = frozenset(
     {
         *CORPUS_WIDE,
-        "native_id",
         "task.instruction",
         "context.action_space",
         "context.initial_state",
@@ -43,7 +42,10 @@ SCRUBBED: Final = frozenset(
         "interleaved",
     }
 )
-"""The columns that hold what a log says; ids, closed sets, digests and provenance stay as they are."""
+"""The columns that hold what a log says; closed sets and digests stay as they are."""
+
+NAMES: Final = frozenset({"native_id", "action.call_id", "provenance.uri", "provenance.member"})
+"""The columns that name things: two names must stay two, so these do not keep lengths."""
 
 OWN: Final = frozenset(
     {
@@ -238,27 +240,40 @@ class Columns:
     def rebuilt(self, rewriters: Sequence[Rewriter], trajectory_of: Ints) -> pa.RecordBatch:
         """The batch with each of `texts` replaced by what its rewriter gives; untouched columns are the same arrays."""
         results = {place: one.result(trajectory_of) for place, one in enumerate(rewriters) if one}
-        arrays = [
-            self._rebuilt(column, field.name, results, trajectory_of)
-            for field, column in zip(self._batch.schema, self._batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._batch.schema)
 
-    def _rebuilt(self, column: pa.Array, path: str, results: Mapping[int, Result], trajectory_of: Ints) -> pa.Array:
-        if pa.types.is_struct(column.type):
-            old = [column.field(place) for place in range(column.type.num_fields)]
-            names = [f"{path}.{field.name}" for field in column.type.fields]
-            new = [self._rebuilt(child, name, results, trajectory_of) for child, name in zip(old, names, strict=True)]
-            if all(one is other for one, other in zip(old, new, strict=True)):
+        def replaced(column: pa.Array, path: str) -> pa.Array:
+            if self._of_path.get(path) not in results:
                 return column
-            mask = column.is_null() if column.null_count else None
-            return pa.StructArray.from_arrays(new, fields=list(column.type.fields), mask=mask)
-        if self._of_path.get(path) not in results:
-            return column
-        array, moves = results[self._of_path[path]]
-        if pa.types.is_dictionary(column.type):
-            return pa.DictionaryArray.from_arrays(_moved(column.indices, moves, trajectory_of), array)
-        return _with_names(column, array) if pa.types.is_list(column.type) else array
+            array, moves = results[self._of_path[path]]
+            if pa.types.is_dictionary(column.type):
+                return pa.DictionaryArray.from_arrays(_moved(column.indices, moves, trajectory_of), array)
+            return _with_names(column, array) if pa.types.is_list(column.type) else array
+
+        return with_columns(self._batch, replaced)
+
+
+def with_columns(batch: pa.RecordBatch, replaced: Callable[[pa.Array, str], pa.Array]) -> pa.RecordBatch:
+    """The batch with each column, fields of structs one by one, as `replaced` gives it for (column, path).
+
+    Where all come back as they are, the batch itself.
+    """
+    columns = batch.columns
+    arrays = [_with_fields(column, field.name, replaced) for field, column in zip(batch.schema, columns, strict=True)]
+    if all(one is other for one, other in zip(arrays, columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _with_fields(column: pa.Array, path: str, replaced: Callable[[pa.Array, str], pa.Array]) -> pa.Array:
+    if not pa.types.is_struct(column.type):
+        return replaced(column, path)
+    old = [column.field(place) for place in range(column.type.num_fields)]
+    names = [f"{path}.{field.name}" for field in column.type.fields]
+    new = [_with_fields(child, name, replaced) for child, name in zip(old, names, strict=True)]
+    if all(one is other for one, other in zip(old, new, strict=True)):
+        return column
+    mask = column.is_null() if column.null_count else None
+    return pa.StructArray.from_arrays(new, fields=list(column.type.fields), mask=mask)
 
 
 def _moved(indices: pa.Int32Array, moves: Mapping[int, Mapping[int, int]], trajectory_of: Ints) -> pa.Int32Array:

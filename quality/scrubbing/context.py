@@ -233,7 +233,7 @@ def _assigned(text: bytes, match: Any) -> tuple[int, int] | None:
         return None
     if separator.startswith(b">") and text[match.start() - 1 : match.start()] not in (b"<", b":"):
         return None
-    if separator.strip() == b"," and not (named_in and quote == named_in):  # one argument after the other
+    if separator.strip() == b"," and not (quote == named_in and _is_argument(text, match.start(), named_in)):
         return None
     start = match.end()
     if not quote and _ANOTHER_WORD.match(separator):
@@ -247,6 +247,11 @@ def _assigned(text: bytes, match: Any) -> tuple[int, int] | None:
     if text[end : end + 1] in (b"(", b"[", b"{"):
         return None
     return start, start + len(text[start:end].rstrip(b".,:;!?#*"))
+
+
+def _is_argument(text: bytes, start: int, quote: bytes | None) -> bool:
+    """Whether a name in quotes is the first argument of a call: `setProperty("API_TOKEN", "…")`."""
+    return quote is not None and text[max(0, start - 1 - len(quote)) : start] == b"(" + quote
 
 
 def _opened(text: bytes, span: tuple[int, int], accepts: Callable[[bytes], bool], inner: Inner) -> Loose | Encoded:

@@ -12,9 +12,10 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, context, logins, own_form, personal
-from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span
+from quality.scrubbing import base64_bodies, context, logins, numbers, own_form, personal, sighted
+from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
+from quality.scrubbing.views import View, views
 
 BEFORE: Final = 256
 AFTER: Final = 128
@@ -36,6 +37,8 @@ Find = Span | Loose | Encoded
 AnyFind = TypeVar("AnyFind", Span, Encoded)
 Finder = Callable[[bytes, int, int], Iterator[Find]]
 Region = tuple[int, int]
+Sight = tuple[Callable[[], View], list[Region]]
+"""How a view of a text is had, and the regions of it that the scan marked."""
 
 
 class Detection:
@@ -59,12 +62,13 @@ class Detection:
         """The detection of these kinds, made once."""
         return Detection(kinds, nesting)
 
-    def regions(self, data: Any, offsets: Sequence[int]) -> dict[int, list[Region]]:
+    def regions(self, data: Any, offsets: Sequence[int], *, common: bool = False) -> dict[int, list[Region]]:
         """Text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
 
         Args:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends.
+            common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
         for text in base64_bodies.beginnings(data, offsets):
@@ -72,7 +76,7 @@ class Detection:
         at, limit = offsets[0], offsets[-1]
         while at < limit and (match := self._trigger.search(data, at, limit)):
             start, end = match.span()
-            if passed := personal.common_home(data, start) or personal.common_prompt(data, start):
+            if not common and (passed := personal.common_home(data, start) or personal.common_prompt(data, start)):
                 at = passed
                 continue
             first = bisect_right(offsets, start) - 1
@@ -88,10 +92,35 @@ class Detection:
                 _join(found.setdefault(text, []), region)
         return found
 
-    def finds(self, text: bytes, regions: Iterable[Region] | None = None) -> Finds:
-        """What the text holds, in these regions of it or, without them, anywhere."""
+    def sights(self, data: bytes, offsets: Sequence[int]) -> dict[int, list[Sight]]:
+        """Text number → its views, each with the regions of it in which something may begin."""
+        found: dict[int, list[Sight]] = {}
+        for seen in views(data, offsets):
+            regions = self.regions(seen.data, seen.bounds, common=True)  # the text may cut such a name
+            for place, number in enumerate(seen.numbers):
+                found.setdefault(number, []).append((partial(seen.of, place), regions.get(place, [])))
+        return found
+
+    def finds(
+        self, text: bytes, regions: Iterable[Region] | None = None, sights: Iterable[Sight] | None = None
+    ) -> Finds:
+        """What the text holds, in these regions of it and by these views or, without them, anywhere."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
+        if sights is None:
+            sights = self.sights(text, (0, len(text))).get(0, ())
+        spans, loose, encoded = self._found(text, regions)
+        viewed = []
+        for view_of, some in sights:
+            view = view_of()
+            found = self._found(view.data, some)
+            if not view.wrapped:
+                sighted.add_plain(view, found, spans, loose, encoded)
+            viewed.append(Viewed(view, _settled(*sighted.joined(view, found))))
+        return _settled(spans, loose, encoded, tuple(viewed))
+
+    def _found(self, text: bytes, regions: Iterable[Region]) -> tuple[list[Span], list[Loose], list[Encoded]]:
+        """Everything that the finders yield in these regions of a text."""
         spans: list[Span] = []
         loose: list[Loose] = []
         encoded: list[Encoded] = []
@@ -107,8 +136,12 @@ class Detection:
                         loose.append(find)
                     else:
                         encoded.append(find)
-        loose.sort(key=_precedence)
-        return Finds(_without_overlap(spans, _precedence), tuple(loose), _without_overlap(encoded, _announced))
+        return spans, loose, encoded
+
+
+def _settled(spans: list[Span], loose: list[Loose], encoded: list[Encoded], viewed: tuple[Viewed, ...] = ()) -> Finds:
+    loose.sort(key=_precedence)
+    return Finds(_without_overlap(spans, _precedence), tuple(loose), _without_overlap(encoded, _announced), viewed)
 
 
 def _nothing(_: bytes) -> Finds:
@@ -131,8 +164,10 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"url_password"}, context.URL_TRIGGER, context.url_passwords),
         ({"email"}, personal.EMAIL_TRIGGER, personal.emails),
         ({"ip"}, personal.IP_TRIGGER, personal.addresses),
-        ({"card"}, personal.CARD_TRIGGER, personal.cards),
-        ({"phone"}, personal.PHONE_TRIGGER, personal.phones),
+        ({"iban"}, numbers.IBAN_TRIGGER, numbers.ibans),
+        ({"card"}, numbers.CARD_TRIGGER, numbers.cards),
+        ({"ssn"}, numbers.SSN_TRIGGER, numbers.social_security),
+        ({"phone"}, numbers.PHONE_TRIGGER, numbers.phones),
         ({"host", "home"}, personal.HOST_TRIGGER, partial(personal.prompts, wanted=kinds)),
         ({"host"}, personal.HOST_NAME_TRIGGER, personal.host_names),
         ({"home"}, personal.HOME_TRIGGER, personal.homes),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
+from quality.scrubbing.views import View
 from schemas.errors import ConfigError
 from schemas.record import record
 
@@ -18,7 +19,9 @@ Kind = Literal[
     "host",
     "email",
     "ip",
+    "iban",
     "card",
+    "ssn",
     "phone",
     "home",
     "header",
@@ -29,9 +32,10 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """Every kind, in order of precedence: where two finds overlap, the earlier keeps the bytes.
 
 private_key: lines of a PEM block. jwt: the signature of a JSON Web Token. token, cloud_key: what is told by its own
-form. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands. email, ip (public only),
-card, phone: as named. home: user names in home folders, prompts and account listings. header: values of credential
-headers and cookies. assignment: values that a name such as `password` or `api_key` announces.
+form, hashes of passwords too. url_password: `scheme://user:password@`. host: host names of prompts and ssh commands.
+email, ip (public only), iban, card, ssn (of the USA), phone: as named. home: user names in home folders, prompts and
+account listings. header: values of credential headers and cookies. assignment: values that a name such as `password` or
+`api_key` announces, and passwords after a prompt, in commands and in files of logins.
 """
 
 
@@ -101,15 +105,31 @@ class Encoded:
 
 
 @record
+class Viewed:
+    """A view of a text, with what was found in it that the text itself does not show."""
+
+    view: View
+    finds: Finds
+
+
+@record
 class Finds:
-    """What a text holds: disjoint spans in order, suspects, and base64 bodies (with or without finds inside)."""
+    """What a text holds.
+
+    Attributes:
+        spans: disjoint, in order.
+        loose: suspects.
+        encoded: base64 bodies, with or without finds inside.
+        viewed: what only its views show.
+    """
 
     spans: tuple[Span, ...] = ()
     loose: tuple[Loose, ...] = ()
     encoded: tuple[Encoded, ...] = ()
+    viewed: tuple[Viewed, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.spans or self.loose or self.encoded)
+        return bool(self.spans or self.loose or self.encoded or self.viewed)
 
 
 def checked_kinds(kinds: Iterable[str]) -> tuple[Kind, ...]:

@@ -16,10 +16,13 @@ from quality.scrubbing.kinds import Encoded, Loose
 from quality.scrubbing.matching import compiled, matches
 from quality.scrubbing.values import is_password, is_typed
 
+_AT_WORD: Final = rb"(?:\b|\\[nrt])"
+"""Where a word begins, also after a line end that JSON escapes."""
+
 _QUOTED: Final = rb"[\"'\\]{0,8}"
 _OF_WHOM: Final = (
     rb"\[sudo\] password for [\w.@\\$-]{1,64}"
-    rb"|[\w.-]{1,64}@[\w.:-]{1,64}'s password"
+    rb"|[\w.-]{1,64}@[\w.:-]{1,64}[\"'\\]{1,8}s password"
     rb"|passphrase for (?:key )?" + _QUOTED + rb"[^'\"\n:]{1,200}" + _QUOTED + rb"|\(current\) unix password"
     rb"|password for (?:user |role )?" + _QUOTED + rb"[a-z]{0,5}(?:://)?[\w.@\\-]{1,100}" + _QUOTED + rb""
     rb"|(?:enter|retype|repeat|confirm|verify|type) (?:[a-z]{2,10} ){0,3}(?:password|pass ?phrase)"
@@ -27,13 +30,13 @@ _OF_WHOM: Final = (
 )
 _LINE: Final = rb"(?:^|[\r\n]|\\[rn])[ \t]{0,8}"
 _BARE: Final = rb"(?:(?:New|Old|Current|Root|UNIX|Login|Vault|MySQL|Admin) )?(?:Password|Passphrase)"
-_TO_ITS_END: Final = (
-    rb" {0,2}([^\s\"'`\\\x1b]{3,128})[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
-)
+_END: Final = rb"[ \t]*(?:\r|\n|\x1b|\\{1,8}[rn]|\\{1,8}u00(?:0[aAdD]|1[bB])|[\"'`]|$)"
 _PROMPTED: Final = (
-    compiled(rb"(?i)(?:" + _OF_WHOM + rb"):" + _TO_ITS_END),
-    compiled(_LINE + _BARE + rb":" + _TO_ITS_END),
+    compiled(rb"(?i)(?:" + _OF_WHOM + rb"): {0,2}([^\s\"'`\\\x1b]{3,128})" + _END),
+    compiled(_LINE + _BARE + rb": {0,2}([^\s\"'`\\\x1b]{3,127}[^\s\"'`\\\x1b,;(){}\[\]])" + _END),
 )
+"""The second without what would be source code: `Password: password,`."""
+
 _WAITS: Final = re.compile(
     rb"(?i)(?:" + _OF_WHOM + rb"|(?:\A|[\s(>])(?:password|passphrase)(?: again)?(?: \([^()\n]{1,60}\))?):"
     rb"(?:\x1b\[[0-9;?]{0,16}[A-Za-z]|[\s\x07])*\Z"
@@ -45,31 +48,50 @@ PROMPT_TRIGGER: Final = (
 
 _WORD: Final = rb"([^\s\"'`\\|;&-][^\s\"'`\\|;&]{2,127})"
 _ARGUMENTS: Final = rb"\s(?:[^\n|;&]{0,200}?\s)?"
-_REGISTRY: Final = rb"\b(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
+_REGISTRY: Final = (
+    _AT_WORD + rb"(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
+)
 _COMMANDS: Final = (
     compiled(rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:([^\s\"'\\/:]{4,128})"),
     compiled(rb"sshpass -p ?" + _QUOTED + rb"([^\s\"'\\]{4,128})"),
     compiled(_REGISTRY + _ARGUMENTS + rb"-p[ =]?" + _QUOTED + _WORD),
-    compiled(rb"\b(?:mysql|mariadb)[a-z]{0,9}" + _ARGUMENTS + rb"-p" + _QUOTED + _WORD),
-    compiled(rb"\bmongo[a-z]{0,9}" + _ARGUMENTS + rb"-p ?" + _QUOTED + _WORD),
-    compiled(rb"\b(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a[ =]" + _QUOTED + _WORD),
-    compiled(rb"\b(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-(?:P |P|p)" + _QUOTED + _WORD),
-    compiled(rb"\bldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w " + _QUOTED + _WORD),
-    compiled(rb"\bpass(?:in|out)? pass:" + _WORD),
-    compiled(rb"\becho (?:-[ne]{1,2} )?" + _QUOTED + _WORD + _QUOTED + rb" ?\| ?sudo [^\n|;&]{0,40}?-\w{0,8}S"),
+    compiled(_AT_WORD + rb"(?:mysql|mariadb)[a-z]{0,9}" + _ARGUMENTS + rb"-p" + _QUOTED + _WORD),
+    compiled(_AT_WORD + rb"mongo[a-z]{0,9}" + _ARGUMENTS + rb"-p ?" + _QUOTED + _WORD),
+    compiled(_AT_WORD + rb"(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a[ =]" + _QUOTED + _WORD),
+    compiled(_AT_WORD + rb"(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-(?:P |P|p)" + _QUOTED + _WORD),
+    compiled(_AT_WORD + rb"ldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w " + _QUOTED + _WORD),
+    compiled(_AT_WORD + rb"pass(?:in|out)? pass:" + _WORD),
+    compiled(
+        _AT_WORD + rb"echo (?:-[ne]{1,2} )?" + _QUOTED + _WORD + _QUOTED + rb" ?\| ?sudo [^\n|;&]{0,40}?-\w{0,8}S"
+    ),
     compiled(rb"[\"'][a-z_][\w.-]{0,31}:([^\s\"'`\\|;&:]{3,128})" + _QUOTED + rb" ?\| ?(?:sudo )?chpasswd"),
 )
 COMMAND_TRIGGER: Final = (
     rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:[^\s\"'\\/:]{4}|sshpass -p"
-    rb"|" + _REGISTRY + _ARGUMENTS + rb"-p|\b(?:mysql|mariadb|mongo)[a-z]{0,9}" + _ARGUMENTS + rb"-p"
-    rb"|\b(?:redis|valkey)-cli" + _ARGUMENTS + rb"-a|\b(?:unzip|zip|7za?|sqlcmd|bcp)" + _ARGUMENTS + rb"-[Pp]"
-    rb"|\bldap(?:search|add|modify|delete|passwd|whoami)" + _ARGUMENTS + rb"-w|\bpass(?:in|out)? pass:"
+    rb"|" + _REGISTRY + _ARGUMENTS + rb"-p|" + _AT_WORD + rb"(?:mysql|mariadb|mongo)[a-z]{0,9}" + _ARGUMENTS + rb"-p"
+    rb"|"
+    + _AT_WORD
+    + rb"(?:redis|valkey)-cli"
+    + _ARGUMENTS
+    + rb"-a|"
+    + _AT_WORD
+    + rb"(?:unzip|zip|7za?|sqlcmd|bcp)"
+    + _ARGUMENTS
+    + rb"-[Pp]"
+    rb"|"
+    + _AT_WORD
+    + rb"ldap(?:search|add|modify|delete|passwd|whoami)"
+    + _ARGUMENTS
+    + rb"-w|"
+    + _AT_WORD
+    + rb"pass(?:in|out)? pass:"
     rb"|\| ?sudo [^\n|;&]{0,40}-\w{0,8}S|\| ?(?:sudo )?chpasswd"
 )
 
 _GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
 _NAMED: Final = (
-    rb"\blogin" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb"(?:account" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb")?"
+    _AT_WORD + rb"(?:machine" + _GAP + rb"[^\s\\\"']{1,128}|default)" + _GAP + rb"login" + _GAP + rb"[^\s\\\"']{1,64}"
+    rb"" + _GAP + rb"(?:account" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb")?"
 )
 _DATABASE: Final = rb":(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]{1,64}:[\w.*@-]{1,64}:"
 _FILES: Final = (
@@ -80,10 +102,10 @@ _FILES: Final = (
 )
 FILE_TRIGGER: Final = _NAMED + rb"password|" + _DATABASE + rb"[^\s:]{3}"
 
-_AUTH: Final = rb"(?:[\"']auth" + _QUOTED + rb"\s{0,4}:\s{0,4}|\b_auth ?= ?)" + _QUOTED
+_AUTH: Final = rb"(?:[\"']auth" + _QUOTED + rb"\s{0,4}:\s{0,4}|" + _AT_WORD + rb"_auth ?= ?)" + _QUOTED
 _BASIC: Final = compiled(_AUTH + rb"([A-Za-z0-9+/_-]{6,400}={0,2})")
-_SECRET: Final = compiled(rb"(?i)\bkind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b")
-_DATA: Final = compiled(rb"\b(?:data|stringData)" + _QUOTED + rb":[ \t]{0,4}(?:\{|\r?\n|(?:\\+r)?\\+n)")
+_SECRET: Final = compiled(rb"(?i)" + _AT_WORD + rb"kind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b")
+_DATA: Final = compiled(_AT_WORD + rb"(?:data|stringData)" + _QUOTED + rb":[ \t]{0,4}(?:\{|\r?\n|(?:\\+r)?\\+n)")
 _ENTRY: Final = re.compile(
     rb"(?:\s|\\[nt]|,|#[^\n\\]*)*+[\"'\\]{0,8}[\w.-]{1,253}[\"'\\]{0,8}:[ \t]*(?:[|>]-?\s+)?[\"'\\]{0,8}"
     rb"([A-Za-z0-9+/]{4,4096}={0,2})(?![\w:])[\"'\\]{0,8}"
@@ -91,7 +113,9 @@ _ENTRY: Final = re.compile(
 _NEAR: Final = 2048
 """Bytes before and after `kind: Secret` in which its data begin."""
 
-ENCODED_TRIGGER: Final = _AUTH + rb"[A-Za-z0-9+/_-]{6}|(?i:\bkind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b)"
+ENCODED_TRIGGER: Final = (
+    _AUTH + rb"[A-Za-z0-9+/_-]{6}|(?i:" + _AT_WORD + rb"kind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b)"
+)
 TRIGGER: Final = b"|".join(
     b"(?:" + one + b")" for one in (PROMPT_TRIGGER, COMMAND_TRIGGER, FILE_TRIGGER, ENCODED_TRIGGER)
 )

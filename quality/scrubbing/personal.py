@@ -1,4 +1,4 @@
-"""Finders of personal data: e-mail and network addresses, phone and card numbers, user and host names.
+"""Finders of personal data: e-mail and network addresses, user and host names.
 
 They yield `Span`s, also for what is harmless (`stays`), so that it is claimed alike before and after scrubbing. Names
 of persons in prose are not looked for.
@@ -14,15 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from quality.scrubbing.kinds import Kind, Span
 from quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
-from quality.scrubbing.placeholders import (
-    NUMBERED_HOST,
-    NUMBERED_USER,
-    RESERVED_DOMAIN,
-    country_code,
-    is_card_placeholder,
-    is_fictional,
-    luhn,
-)
+from quality.scrubbing.placeholders import NUMBERED_HOST, NUMBERED_USER, RESERVED_DOMAIN
 
 EMAIL_TRIGGER: Final = rb"[A-Za-z0-9_+-](?:@|%40)[A-Za-z0-9-]+\.[A-Za-z0-9]"
 _DOMAIN: Final = compiled(rb"(?:@|%40)([A-Za-z0-9][A-Za-z0-9-]{0,62}\.(?:[A-Za-z0-9-]{1,63}\.){0,4}([A-Za-z]{2,18}))")
@@ -77,12 +69,27 @@ _IP4: Final = compiled(rb"%s(?:\.%s){3}" % (_OCTET, _OCTET))
 _IP6: Final = compiled(rb"[23][0-9a-fA-F]{3}:(?:[0-9a-fA-F]{0,4}:){1,6}[0-9a-fA-F]{0,4}")
 _VERSION: Final = re.compile(
     rb"(?i)(?:version|ver|release|build|rev|revision|v|==|>=|<=|~=|\^)[\"'\\]*\s*[:=]?\s*[\"'\\]*\Z"
+    rb"|\b(?:\w*chrom(?:e|ium)\w*|firefox\w*|edge?|safari|opera|opr|brave|vivaldi|electron|webview\w*|webkit\w*|gecko"
+    rb"|\w*driver|sdk|jdk|jre|runtime|framework|package|plugin|extension|library|patch|firmware|bios|kernel|reader)"
+    rb"[\s/(:=\"'\\]{1,6}\Z"
 )
+_NEXT_VERSION: Final = re.compile(rb"(?i)\b(?:upgrad|downgrad|bump)\w*\b[^\n:]{0,64}\Z")
+"""Before what a package is brought from or to: `Upgrading x (1.2.3.4 => 1.2.3.5)`."""
+
+_DECIMAL: Final = re.compile(rb"\d?\.\d+[ ,]\Z")
+"""Numbers of a path in an SVG, of which one may begin with the point that ends the other."""
+
+_LISTED: Final = re.compile(rb"[ |]*[\w@./+:-]+[ \t|]+v?\d+(?:\.\d+){1,2}(?:[-+.~]?[a-z]\w*)?[ \t|]*\Z")
+_LIST_COLUMN: Final = re.compile(rb"[ |]*[\w@./+:-]+[ \t|]+\Z")
+_LINE_BREAK: Final = re.compile(rb"\r?\n|(?:\\r)?\\n")
+_LIST_BYTES: Final = 160
 _ADDRESS: Final = re.compile(
     rb"(?i)(?:(?:\b|_)(?:ip|ips|ipv4|addr|address|host|server|inet|from|to|via|client|remote|peer|dst|src|ping"
     rb"|nameserver|gateway|dns|at)\b[^\w\n]{0,6}|://|@)\Z"
 )
-_RUNS_ON: Final = re.compile(rb"[.-]\w|%")
+_RUNS_ON: Final = re.compile(rb"[.+~-]\w|%")
+_RANGE: Final = re.compile(rb"-(?:\d{1,3}\.){3}\d{1,3}(?![\w.-])")
+_IN_RANGE: Final = re.compile(rb"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}-\Z")
 _RESOLVERS: Final = frozenset(b"8.8.8.8 8.8.4.4 1.1.1.1 1.0.0.1 9.9.9.9".split())
 
 
@@ -105,9 +112,12 @@ def addresses(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 
 def _bounded_number(text: bytes, start: int, end: int) -> bool:
-    """Whether no further digits or dotted groups are on either side, and no word runs into it."""
-    before, after = text[max(0, start - 1) : start], text[end : end + 2]
-    return opens(text, start) and before not in (b"-", b"+", b".") and closes(text, end) and not _RUNS_ON.match(after)
+    """Whether no further digits or dotted groups are on either side, and no word runs into it; a range is two."""
+    before = text[max(0, start - 1) : start]
+    if before in (b"-", b"+", b".") and not _IN_RANGE.search(text, max(0, start - 17), start):
+        return False
+    runs_on = _RUNS_ON.match(text, end) and not _RANGE.match(text, end)
+    return opens(text, start) and closes(text, end) and not runs_on
 
 
 def _is_version(text: bytes, start: int, end: int) -> bool:
@@ -116,8 +126,21 @@ def _is_version(text: bytes, start: int, end: int) -> bool:
         return True
     octets = text[start:end].split(b".")
     digits, most = sum(len(octet) == 1 for octet in octets), max(map(int, octets))
+    if _DECIMAL.search(before) and len(octets[0]) == 1:
+        return True
+    if _is_listed(text, start, end) or _NEXT_VERSION.search(text, max(0, start - 100), start):
+        return True
     numbering = digits >= 3 or (digits == 2 and most < 100) or most <= 20
     return numbering and text[end : end + 1] not in (b":", b"/") and not _ADDRESS.search(before)
+
+
+def _is_listed(text: bytes, start: int, end: int) -> bool:
+    """Whether it ends a line of a list of packages: the line before or after has a name and a shorter version."""
+    lines = _LINE_BREAK.split(text[max(0, start - _LIST_BYTES) : start])
+    after = _LINE_BREAK.split(text[end : end + _LIST_BYTES])
+    if not _LIST_COLUMN.match(lines[-1]) or after[0].strip(b" \t|"):
+        return False
+    return any(_LISTED.match(line) is not None for line in (*lines[-2:-1], *after[1:2]))
 
 
 def _is_public(raw: bytes) -> bool:
@@ -133,92 +156,6 @@ def _is_ip6(raw: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-_NAMED: Final = (
-    rb"(?i)(?:phone|mobile|whatsapp|(?:\b|_)tel|(?:\b|_)fax)(?:[ _-]?(?:number|no))?"
-    rb"[\"'\\]{0,6}\s{0,3}[:=]\s{0,3}[\"'\\]{0,6}"
-)
-"""A field's name."""
-
-PHONE_TRIGGER: Final = rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED + rb"\d{10}"
-_NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
-_PHONE: Final = compiled(
-    rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
-)
-_SAID: Final = re.compile(rb"(?i)(?:phone|tel|mobile|cell|call|sms|whatsapp|fax|contact|number)[^\n\d]{0,16}\Z")
-_NUMBER_LEFT: Final = frozenset(b" \t\r\n\"'`([:>=,;<|*")
-_NUMBER_RIGHT: Final = re.compile(rb"[.,-]\d|%")
-
-
-def _stands_alone(text: bytes, start: int, end: int) -> bool:
-    """Whether a number is not part of a longer word, number, path or identifier."""
-    left = start == 0 or text[start - 1] in _NUMBER_LEFT or (text[start - 1 : start].isalnum() and opens(text, start))
-    return left and closes(text, end) and not _NUMBER_RIGHT.match(text, end)
-
-
-def _numerals(raw: bytes) -> str:
-    return bytes(byte for byte in raw if 48 <= byte < 58).decode()
-
-
-def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Phone numbers in international (ITU-T E.164) and North American form; fictional ones stay.
-
-    Clearly such only: separated as people write them, or after a word that says so, or a lone number with `+`, or the
-    value of a field that is called so.
-    """
-    for match in matches(_PHONE, text, lo, hi):
-        start, end = match.span()
-        if _stands_alone(text, start, end):
-            fictional = _is_fictional(text, start, end)
-            if fictional is not None:
-                yield Span(start, end, "phone", fictional)
-    for match in matches(_NAMED_PHONE, text, lo, hi):
-        start, end = match.span(1)
-        national = text[end - 10 : end].decode()
-        if closes(text, end) and not _NUMBER_RIGHT.match(text, end) and len(set(national)) > 2:
-            yield Span(start, end, "phone", is_fictional("", national))
-
-
-def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
-    """Whether the number is fictional; None if it is no phone number."""
-    raw, numerals = text[start:end], _numerals(text[start:end])
-    said = _SAID.search(text, max(0, start - 40), start) is not None
-    if not raw.startswith(b"+"):
-        written = (b"(" in raw) == (b")" in raw) and (b"(" in raw or raw.count(b"-") >= 2 or said)
-        national = numerals[-10:]
-        return is_fictional("", national) if written and len(set(national)) > 2 else None
-    code = country_code(numerals)
-    separated = len(raw) > len(numerals) + 1
-    after_line_end = text[start - 1 : start] == b"\n" or text[start - 2 : start] == b"\\n"
-    if not code or not 8 <= len(numerals) <= 15 or (after_line_end and not separated and not said):
-        return None
-    if (code == "1" and len(numerals) != 11) or (not separated and not said and len(numerals) < 10):
-        return None
-    return is_fictional(code, numerals[len(code) :])
-
-
-CARD_TRIGGER: Final = rb"[2-6]\d{3}[ -]?\d{4}[ -]?\d{4}[ -]?\d\d|3\d{3}[ -]?\d{6}[ -]?\d{4}"
-_CARD: Final = compiled(
-    rb"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d|62\d\d)(?:\d{12}|(?: \d{4}){3}|(?:-\d{4}){3})"
-    rb"|3[47]\d\d(?:\d{11}| \d{6} \d{5}|-\d{6}-\d{5})|3(?:0[0-5]|[689]\d)\d(?: \d{6} \d{4}|-\d{6}-\d{4})"
-)
-_TEST_CARDS: Final = re.compile(
-    "4111111111111111|4242424242424242|4012888888881881|4000056655665556|5555555555554444|5105105105105100"
-    "|2223003122003222|378282246310005|371449635398431|6011111111111117|6011000990139424|3530111333300000"
-    "|30569309025904|38520000023237"
-)
-"""Numbers that payment gateways publish for tests."""
-
-
-def cards(text: bytes, lo: int, hi: int) -> Iterator[Span]:
-    """Payment card numbers of the large networks that pass the Luhn check; those published for tests stay."""
-    for match in matches(_CARD, text, lo, hi):
-        start, end = match.span()
-        numerals = _numerals(text[start:end])
-        stays = _TEST_CARDS.fullmatch(numerals) is not None or is_card_placeholder(numerals)
-        if _stands_alone(text, start, end) and (stays or (luhn(numerals) and len(set(numerals)) > 3)):
-            yield Span(start, end, "card", stays)
 
 
 _NAME: Final = rb"[A-Za-z0-9_\x80-\xff][A-Za-z0-9._\x80-\xff-]{0,63}"

@@ -308,6 +308,13 @@ def luhn(numerals: str) -> bool:
     return (sum(map(int, numerals[-1::-2])) + sum(doubled)) % 10 == 0
 
 
+def ssn(raw: bytes, key: bytes) -> bytes:
+    """A social security number that is never issued (area 9xx, group 00), with every separator in its place."""
+    numerals = "".join(chr(c) for c in raw if chr(c).isdigit())
+    stream = _stream(b"ssn\0" + numerals.encode(), key)
+    return _renumbered(raw, f"9{_digits(2, stream)}00{_digits(4, stream)}")
+
+
 def placeholder(kind: Kind, raw: bytes, key: bytes) -> bytes:
     """What `raw`, a find of that kind, becomes: as many bytes, of the same form."""
     match kind:
@@ -319,6 +326,8 @@ def placeholder(kind: Kind, raw: bytes, key: bytes) -> bytes:
             return phone(raw, key)
         case "card":
             return card(raw, key)
+        case "ssn":
+            return ssn(raw, key)
         case "home":
             return user(raw, key)
         case "host":

@@ -6,7 +6,6 @@ of them, earlier ones too. Arrow is not known here.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +13,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 import re2
 
 from quality.scrubbing import base64_bodies
+from quality.scrubbing.forms import base64_forms, written_forms
 from quality.scrubbing.kinds import Encoded, Finds, Kind, Loose, Span
 from quality.scrubbing.matching import closes, compiled, opens
 from quality.scrubbing.placeholders import core_of, is_certified, placeholder
+from quality.scrubbing.sighted import is_cut, is_joined
 
 Patch = tuple[int, int, bytes]
 """Start, end, and the bytes to stand there, as many."""
@@ -74,6 +74,7 @@ class Session:
         self._kinds: dict[bytes, Kind] | None = None
         self._searches: list[Any] | None = None
         self._fresh: dict[tuple[Kind, bytes], bytes] = {}
+        self._in_base64: set[bytes] = set()
         self.crowded = False
         """Whether a text changed where a suspect is close to another find; then what one holds the other may need."""
 
@@ -90,12 +91,19 @@ class Session:
                     self._suspects.setdefault(raw, (loose.kind, loose))
         for body in finds.encoded:
             self.learn(body.data[: body.text], body.finds)
+        for seen in finds.viewed:
+            self.learn(seen.view.data, seen.finds)
         self._kinds = self._searches = None
 
     @property
     def knows(self) -> bool:
         """Whether anything was learned that other texts could hold too."""
         return bool(self._known or self._suspects)
+
+    @property
+    def knows_secrets(self) -> bool:
+        """Whether anything but names was learned."""
+        return bool(self._suspects) or any(kind not in _NAMES for kind in self._known.values())
 
     def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
         """(text number, where in it) of each learned secret, however it is escaped; names also within words.
@@ -130,9 +138,11 @@ class Session:
         if self._kinds is None:
             kinds: dict[bytes, Kind] = {}
             for raw, kind in self._atoms().items():
-                forms = _forms(raw, partial(self._placed, kind))
+                forms = written_forms(raw, partial(self._placed, kind))
                 if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
-                    forms |= _encoded(raw, forms[raw])
+                    encoded = base64_forms(raw, forms[raw])
+                    self._in_base64.update(encoded)
+                    forms |= encoded
                 for form, fresh in forms.items():
                     if kinds.setdefault(form, kind) == kind:
                         self._fresh[kind, form] = fresh
@@ -163,27 +173,76 @@ class Session:
 
     def patches(self, text: bytes, finds: Finds, occurrences: Sequence[Span]) -> list[Patch]:
         """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
-        claimed: Sequence[Span] = finds.spans
-        if not (occurrences or finds.loose or finds.encoded) and all(span.stays for span in claimed):
+        if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
-        if finds.loose:  # What is settled stays whole, whatever it seems to hold.
-            certified = _claims(text, finds.loose, claimed, lambda _, raw: is_certified(core_of(raw)))
-            claimed = _with(claimed, [replace(span, stays=True) for span in certified])
-        free = _free(occurrences, claimed)
-        claimed = _with(claimed, [one for one in free if _stands_for_itself(text, one)])
-        if finds.loose:
-            claimed = _with(claimed, _claims(text, finds.loose, claimed, lambda loose, raw: loose.accepts(raw)))
-        patches = []
+        seen, patches = self._seen(text, finds)
+        claimed, bodies = self._claimed(text, finds, occurrences, seen)
+        for body in bodies:
+            patches += self._body_patches(text, body)
         for span in claimed:
             if not span.stays:
                 start, end = span.secret, span.end
                 patches.append((start, end, self._placed(span.kind, text[start:end])))
-        for body in finds.encoded:
-            if not _is_taken(body, claimed):
-                patches += self._body_patches(text, body)
         changed = sorted(patch for patch in patches if patch[2] != text[patch[0] : patch[1]])
-        self.crowded = self.crowded or (bool(changed) and _is_crowded(finds, occurrences))
+        self.crowded = self.crowded or (bool(changed) and (bool(seen) or _is_crowded(finds, occurrences)))
         return changed
+
+    def _claimed(
+        self, text: bytes, finds: Finds, occurrences: Sequence[Span], seen: Sequence[Span] = ()
+    ) -> tuple[list[Span], list[Encoded]]:
+        """What of a text is secret or harmless, disjoint and in order, and its base64 bodies that nothing else claims.
+
+        Args:
+            text: the text.
+            finds: what was found in it.
+            occurrences: where it holds what was learned.
+            seen: what a view claims of it.
+        """
+        claimed: Sequence[Span] = _with(_free(finds.spans, seen), seen)
+        if finds.loose:  # What is settled stays whole, whatever it seems to hold.
+            certified = _claims(text, finds.loose, claimed, lambda _, raw: is_certified(core_of(raw)))
+            claimed = _with(claimed, [replace(span, stays=True) for span in certified])
+        bodies = [body for body in finds.encoded if not _is_taken(body, claimed)]
+        free = _free(occurrences, claimed)
+        if bodies:
+            free = [one for one in free if not self._is_inside(text, one, bodies)]
+        claimed = _with(claimed, [one for one in free if _stands_for_itself(text, one)])
+        if finds.loose:
+            claimed = _with(claimed, _claims(text, finds.loose, claimed, lambda loose, raw: loose.accepts(raw)))
+        return list(claimed), [body for body in bodies if not _is_taken(body, claimed)]
+
+    def _is_inside(self, text: bytes, one: Span, bodies: Sequence[Encoded]) -> bool:
+        """Whether an occurrence in base64 lies in a body, whose text tells it among all others."""
+        place = bisect_right(bodies, one.start, key=_begin) - 1
+        return place >= 0 and one.end <= bodies[place].end and text[one.start : one.end] in self._in_base64
+
+    def _seen(self, text: bytes, finds: Finds) -> tuple[list[Span], list[Patch]]:
+        """What views show to be secret or harmless: the bytes of the text that say it, and their patches."""
+        claims: list[Span] = []
+        patches: list[Patch] = []
+        for seen in finds.viewed:
+            view = seen.view
+            occurrences = [one for one in self.occurrences_in(view.data) if is_joined(view, one.start, one.end)]
+            if not (occurrences or seen.finds):
+                continue
+            spans, bodies = self._claimed(view.data, seen.finds, occurrences)
+            told = [
+                (span, (span.secret, span.end, self._placed(span.kind, view.data[span.secret : span.end])))
+                for span in spans
+                if is_joined(view, span.start, span.end)
+            ]
+            told += [
+                (Span(body.start, body.end, "token"), self._rewritten(view.data, body))
+                for body in bodies
+                if is_cut(view, body.start, body.end) and body.finds
+            ]
+            for span, (start, end, fresh) in told:
+                place = Span(*view.place(span.start, span.end), span.kind, stays=True)
+                if _free([place], claims) and not _is_covered(place, finds):
+                    claims = _with(claims, [place])
+                    if not span.stays:
+                        patches.append(view.written(text, start, end, fresh))
+        return claims, patches
 
     def _placed(self, kind: Kind, raw: bytes) -> bytes:
         """The placeholder of `raw`, if it is another form of a learned secret the same in that form."""
@@ -196,6 +255,11 @@ class Session:
         inner = body.data[: body.text]
         patches = self.patches(inner, body.finds, self.occurrences_in(inner))
         return base64_bodies.patched(text, body, patches) if patches else ()
+
+    def _rewritten(self, text: bytes, body: Encoded) -> Patch:
+        """The whole body as it becomes."""
+        fresh = patched(text, self._body_patches(text, body))
+        return body.start, body.end, fresh[body.start : body.end]
 
 
 def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
@@ -278,6 +342,19 @@ def _start(span: Span) -> int:
     return span.start
 
 
+def _begin(body: Encoded) -> int:
+    return body.start
+
+
+def _is_covered(claim: Span, finds: Finds) -> bool:
+    """Whether a find of the text itself claims all that a view does."""
+    return any(
+        find.start <= claim.start and claim.end <= find.end
+        for found in (finds.spans, finds.encoded)
+        for find in found[max(0, bisect_right(found, claim.start, key=lambda one: one.start) - 1) :][:1]
+    )
+
+
 def _with(claimed: Sequence[Span], more: Sequence[Span]) -> list[Span]:
     """Both in order of place; of those in `more` that overlap, what comes first, then the longest."""
     if not more:
@@ -348,79 +425,6 @@ def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:
         if secret != raw and secret in raw:
             parts = [piece for part in parts for piece in part.split(secret)]
     return parts
-
-
-def _forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
-    """How a secret may be written (plain, in JSON up to twice over, shell-quoted, percent-encoded) → its placeholder.
-
-    Args:
-        raw: as it was found, perhaps in JSON.
-        placed: gives the placeholder of plain bytes.
-    """
-    found = {raw: placed(raw)}
-    if _ALWAYS_PLAIN.fullmatch(raw):
-        return found
-    try:
-        plain = _unescaped(raw.decode())
-    except UnicodeDecodeError:
-        return found
-    fresh = placed(plain.encode()).decode()
-    for written in _WRITINGS:
-        found[written(plain).encode()] = written(fresh).encode()
-    return found
-
-
-def _encoded(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
-    """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
-
-    Where what follows begins with bits 0, as a line feed does, these are also the first characters of both together.
-    """
-    plain, other = (base64_bodies.encoded(_as_it_is(one)) for one in (raw, fresh))
-    return {plain.translate(table): other.translate(table) for table in (None, base64_bodies.TO_URLSAFE)}
-
-
-def _as_it_is(raw: bytes) -> bytes:
-    try:
-        return _unescaped(raw.decode()).encode()
-    except UnicodeDecodeError:
-        return raw
-
-
-def _unescaped(text: str) -> str:
-    """The text without the escapes of JSON, of however many levels."""
-    for _ in range(_LEVELS):
-        text, before = _JSON_ESCAPE.sub(_unescaped_char, text), text
-        if text == before:
-            break
-    return text
-
-
-def _unescaped_char(match: re.Match[str]) -> str:
-    code = match[1]
-    return str(json.loads(f'"{match[0]}"')) if code is not None else match[0][1:]
-
-
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def _ascii_json(text: str) -> str:
-    return json.dumps(text)[1:-1]
-
-
-_ALWAYS_PLAIN: Final = re.compile(rb"[A-Za-z0-9_.~-]*")
-_LEVELS: Final = 3
-_JSON_ESCAPE: Final = re.compile(r"\\(?:[\"'/\\]|(u(?!d[89a-f])[0-9a-f]{4}))", re.IGNORECASE)
-_WRITINGS: Final[tuple[Callable[[str], str], ...]] = (
-    str,
-    _json,
-    lambda text: _json(_json(text)),
-    _ascii_json,
-    lambda text: _json(_ascii_json(text)),
-    lambda text: text.replace("'", "'\\''"),
-    lambda text: text.replace("'", "'\"'\"'"),
-    lambda text: quote(text, safe=""),
-)
 
 
 def _stands_for_itself(text: bytes, one: Span) -> bool:

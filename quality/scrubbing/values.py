@@ -27,8 +27,9 @@ _NO_VALUE: Final = re.compile(
     rb"|(?:[\w@.-]+/)+[\w-]+\.\w{1,5}"
 )
 _EXPRESSION: Final = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_$][\w$]*)+")
+_NAMES: Final = re.compile(rb"[$_]*(?:[A-Za-z]+\d{0,5}[A-Za-z]*(?:[_$.:>-]+|\Z))+")
 _LONG: Final = 20
-"""Bytes from which an expression is told by its words."""
+"""Bytes from which what might be an expression has to be one of names, in which few digits stand together."""
 
 _WORD: Final = re.compile(rb"(?:[a-z]*(?:[A-Z][a-z]+)*|[A-Z]+)\d{0,3}|\d+")
 _BREAKS: Final = re.compile(rb"[_.:/+@#~=?&|-]")
@@ -48,7 +49,7 @@ def entropy(value: bytes) -> float:
 
 def is_password(value: bytes) -> bool:
     """Whether the value, where a password is sure to stand, is one: anything but a dummy or a word for it."""
-    return not is_dummy(value) and not re.fullmatch(rb"(?i)pass(?:word|wd)?|pw|secret|token|none|null", value)
+    return not is_dummy(value) and not re.fullmatch(rb"(?i)pass(?:word|wd|phrase)?|pw|secret|token|none|null", value)
 
 
 _STATUS: Final = re.compile(
@@ -105,7 +106,7 @@ def is_secret(value: bytes, *, password: bool = False, quoted: bool = False) -> 
 def _is_no_value(value: bytes) -> bool:
     if _NO_VALUE.fullmatch(value) or (value[:1] == b"/" and is_wordy(value)):
         return True
-    return _EXPRESSION.fullmatch(value) is not None and (len(value) < _LONG or is_wordy(value))
+    return _EXPRESSION.fullmatch(value) is not None and (len(value) < _LONG or _NAMES.fullmatch(value) is not None)
 
 
 def is_wordy(value: bytes) -> bool:

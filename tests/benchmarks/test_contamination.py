@@ -44,8 +44,9 @@ def test_every_planted_sample_takes_its_trajectory(monkeypatch: pytest.MonkeyPat
 
 def test_a_sample_has_the_columns_of_the_benchmark(tmp_path: Path):
     from connectors.published.agentworldbench import items
-    from pipelines.storage import StoredBlob
+    from pipelines.place import Place
+    from pipelines.raw_blob import StoredBlob
 
     (tmp_path / "x.jsonl").write_text(json.dumps(sample(7, rows(3))))
-    (found,) = items(StoredBlob("x.jsonl", {"": str(tmp_path / "x.jsonl")}, 1 << 20))
+    (found,) = items(StoredBlob("x.jsonl", {"": Place(str(tmp_path / "x.jsonl"))}, 1 << 20))
     assert (found.id, found.domain, found.turn, len(found.responses)) == ("7", "mcp", 1, 2)

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.registry import connectors
-from pipelines.containers import MARK
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.rows import blob_at, line, parsed, recognized, summary
 
@@ -67,8 +66,8 @@ def taken_by(files: Iterable[Path], root: Path) -> dict[str, str | None]:
     inputs, unrecognized = recognized(files, root)
     takers: dict[str, str | None] = {one.uri: None for one in unrecognized}
     for one in inputs:
-        for path in one.members.values():
-            takers[path.split(MARK)[0].removeprefix(f"{root}/")] = one.connector
+        for place in one.members.values():
+            takers[place.path.removeprefix(f"{root}/")] = one.connector
     return takers
 
 

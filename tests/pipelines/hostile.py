@@ -206,7 +206,7 @@ CASES: Final[Mapping[str, Hostile]] = {
         (("dumps", "doctype", DUMP, UNDER), ("dumps", "bad_record", "adb.log", None)),
     ),
     "yaml_bomb": Hostile({"cassette.yaml": CASSETTE + ALIASES}, (("cassette.yaml", "alias_bomb", "", None),)),
-    "zip_ratio": Hostile({"bomb.zip": zipped({"a.jsonl": b"\0" * BEYOND})}, (("bomb.zip", "bomb", "", 0),)),
+    "zip_ratio": Hostile({"bomb.zip": zipped({"a.jsonl": b"\0" * BEYOND})}, (("bomb.zip/a.jsonl", "bomb", "", -1),)),
     "zip_overlapping": Hostile({"bomb.zip": overlapping(60, 32 << 20)}, (("bomb.zip", "bomb", "", 0),)),
     "zip_lying": Hostile({"lies.zip": lying(len(GOOD) - 20)}, (("lies.zip/log.jsonl", "bad_compression", "", None),)),
     "zip_nested": Hostile(

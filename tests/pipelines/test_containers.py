@@ -12,10 +12,11 @@ import pytest
 import zstandard
 
 from pipelines.containers import Archive, Member, kind_of
+from pipelines.place import Place
 from pipelines.plan import make_plan
+from pipelines.raw_blob import StoredBlob, open_raw
 from pipelines.recipe import Recipe
 from pipelines.run import Run
-from pipelines.storage import StoredBlob, open_raw
 from schemas import ParseError, Reject, scan_transitions
 from tests.conftest import ROOT
 
@@ -151,9 +152,9 @@ def test_of_a_tar_whose_compressed_bytes_were_cut_anywhere_nothing_is_lost_silen
         assert [one.reason for one in found if isinstance(one, Reject)][-1:] == ["truncated"]
 
 
-def _written(path: Path, data: bytes) -> str:
+def _written(path: Path, data: bytes) -> Place:
     path.write_bytes(data)
-    return str(path)
+    return Place(str(path))
 
 
 def test_what_a_tar_holds_behind_damage_or_its_end_or_twice_is_told():

@@ -66,7 +66,9 @@ def complaints(files: list[HostileFile], base: Path) -> list[str]:
 def passed_over(files: list[HostileFile], raw: Path, recipe: Path, out: Path) -> list[str]:
     """Complaints about files that are neither an input nor a reject, in the plan or in the run."""
     plan = make_plan(load_recipe(str(recipe)), [str(raw)])
-    planned = [path for one in plan.inputs for path in one.members.values()] + [one.uri for one in plan.unrecognized]
+    planned = [name for one in plan.inputs for place in one.members.values() for name in place.to_json()] + [
+        one.uri for one in plan.unrecognized
+    ]
     rejects = [pl.read_parquet(file) for file in (out / "rejects").rglob("*.parquet")]
     rows = pl.concat(rejects).select(pl.col("uri") + "#" + pl.col("member")).to_series().to_list()
     origin = pl.col("provenance").struct

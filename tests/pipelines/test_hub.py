@@ -16,6 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from connectors.published.mapping import ROLES
 from pipelines import hub
 from pipelines.columns import Columns
+from pipelines.place import Place
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
@@ -252,7 +253,7 @@ def test_a_data_set_of_the_hub_is_named_by_owner_and_name(dataset, hf, raw):
         "owner/walks/data/train-00000-of-00002.parquet",
         "owner/walks/data/train-00001-of-00002.parquet",
     ]
-    assert plan.inputs[0].members == {"": "hf://datasets/owner/walks/data/train-00000-of-00002.parquet"}
+    assert plan.inputs[0].members == {"": Place("hf://datasets/owner/walks/data/train-00000-of-00002.parquet")}
     assert {one.licence for one in plan.inputs} == {"CC-BY-4.0"}
     assert len([made for made, _ in read_input(plan.inputs[0], recipe())]) == 12
 

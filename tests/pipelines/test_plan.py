@@ -67,12 +67,37 @@ def test_a_file_named_twice_is_read_once(raw):
     assert len(gather([str(raw), str(raw / "a"), f"{raw}/*.cast"])) == len(gather([str(raw)]))
 
 
-def test_files_of_one_name_in_two_roots_are_told_apart(tmp_path):
-    for root in ("x", "y"):
-        (tmp_path / root / "logs").mkdir(parents=True)
-        (tmp_path / root / "logs" / "a.cast").write_bytes(CAST)
-    names = [file.name for file in gather([str(tmp_path / "x" / "logs"), str(tmp_path / "y" / "logs")])]
-    assert names == ["x/logs/a.cast", "y/logs/a.cast"]
+def names_below(*roots):
+    for root in roots:
+        root.mkdir(parents=True)
+        (root / "a.cast").write_bytes(CAST)
+    found = {tuple(file.name for file in gather([str(root) for root in order])) for order in (roots, roots[::-1])}
+    assert len(found) == 1
+    return list(found.pop())
+
+
+def test_files_of_one_name_in_two_roots_are_told_apart_by_the_names_of_the_roots_alone(tmp_path):
+    assert names_below(tmp_path / "x" / "mon", tmp_path / "y" / "tue") == ["mon/a.cast", "tue/a.cast"]
+
+
+def test_roots_of_one_name_are_numbered(tmp_path):
+    assert names_below(tmp_path / "x" / "logs", tmp_path / "y" / "logs") == ["1/a.cast", "2/a.cast"]
+
+
+def test_the_name_of_a_home_stands_in_no_uri(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "ada"))
+    assert names_below(tmp_path / "ada", tmp_path / "logs") == ["1/a.cast", "2/a.cast"]
+
+
+def test_a_name_that_a_root_gives_may_not_be_that_of_another_file(tmp_path):
+    (tmp_path / "z" / "mon").mkdir(parents=True)
+    (tmp_path / "z" / "mon" / "a.cast").write_bytes(CAST)
+    (tmp_path / "x" / "mon").mkdir(parents=True)
+    (tmp_path / "x" / "mon" / "a.cast").write_bytes(CAST)
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / "a.cast").write_bytes(CAST)
+    names = [file.name for file in gather([str(tmp_path / name) for name in ("z", "x/mon", "y")])]
+    assert names == ["1/a.cast", "2/a.cast", "3/mon/a.cast"]
 
 
 def test_nothing_at_a_path_is_a_config_error(tmp_path):
@@ -142,9 +167,7 @@ def test_a_report_judges_its_patch_also_where_a_trajectory_is_judged_by_it(tmp_p
         (tmp_path / name).write_text(text)
     plan = make_plan(RECIPE, [str(tmp_path)])
     assert plan.unrecognized == ()
-    found = {
-        (one.connector, tuple(sorted(path.rpartition("/")[2] for path in one.members.values()))) for one in plan.inputs
-    }
+    found = {(one.connector, tuple(sorted(place.name for place in one.members.values()))) for one in plan.inputs}
     assert found == {
         ("sweagent", ("report.json", "x__y-1.traj")),
         ("swebench_eval", ("patch.diff", "report.json")),

@@ -65,7 +65,7 @@ def test_trajectories_are_cut_over_row_groups_and_segments(cut):
 
 def test_every_row_is_what_it_is_without_cuts_but_for_its_segment(cut, whole):
     frames = [scan_transitions(str(out / "transitions")).collect() for out in (cut, whole)]
-    left, right = (frame.drop("segment", "num_segments").sort("trajectory_id", "step") for frame in frames)
+    left, right = (frame.drop("segment", "num_segments").sort("row_id") for frame in frames)
     assert left.to_dicts() == right.to_dicts()
 
 
@@ -73,7 +73,7 @@ def test_every_verdict_is_what_it_is_without_cuts(cut, whole):
     frames = []
     for out in (cut, whole):
         files = sorted((out / "verdicts").rglob("part-*.parquet"))
-        frames.append(pl.concat([pl.read_parquet(file) for file in files]).sort("trajectory_id", "step", "place"))
+        frames.append(pl.concat([pl.read_parquet(file) for file in files]).sort("row_id"))
     assert frames[0].drop(pl.selectors.float()).equals(frames[1].drop(pl.selectors.float()))
     for name in frames[0].select(pl.selectors.float()).columns:
         assert frames[0][name].to_list() == pytest.approx(frames[1][name].to_list(), rel=1e-5)

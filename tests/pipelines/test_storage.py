@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pipelines.storage import Folder, StoredBlob, unfinished_name
+from pipelines.place import Place
+from pipelines.raw_blob import StoredBlob
+from pipelines.storage import Folder, unfinished_name
 from schemas import ParseError
 
 TEXT = b"line one\n" * 5000
@@ -18,7 +20,7 @@ TEXT = b"line one\n" * 5000
 def blob_of(tmp_path, data, limit=1 << 30):
     path = tmp_path / "log"
     path.write_bytes(data)
-    return StoredBlob("log", {"": str(path)}, limit)
+    return StoredBlob("log", {"": Place(str(path))}, limit)
 
 
 PACKED = {
@@ -43,9 +45,6 @@ def test_a_compressed_member_reads_as_what_was_compressed(tmp_path, data):
 @pytest.mark.parametrize("name", ["gzip", "zstd", "bzip2", "xz"])
 def test_a_cut_compressed_member_is_a_parse_error_at_its_decompressed_offset(tmp_path, name):
     blob = blob_of(tmp_path, PACKED[name][: len(PACKED[name]) // 2])
-    if name == "zstd":  # a cut frame ends the stream without a fault
-        assert len(blob.read()) < len(TEXT)
-        return
     with pytest.raises(ParseError) as caught:
         blob.read()
     assert caught.value.reason in ("truncated", "bad_compression")

@@ -60,6 +60,15 @@ def _token(random: Random) -> Plant:
     prefix, body = random.choice(
         (
             ("ghp_", of(ALNUM, 36)),
+            ("hf_", "".join(random.choices(LOWER + UPPER, k=34))),
+            ("sk_live_", "".join(random.choices(LOWER + UPPER, k=24))),
+            ("dapi", of(HEX, 32)),
+            ("key-", of(HEX, 32)),
+            ("ntn_", of(DIGITS, 11) + of(ALNUM, 35)),
+            ("secret_", of(ALNUM, 43)),
+            ("$6$", of(ALNUM, 16) + "$" + of(ALNUM + "./", 86)),
+            ("$y$j9T$", of(ALNUM + "./", 22) + "$" + of(ALNUM + "./", 43)),
+            ("$2b$12$", of(ALNUM + "./", 53)),
             ("gho_", of(ALNUM, 36)),
             ("ghs_", of(ALNUM, 36)),
             ("github_pat_", of(ALNUM, 22) + "_" + of(ALNUM, 59)),
@@ -108,6 +117,36 @@ def _assignment(random: Random) -> Plant:
         )
     )
     return Plant("assignment", text, (value,))
+
+
+def _login(random: Random) -> Plant:
+    """Passwords of letters alone, which only their place tells."""
+    secret = _draw(random, LOWER, random.randint(8, 14))
+    pair = base64.b64encode(f"app:{secret}".encode()).decode()
+    text, value = random.choice(
+        (
+            (f"[sudo] password for app: {secret}\nok", secret),
+            (f"app@db's password: {secret}\n", secret),
+            (f"Enter passphrase for key '/x/id_rsa': {secret}\n", secret),
+            (f"Retype new UNIX password: {secret}\n", secret),
+            (f"login:app\nPassword: {secret}\n$", secret),
+            (f'{{"auths": {{"r.io": {{"auth": "{pair}"}}}}}}', pair),
+            (f"machine r.io login app password {secret}\n", secret),
+            (f"machine r.io\n  login app\n  password {secret}\n", secret),
+            (f"\ndb.r.io:5432:main:app:{secret}\n", secret),
+            (f"docker login -u app -p {secret} r.io", secret),
+            (f"mysql -u app -p{secret} main", secret),
+            (f"echo {secret} | sudo -S true", secret),
+            (f"echo 'app:{secret}' | sudo chpasswd", secret),
+            (f"openssl rsa -passin pass:{secret} -in x.pem", secret),
+            (f"data:\n  main: {base64.b64encode(secret.encode()).decode()}\nkind: Secret\n", secret),
+        )
+    )
+    return Plant("assignment", text, (value,))
+
+
+def _assignment_or_login(random: Random) -> Plant:
+    return random.choice((_assignment, _login))(random)
 
 
 def _private_key(random: Random) -> Plant:
@@ -218,6 +257,24 @@ def _card(random: Random) -> Plant:
     )
 
 
+def _iban(random: Random) -> Plant:
+    country, size = random.choice((("DE", 18), ("FR", 23), ("GB", 18), ("NL", 14), ("NO", 11), ("MT", 27)))
+    account = _draw(random, DIGITS, size) if country in {"DE", "NO"} else _draw(random, UPPER + DIGITS, size)
+    checked = int("".join(str(int(char, 36)) for char in f"{account}{country}00"))
+    plain = f"{country}{98 - checked % 97:02d}{account}"
+    spaced = " ".join(plain[at : at + 4] for at in range(0, len(plain), 4))
+    number = random.choice((plain, spaced))
+    return Plant("iban", random.choice(("IBAN: {}", '"iban": "{}"', "pay to {} now")).format(number), (number[2:],))
+
+
+def _ssn(random: Random) -> Plant:
+    area, group, serial = random.randint(1, 665), random.randint(1, 99), random.randint(1, 9999)
+    number = f"{area:03d}-{group:02d}-{serial:04d}"
+    text = random.choice(("SSN: {}", '"ssn": "{}"', "name,ssn\nAda,{}", "Social Security number is {}.", "ssn={}"))
+    number = number.replace("-", "") if text == "ssn={}" else number
+    return Plant("ssn", text.format(number), (number,))
+
+
 def _name(random: Random) -> str:
     return (
         random.choice(LOWER) + _draw(random, LOWER, random.randint(4, 11)) + random.choice(("", "7", "_x", "-z", ".q"))
@@ -254,11 +311,13 @@ MAKERS: Final[dict[Kind, Callable[[Random], Plant]]] = {
     "host": _host,
     "email": _email,
     "ip": _ip,
+    "iban": _iban,
     "card": _card,
+    "ssn": _ssn,
     "phone": _phone,
     "home": _home,
     "header": _header,
-    "assignment": _assignment,
+    "assignment": _assignment_or_login,
 }
 
 FILLER: Final = "total 48\ndrwxr-xr-x 2 root root 4096 Jan  1 00:00 lib\nran 12 tests in 0.031s\n"

@@ -1,0 +1,145 @@
+"""Compressed files: told by their first bytes, read as far as they are good. What is damaged is never passed over.
+
+Several frames in one file are one content, and zeros between and behind them are padding; anything else behind a frame
+is a fault, raised after what stood before it was given out.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, Final, Protocol, cast
+
+import zstandard
+
+COMPRESSIONS: Final = (".gz", ".zst", ".bz2", ".xz")
+"""Endings of compressed files; what matters is what a file begins with, not what it is called."""
+
+MAGIC_BYTES: Final = 6
+"""First bytes of a file that tell whether it is compressed."""
+
+FAULTS: Final = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+"""What reading damaged bytes may raise; an `OSError` only without a number, for one with a number is the system's."""
+
+_MAGIC: Final = re.compile(
+    rb"(?P<gz>\x1f\x8b)|(?P<zst>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)|(?P<bz2>BZh)|(?P<xz>\xfd7zXZ\x00)", re.DOTALL
+)
+_PIECE: Final = 2048
+"""Compressed bytes given to a decompressor at once: of zstd they become at most 64 MiB."""
+
+_SLICE: Final = 1 << 16
+"""Decompressed bytes taken from a decompressor at once; damage costs at most so many good bytes before it."""
+
+_WINDOW: Final = 1 << 31
+_XZ_MEMORY: Final = 1 << 29
+"""Memory that a file may make a decompressor take: what its writer chose, in files of any size."""
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Zstd:
+    """A frame of zstd in the manner of the standard library's decompressors; it gives out all at once."""
+
+    needs_input = True
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._frame.decompress(data)
+
+
+_KINDS: Final[dict[str, Callable[[], _Decompressor]]] = {
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
+    "zst": _Zstd,
+}
+
+
+class _Frames(io.RawIOBase):
+    """The content of a compressed stream, frame after frame.
+
+    Args:
+        raw: the compressed bytes; closed with this.
+        kind: a key of `_KINDS`.
+    """
+
+    def __init__(self, raw: BinaryIO, kind: str) -> None:
+        self._raw, self._new = raw, _KINDS[kind]
+        self._frame = self._new()
+        self._packed = b""
+        self._made = io.BytesIO()
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int) -> bytes:
+        """The next bytes, at most `size` of them; none at the end.
+
+        Raises:
+            EOFError: the last frame is cut off.
+            Exception: one of `FAULTS`: it is damaged.
+        """
+        while not (data := self._made.read(size)):
+            if self._frame.eof and not self._begun():
+                return b""
+            if not self._packed and self._frame.needs_input:
+                self._packed = self._raw.read(_PIECE)
+                if not self._packed:
+                    raise EOFError("it ends within a frame")
+            packed, self._packed = self._packed, b""
+            self._made = io.BytesIO(self._frame.decompress(packed, _SLICE))
+        return data
+
+    def _begun(self) -> bool:
+        """Whether another frame has begun behind the one that ended."""
+        packed = self._frame.unused_data.lstrip(b"\0")
+        while not packed:
+            packed = self._raw.read(_PIECE)
+            if not packed:
+                return False
+            packed = packed.lstrip(b"\0")
+        self._frame, self._packed = self._new(), packed
+        return True
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is compressed."""
+    return _MAGIC.match(head) is not None
+
+
+def decompressed(raw: BinaryIO) -> BinaryIO:
+    """The content of a stream that can be read from its beginning again; the stream itself if it is not compressed."""
+    head = raw.read(MAGIC_BYTES)
+    raw.seek(0)
+    found = _MAGIC.match(head)
+    if found is None:
+        return raw
+    if found.lastgroup == "gz":
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    return cast("BinaryIO", _Frames(raw, str(found.lastgroup)))

@@ -1,0 +1,84 @@
+"""How a secret may be written: in JSON, quoted for a shell, percent-encoded, in base64."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+from quality.scrubbing import base64_bodies
+
+
+def written_forms(raw: bytes, placed: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
+    """How a secret may be written (plain, in JSON up to twice over, shell-quoted, percent-encoded) → its placeholder.
+
+    Args:
+        raw: as it was found, perhaps in JSON.
+        placed: gives the placeholder of plain bytes.
+    """
+    found = {raw: placed(raw)}
+    if _ALWAYS_PLAIN.fullmatch(raw):
+        return found
+    try:
+        plain = _unescaped(raw.decode())
+    except UnicodeDecodeError:
+        return found
+    fresh = placed(plain.encode()).decode()
+    for written in _WRITINGS:
+        found[written(plain).encode()] = written(fresh).encode()
+    return found
+
+
+def base64_forms(raw: bytes, fresh: bytes) -> dict[bytes, bytes]:
+    """How a secret too short to be told as a body is written in base64, without padding → its placeholder so.
+
+    Where what follows begins with bits 0, as a line feed does, these are also the first characters of both together.
+    """
+    plain, other = (base64_bodies.encoded(_as_it_is(one)) for one in (raw, fresh))
+    return {plain.translate(table): other.translate(table) for table in (None, base64_bodies.TO_URLSAFE)}
+
+
+def _as_it_is(raw: bytes) -> bytes:
+    try:
+        return _unescaped(raw.decode()).encode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def _unescaped(text: str) -> str:
+    """The text without the escapes of JSON, of however many levels."""
+    for _ in range(_LEVELS):
+        text, before = _JSON_ESCAPE.sub(_unescaped_char, text), text
+        if text == before:
+            break
+    return text
+
+
+def _unescaped_char(match: re.Match[str]) -> str:
+    code = match[1]
+    return str(json.loads(f'"{match[0]}"')) if code is not None else match[0][1:]
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _ascii_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+_ALWAYS_PLAIN: Final = re.compile(rb"[A-Za-z0-9_.~-]*")
+_LEVELS: Final = 3
+_JSON_ESCAPE: Final = re.compile(r"\\(?:[\"'/\\]|(u(?!d[89a-f])[0-9a-f]{4}))", re.IGNORECASE)
+_WRITINGS: Final[tuple[Callable[[str], str], ...]] = (
+    str,
+    _json,
+    lambda text: _json(_json(text)),
+    _ascii_json,
+    lambda text: _json(_ascii_json(text)),
+    lambda text: text.replace("'", "'\\''"),
+    lambda text: text.replace("'", "'\"'\"'"),
+    lambda text: quote(text, safe=""),
+)

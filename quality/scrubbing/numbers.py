@@ -1,0 +1,181 @@
+"""Finders of numbers that stand for persons: phones, payment cards, bank accounts, social security.
+
+They yield `Span`s, also for what is harmless (`stays`), so that it is claimed alike before and after scrubbing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from quality.scrubbing.kinds import Span
+from quality.scrubbing.matching import closes, compiled, matches, opens
+from quality.scrubbing.placeholders import (
+    core_of,
+    country_code,
+    is_card_placeholder,
+    is_fictional,
+    is_placeholder,
+    luhn,
+)
+
+_NAMED: Final = (
+    rb"(?i)(?:phone|mobile|whatsapp|(?:\b|_)tel|(?:\b|_)fax)(?:[ _-]?(?:number|no))?"
+    rb"[\"'\\]{0,6}\s{0,3}[:=]\s{0,3}[\"'\\]{0,6}"
+)
+"""A field's name."""
+
+PHONE_TRIGGER: Final = rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED + rb"\d{10}"
+_NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
+_PHONE: Final = compiled(
+    rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
+)
+_SAID: Final = re.compile(rb"(?i)(?:phone|tel|mobile|cell|call|sms|whatsapp|fax|contact|number)[^\n\d]{0,16}\Z")
+_NUMBER_LEFT: Final = frozenset(b" \t\r\n\"'`([:>=,;<|*")
+_NUMBER_RIGHT: Final = re.compile(rb"[.,-]\d|%")
+
+
+def _stands_alone(text: bytes, start: int, end: int) -> bool:
+    """Whether a number is not part of a longer word, number, path or identifier."""
+    left = start == 0 or text[start - 1] in _NUMBER_LEFT or (text[start - 1 : start].isalnum() and opens(text, start))
+    return left and closes(text, end) and not _NUMBER_RIGHT.match(text, end)
+
+
+def _numerals(raw: bytes) -> str:
+    return bytes(byte for byte in raw if 48 <= byte < 58).decode()
+
+
+def phones(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """Phone numbers in international (ITU-T E.164) and North American form; fictional ones stay.
+
+    Clearly such only: separated as people write them, or after a word that says so, or a lone number with `+`, or the
+    value of a field that is called so.
+    """
+    for match in matches(_PHONE, text, lo, hi):
+        start, end = match.span()
+        if _stands_alone(text, start, end):
+            fictional = _is_fictional(text, start, end)
+            if fictional is not None:
+                yield Span(start, end, "phone", fictional)
+    for match in matches(_NAMED_PHONE, text, lo, hi):
+        start, end = match.span(1)
+        national = text[end - 10 : end].decode()
+        if closes(text, end) and not _NUMBER_RIGHT.match(text, end) and len(set(national)) > 2:
+            yield Span(start, end, "phone", is_fictional("", national))
+
+
+def _is_fictional(text: bytes, start: int, end: int) -> bool | None:
+    """Whether the number is fictional; None if it is no phone number."""
+    raw, numerals = text[start:end], _numerals(text[start:end])
+    said = _SAID.search(text, max(0, start - 40), start) is not None
+    if not raw.startswith(b"+"):
+        written = (b"(" in raw) == (b")" in raw) and (b"(" in raw or raw.count(b"-") >= 2 or said)
+        national = numerals[-10:]
+        return is_fictional("", national) if written and len(set(national)) > 2 else None
+    code = country_code(numerals)
+    separated = len(raw) > len(numerals) + 1
+    after_line_end = text[start - 1 : start] == b"\n" or text[start - 2 : start] == b"\\n"
+    if not code or not 8 <= len(numerals) <= 15 or (after_line_end and not separated and not said):
+        return None
+    if (code == "1" and len(numerals) != 11) or (not separated and not said and len(numerals) < 10):
+        return None
+    return is_fictional(code, numerals[len(code) :])
+
+
+CARD_TRIGGER: Final = rb"[2-6]\d{3}[ -]?\d{4}[ -]?\d{4}[ -]?\d\d|3\d{3}[ -]?\d{6}[ -]?\d{4}"
+_CARD: Final = compiled(
+    rb"(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d|62\d\d)(?:\d{12}|(?: \d{4}){3}|(?:-\d{4}){3})"
+    rb"|3[47]\d\d(?:\d{11}| \d{6} \d{5}|-\d{6}-\d{5})|3(?:0[0-5]|[689]\d)\d(?: \d{6} \d{4}|-\d{6}-\d{4})"
+)
+_TEST_CARDS: Final = re.compile(
+    "4111111111111111|4242424242424242|4012888888881881|4000056655665556|5555555555554444|5105105105105100"
+    "|2223003122003222|378282246310005|371449635398431|6011111111111117|6011000990139424|3530111333300000"
+    "|30569309025904|38520000023237"
+)
+"""Numbers that payment gateways publish for tests."""
+
+
+def cards(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """Payment card numbers of the large networks that pass the Luhn check; those published for tests stay."""
+    for match in matches(_CARD, text, lo, hi):
+        start, end = match.span()
+        numerals = _numerals(text[start:end])
+        stays = _TEST_CARDS.fullmatch(numerals) is not None or is_card_placeholder(numerals)
+        if _stands_alone(text, start, end) and (stays or (luhn(numerals) and len(set(numerals)) > 3)):
+            yield Span(start, end, "card", stays)
+
+
+IBAN_TRIGGER: Final = rb"[A-Z]{2}\d\d ?[A-Z0-9]{4} ?[A-Z0-9]{4} ?[A-Z0-9]{3}"
+_IBAN: Final = compiled(rb"[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?|[A-Z]{2}\d\d[A-Z0-9]{11,30}")
+_IBAN_BYTES: Final = dict(
+    pair.split(b":")
+    for pair in (
+        b"NO:15 BE:16 DK:18 FI:18 FO:18 GL:18 NL:18 FK:18 MK:19 SI:19 AT:20 BA:20 EE:20 KZ:20 LT:20 LU:20 XK:20 MN:20 "
+        b"CH:21 HR:21 LI:21 LV:21 BG:22 BH:22 CR:22 DE:22 GB:22 GE:22 IE:22 ME:22 RS:22 VA:22 AE:23 GI:23 IL:23 IQ:23 "
+        b"OM:23 TL:23 SO:23 AD:24 CZ:24 ES:24 MD:24 PK:24 RO:24 SA:24 SE:24 SK:24 TN:24 VG:24 LY:25 PT:25 ST:25 IS:26 "
+        b"TR:26 FR:27 GR:27 IT:27 MC:27 MR:27 SM:27 BI:27 DJ:27 AL:28 AZ:28 BY:28 CY:28 DO:28 GT:28 HU:28 LB:28 NI:28 "
+        b"PL:28 SV:28 BR:29 EG:29 PS:29 QA:29 UA:29 JO:30 KW:30 MU:30 YE:30 MT:31 SC:31 LC:32 RU:33"
+    ).split()
+)
+"""Country → characters of its account numbers (ISO 13616 registry)."""
+
+_SAMPLE_IBANS: Final = frozenset(
+    b"GB82WEST12345698765432 DE89370400440532013000 FR1420041010050500013M02606 GB29NWBK60161331926819 "
+    b"NL91ABNA0417164300 BE68539007547034 CH9300762011623852957 ES9121000418450200051332 IT60X0542811101000000123456 "
+    b"AT611904300234573201 SE4550000000058398257466 NO9386011117947 DK5000400440116243 FI2112345600000785 "
+    b"PL61109010140000071219812874 PT50000201231234567890154 IE29AIBK93115212345678 LU280019400644750000".split()
+)
+"""Numbers that standards and banks publish as examples."""
+
+
+def ibans(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """International bank account numbers (ISO 13616) whose length and check digits (mod 97) are right."""
+    for match in matches(_IBAN, text, lo, hi):
+        start, end = match.span()
+        size = int(_IBAN_BYTES.get(text[start : start + 2], b"0"))
+        end = _end_of(text, start, end, size)
+        if end and opens(text, start) and closes(text, end):
+            plain = text[start:end].replace(b" ", b"")
+            stays = plain in _SAMPLE_IBANS or is_placeholder(core_of(plain[2:]))
+            if stays or _is_checked(plain):
+                yield Span(start, end, "iban", stays, kept=2)
+
+
+def _end_of(text: bytes, start: int, end: int, size: int) -> int:
+    """Where the first `size` characters other than spaces end, 0 if there are fewer."""
+    for place in range(start + size, end + 1):
+        if place - start - text.count(b" ", start, place) == size:
+            return place if size else 0
+    return 0
+
+
+def _is_checked(plain: bytes) -> bool:
+    """Whether the number, its first four characters at the end and letters as 10 to 35, is 1 modulo 97."""
+    return int("".join(str(int(chr(byte), 36)) for byte in plain[4:] + plain[:4])) % 97 == 1
+
+
+_SSN_SAID: Final = rb"(?i)(?:(?:\b|_|\\[nrt])ssn|social.?security|(?:\b|\\[nrt])soc\.? sec)"
+SSN_TRIGGER: Final = _SSN_SAID
+_NUMBERED: Final = re.compile(rb"(?<![\w-])(\d{3})([- ]?)(\d\d)\2(\d{4})(?![\w-])")
+_SSN_NAMED: Final = compiled(_SSN_SAID)
+_SSN_NEAR: Final = 256
+"""Bytes after the words in which such numbers are meant, as in a table that they head."""
+
+_SSN_DIRECTLY: Final = 12
+"""Bytes after the words within which nine digits without hyphens are such a number."""
+
+_SAMPLE_SSNS: Final = frozenset({b"078051120", b"219099999", b"123456789"})
+
+
+def social_security(text: bytes, lo: int, hi: int) -> Iterator[Span]:
+    """US social security numbers near the words, without those never issued: areas 000, 666 and 9xx, zero groups."""
+    after = lo
+    for said in matches(_SSN_NAMED, text, lo, hi):
+        at = max(after, said.end())
+        after = max(after, said.end() + _SSN_NEAR)
+        for match in _NUMBERED.finditer(text, at, min(len(text), after)):
+            area, gap, group, serial = match.groups()
+            issued = area not in (b"000", b"666") and area[:1] != b"9" and group != b"00" and serial != b"0000"
+            if issued and (gap or match.start() - said.end() <= _SSN_DIRECTLY):
+                yield Span(*match.span(), "ssn", area + group + serial in _SAMPLE_SSNS)

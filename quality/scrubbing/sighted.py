@@ -1,0 +1,74 @@
+"""What is found in a view of a text: which of it the text shows just so, and which only the view shows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from quality.scrubbing.kinds import Encoded, Kind, Loose, Span
+from quality.scrubbing.views import View
+
+Found = tuple[list[Span], list[Loose], list[Encoded]]
+
+_BY_FORM: Final[frozenset[Kind]] = frozenset(
+    {"jwt", "token", "cloud_key", "url_password", "header", "assignment", "email"}
+)
+"""Kinds that are looked for where a line only seems to go on in the next one; a private key has lines of its own."""
+
+_NAMES_NEXT: Final = re.compile(rb"[A-Za-z_][\w.-]*(?:\s?[:(](?!//)|\s?=(?=[^=\s])|\s=\s|\s?->)")
+"""The next line says something of its own: `name = value`."""
+
+_WORD: Final = re.compile(rb"[A-Za-z]?[a-z]*[.,;:!?)]?")
+
+
+def add_plain(view: View, found: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]) -> None:
+    """Adds to the finds of a text those that it shows just as the view does; only what tells them it does not show."""
+    known = {(span.start, span.end, span.kind) for span in spans} | {(one.start, one.end, one.kind) for one in loose}
+    for find in found[0]:
+        if _is_plain(view, find.start, find.end):
+            start, end = view.place(find.start, find.end)
+            if (start, end, find.kind) not in known:
+                spans.append(replace(find, start=start, end=end))
+    for suspect in found[1]:
+        if _is_plain(view, suspect.start, suspect.end):
+            start, end = view.place(suspect.start, suspect.end)
+            if (start, end, suspect.kind) not in known:
+                loose.append(replace(suspect, start=start, end=end))
+    bodies = {body.start for body in encoded}
+    for body in found[2]:
+        if _is_plain(view, body.start, body.end):
+            pieces = tuple(view.place(*piece) for piece in body.pieces)
+            if pieces[0][0] not in bodies:
+                encoded.append(replace(body, pieces=pieces))
+
+
+def _is_plain(view: View, start: int, end: int) -> bool:
+    return view.is_whole(start, end) and view.joint(start, end) is None
+
+
+def joined(view: View, found: Found) -> Found:
+    """The finds that only the view shows, since the text cuts or encodes them."""
+    spans, loose, encoded = found
+    return (
+        [span for span in spans if _is_sought(view, span.kind) and is_joined(view, span.start, span.end)],
+        [one for one in loose if _is_sought(view, one.kind) and is_joined(view, one.start, one.end)],
+        [body for body in encoded if is_cut(view, body.start, body.end)],
+    )
+
+
+def _is_sought(view: View, kind: Kind) -> bool:
+    return not view.wrapped or kind in _BY_FORM
+
+
+def is_cut(view: View, start: int, end: int) -> bool:
+    """Whether the text cuts or encodes this part of a view."""
+    return view.is_whole(start, end) and view.joint(start, end) is not None
+
+
+def is_joined(view: View, start: int, end: int) -> bool:
+    """Whether the text cuts or encodes a find in a view; where a line only seems to go on, what goes on is no word."""
+    joint = view.joint(start, end) if view.is_whole(start, end) else None
+    if joint is None or not view.wrapped:
+        return joint is not None
+    return not _WORD.fullmatch(view.data, joint, end) and not _NAMES_NEXT.match(view.data, joint)

@@ -1,0 +1,276 @@
+r"""Where bytes of a text stand for another byte (`%41`, `\u0041`, `&#65;`), or for nothing that is shown (colours).
+
+Whole buffers of texts are looked at at once, with arrays in place of objects: some logs hold such places by the
+thousand in each megabyte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+Found = tuple[Ints, Ints, Ints]
+"""Where units begin, where they end, and what they say."""
+
+GONE: Final = -1
+"""What a unit says that stands for nothing."""
+
+
+def among(characters: bytes) -> Flags:
+    """For each byte, whether it is one of these."""
+    table = np.zeros(256, np.bool_)
+    table[list(characters)] = True
+    return table
+
+
+_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_NONE: Final[Found] = (np.zeros(0, np.int64),) * 3
+_BACKSLASH: Final = ord("\\")
+_ESCAPE: Final = 0x1B
+_ESCAPE_FORMS: Final = ((b"u", b"0", b"0", b"1", b"bB"), (b"x", b"1", b"bB"), (b"0", b"3", b"3"), (b"e",))
+"""How an escape character is written after a backslash."""
+
+_NO_DIGIT: Final = 4096
+_HEX: Final = np.full(256, _NO_DIGIT, np.int64)
+_HEX[list(b"0123456789abcdef")] = np.arange(16)
+_HEX[list(b"ABCDEF")] = np.arange(10, 16)
+_SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
+_SAYS[[9, 10, 13, *range(32, 127)]] = True
+_TELLS: Final = among(_WORD + b"_-=:@/+.~\"'&\\")
+"""What a unit has to say so that something could be found that is not found as it is written."""
+
+_JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
+"""What has to stand on both sides of something invisible so that it could cut something in two."""
+
+_PARAMETER: Final = among(b"0123456789;:?<=>! ")
+_STILL: Final = among(b"mKhl")
+"""Final bytes of control sequences (ECMA-48) that leave the cursor where it is: colours, erasing, modes."""
+
+_PARAMETERS: Final = 32
+_LEVELS: Final = 7
+"""Backslashes more that JSON in JSON writes before an escape."""
+
+_ENTITY: Final = re.compile(
+    rb"&(?:#0{0,7}(1?\d\d)|#[xX]0{0,6}([2-7][0-9a-fA-F])|(amp|quot|apos|lt|gt|equals|colon|lowbar|commat|sol|period));"
+)
+_NAMED: Final = {
+    b"amp": 38,
+    b"quot": 34,
+    b"apos": 39,
+    b"lt": 60,
+    b"gt": 62,
+    b"equals": 61,
+    b"colon": 58,
+    b"lowbar": 95,
+    b"commat": 64,
+    b"sol": 47,
+    b"period": 46,
+}
+_STRINGS: Final = among(b"]P_^X")
+_STRING: Final = re.compile(
+    rb"[^\x07\x1b\n\\]{0,2048}(?:\x07|\x1b\\|\\+(?:u0007|x07|a)|\\+(?:u001[bB]|x1[bB]|033|e)\\+)"
+)
+"""What follows the beginning of a control string, to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Places in order and disjoint.
+
+    Attributes:
+        start: where each begins.
+        end: where it ends.
+        says: the byte that it stands for, or `GONE`.
+        telling: whether without it something else could be found.
+    """
+
+    start: Ints
+    end: Ints
+    says: Ints
+    telling: Flags
+
+
+def units(data: bytes, values: Bytes) -> Units:
+    """All units of a buffer; `values` are the same bytes."""
+    found = [_percent(values), _entities(data) if b"&" in data else _NONE]
+    begins = [_written(values, ())] if b"\x1b" in data else []
+    if b"\\" in data:
+        slash = np.flatnonzero(values[: max(0, len(values) - 3)] == _BACKSLASH)
+        found += _escaped(values, slash)
+        begins += [_written(values, form, slash) for form in _ESCAPE_FORMS]
+    found += [_sequences(values, *begin) for begin in begins if len(begin[0])]
+    found += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
+    if b"\r" in data:
+        found.append(_returns(values))
+    start, end, says = (np.concatenate([part[place] for part in found]) for place in range(3))
+    if not len(start):
+        return Units(start, end, says, np.zeros(0, np.bool_))
+    order = np.lexsort((-end, start))
+    start, end, says = start[order], end[order], says[order]
+    reach = np.maximum.accumulate(end)
+    apart = np.concatenate([[True], start[1:] >= reach[:-1]])
+    start, end, says = start[apart], end[apart], says[apart]
+    return Units(start, end, says, _telling(values, start, end, says))
+
+
+def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
+    """Which units could hide something: what says no mere separator, and what cuts a word."""
+    gone = says == GONE
+    telling = np.where(gone, False, _TELLS[says.clip(min=0)])
+    if not gone.any():
+        return telling
+    count = np.arange(len(start))
+    joins = gone[1:] & gone[:-1] & (start[1:] == end[:-1])  # rows of them count as one
+    first = np.maximum.accumulate(np.where(np.concatenate([[False], joins]), 0, count))
+    last = np.minimum.accumulate(np.where(np.concatenate([joins, [False]]), len(start) - 1, count)[::-1])[::-1]
+    before, after = start[first] - 1, end[last]
+    left = (before >= 0) & _JOINED[values[before.clip(min=0)]]
+    right = (after < len(values)) & _JOINED[values[after.clip(max=len(values) - 1)]]
+    return telling | (gone & left & right)
+
+
+def _percent(values: Bytes) -> Found:
+    start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("%"))
+    return _saying(values, start, start, 3)
+
+
+def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
+    """Those units whose last two digits are hexadecimal and stand for a byte that a text holds.
+
+    Args:
+        values: the buffer.
+        start: where each begins.
+        last: where its last part begins, after what nested JSON adds.
+        size: bytes of this part.
+    """
+    says = _HEX[values[last + size - 2]] * 16 + _HEX[values[last + size - 1]]
+    fits = _SAYS[says]
+    return start[fits], last[fits] + size, says[fits]
+
+
+def _escaped(values: Bytes, slash: Ints) -> list[Found]:
+    r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds."""
+    after = values[slash + 1]
+    short, long = slash[after == ord("x")], slash[after == ord("u")]
+    long = long[long + 5 < len(values)]
+    long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
+    return [
+        _saying(values, _first_backslash(values, last), last, size)
+        for last, size in ((short, 4), (long, 6))
+        if len(last)
+    ]
+
+
+def _first_backslash(values: Bytes, start: Ints) -> Ints:
+    for _ in range(_LEVELS):
+        before = (start > 0) & (values[start - 1] == _BACKSLASH)
+        if not before.any():
+            break
+        start = start - before
+    return start
+
+
+def _entities(data: bytes) -> Found:
+    found = [
+        (*match.span(), int(match[1]) if match[1] else int(match[2], 16) if match[2] else _NAMED[match[3]])
+        for match in _ENTITY.finditer(data)
+    ]
+    start, end, says = np.array(found, np.int64).reshape(-1, 3).T
+    fits = (says < 127) & (says >= 32)
+    return start[fits], end[fits], says[fits]
+
+
+def _written(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) -> tuple[Ints, Ints]:
+    """Where an escape character stands, raw or as a backslash and one of these bytes after the other; and its end."""
+    if slash is None:
+        start = np.flatnonzero(values == _ESCAPE)
+        return start, start + 1
+    start = slash[slash + len(form) + 1 < len(values)]
+    for place, choice in enumerate(form):
+        byte = values[start + place + 1]
+        start = start[(byte == choice[0]) | (byte == choice[-1])]
+    return _first_backslash(values, start), start + len(form) + 1
+
+
+def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:
+    """Control sequences that move no cursor; `after` is where what begins them is written to its end."""
+    last = len(values) - 1
+    kept = after <= last
+    kept[kept] = values[after[kept]] == ord("[")
+    start, end = start[kept], after[kept] + 1
+    for _ in range(_PARAMETERS):
+        more = (end < last) & _PARAMETER[values[np.minimum(end, last)]]
+        if not more.any():
+            break
+        end = end + more
+    kept = (end <= last) & _STILL[values[np.minimum(end, last)]]
+    return _removed(np.stack([start[kept], end[kept] + 1], axis=1))
+
+
+def _strings(data: bytes, values: Bytes, start: Ints, after: Ints) -> Found:
+    """Control strings: the title of a window, a link."""
+    opened = np.flatnonzero(_STRINGS[values[np.minimum(after, len(values) - 1)]] & (after < len(values)))
+    matches = [(begin, _STRING.match(data, end)) for begin, end in zip(start[opened], after[opened], strict=True)]
+    return _removed(np.array([(begin, match.end()) for begin, match in matches if match], np.int64).reshape(-1, 2))
+
+
+def _returns(values: Bytes) -> Found:
+    """What `readline` writes where the line that is typed reaches the last column."""
+    start = np.flatnonzero(values[: max(0, len(values) - 2)] == ord("\r")) - 1
+    start = start[start >= 0]
+    start = start[(values[start] == ord(" ")) & _JOINED[values[start + 2]]]
+    return _removed(np.stack([start, start + 2], axis=1))
+
+
+def _removed(spans: Ints) -> Found:
+    return spans[:, 0], spans[:, 1], np.full(len(spans), GONE, np.int64)
+
+
+_DIGITS: Final = re.compile(rb"&#0*(\d+);")
+
+
+def rewritten(old: bytes, byte: int) -> bytes | None:
+    """The unit `old` written so that it says `byte`, in as many bytes; None if it cannot."""
+    if len(old) == 1:
+        return bytes([byte])
+    if old[:2] == b"&#" and old[2:3] not in b"xX":
+        fresh = b"%d" % byte
+        return b"&#" + fresh.rjust(len(old) - 3, b"0") + b";" if len(fresh) <= len(old) - 3 else None
+    if old[:1] == b"&" and old[:2] != b"&#":
+        return None
+    closing = b";" if old[:1] == b"&" else b""
+    size = len(old) - len(closing)
+    digits = b"%02x" % byte
+    if old[size - 2 : size].upper() == old[size - 2 : size] and (old[:1] == b"%" or not old[size - 2 : size].isdigit()):
+        digits = digits.upper()
+    return old[: size - 2] + digits + closing
+
+
+def all_rewritten(old: list[bytes], fresh: bytes) -> bytes | None:
+    """Decimal references, one after the other, so that they say `fresh` in as many bytes all together."""
+    parts = [b"&#%d;" % byte for byte in fresh]
+    room = sum(map(len, old))
+    for place, byte in enumerate(fresh):
+        if sum(map(len, parts)) <= room:
+            break
+        if bytes([byte]).isalnum():
+            parts[place] = bytes([byte])
+    slack = room - sum(map(len, parts))
+    padded = next((place for place, part in enumerate(parts) if len(part) > 1), None)
+    if slack < 0 or (slack and padded is None):
+        return None
+    if padded is not None:
+        parts[padded] = b"&#" + b"0" * slack + parts[padded][2:]
+    return b"".join(parts)
+
+
+def is_decimal(unit: bytes) -> bool:
+    """Whether the unit is a decimal reference of HTML."""
+    return _DIGITS.fullmatch(unit) is not None

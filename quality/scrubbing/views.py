@@ -1,0 +1,187 @@
+r"""Texts as they are meant: without what a terminal does not show, what is encoded decoded, wrapped lines joined.
+
+Views are made of a whole buffer of texts at once, and only of windows around places where they say something else than
+the texts do: a colour code within a word, `%41`, a line that goes on in the next one. A view knows for each of its
+bytes where that stood, so that what is found in it is replaced in the text and nothing around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from quality.scrubbing.units import GONE, Bytes, Ints, Units, all_rewritten, is_decimal, rewritten, units
+from quality.scrubbing.wraps import wraps
+
+BEFORE: Final = 128
+AFTER: Final = 320
+"""Bytes around a place that a view shows: what announces a secret, and the rest of a token."""
+
+_NOWHERE: Final = -1
+_SEPARATOR: Final = ord("\n")
+"""Stands between two windows, and nowhere in the texts."""
+
+_NARROWEST: Final = 32
+"""Bytes of text below which nothing is wrapped."""
+
+
+class View:
+    """What the windows of one text say.
+
+    Args:
+        data: what they say.
+        at: for each byte where in the text what says it begins, or -1.
+        size: for each byte how many bytes of the text say it.
+        joints: twice the place of each byte before which something is left out; one more for a byte said otherwise.
+        wrapped: whether the joints are the ends of lines that only seem to go on.
+    """
+
+    def __init__(self, data: bytes, at: Ints, size: Ints, joints: Ints, *, wrapped: bool) -> None:
+        self.data = data
+        self.wrapped = wrapped
+        self._at = at
+        self._size = size
+        self._joints = joints
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where in the text a part of `data` stands, from its first byte to its last."""
+        return int(self._at[start]), int(self._at[end - 1] + self._size[end - 1])
+
+    def is_whole(self, start: int, end: int) -> bool:
+        """Whether a part of `data` is not empty and lies within one window."""
+        return start < end and bool((self._at[start:end] >= 0).all())
+
+    def joint(self, start: int, end: int) -> int | None:
+        """The place of the last joint within a part of `data`; None if the text has the part as it is."""
+        last = int(np.searchsorted(self._joints, 2 * end)) - 1
+        return int(self._joints[last]) // 2 if last >= 0 and self._joints[last] > 2 * start else None
+
+    def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes]:
+        """The patch of the text by which this part of `data` says `fresh`, as many bytes."""
+        begin, stop = self.place(start, end)
+        out = bytearray(text[begin:stop])
+        place = start
+        while place < end:
+            upto, old = place + 1, [self._unit(text, place)]
+            while is_decimal(old[-1]) and upto < end and self._at[upto] == self._at[upto - 1] + self._size[upto - 1]:
+                old.append(self._unit(text, upto))
+                upto += 1
+            if not is_decimal(old[-1]) and len(old) > 1:
+                upto -= 1
+                old.pop()
+            told = fresh[place - start : upto - start]
+            if told != self.data[place:upto]:
+                unit = rewritten(old[0], told[0]) if len(old) == 1 else all_rewritten(old, told)
+                at = int(self._at[place]) - begin
+                out[at : at + sum(map(len, old))] = unit if unit is not None else b"".join(old)
+            place = upto
+        return begin, stop, bytes(out)
+
+    def _unit(self, text: bytes, place: int) -> bytes:
+        at = int(self._at[place])
+        return text[at : at + int(self._size[place])]
+
+
+class Views:
+    """The views, in one way, of the texts of a buffer.
+
+    Attributes:
+        data: what all windows say, text after text.
+        numbers: the texts that have windows, ascending.
+        bounds: where each of them begins in `data`, and where the last one ends.
+    """
+
+    def __init__(self, values: Bytes, offsets: Ints, shown: Units, wrapped: tuple[Ints, Ints] | None) -> None:
+        self._wrapped = wrapped is not None
+        telling = (shown.start[shown.telling], shown.end[shown.telling]) if wrapped is None else wrapped
+        text, low, high = _windows(offsets, shown, *telling)
+        left_out = _interiors(shown, wrapped)
+        index = np.arange(int((high - low).sum())) + np.repeat(low - _before(high - low), high - low)
+        gone = np.zeros(len(values), np.bool_)
+        gone[left_out] = True
+        at = index[~gone[index]]
+        said = values[at].copy()
+        size = np.ones(len(at), np.int64)
+        decoded = shown.says != GONE
+        places = np.searchsorted(at, shown.start[decoded])
+        hit = places < len(at)
+        hit[hit] = at[places[hit]] == shown.start[decoded][hit]
+        said[places[hit]] = shown.says[decoded][hit]
+        size[places[hit]] = (shown.end - shown.start)[decoded][hit]
+        begins = np.searchsorted(at, low)
+        self._at = np.insert(at, begins, _NOWHERE)
+        self._size = np.insert(size, begins, 0)
+        self.data = np.insert(said, begins, _SEPARATOR).tobytes()
+        self._joints = self._joints_of(wrapped)
+        starts = begins + np.arange(len(begins))
+        first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]])) if len(text) else text
+        self.numbers: list[int] = text[first].tolist()
+        self.bounds: list[int] = [*starts[first].tolist(), len(self.data)]
+        self._begins = offsets
+
+    def _joints_of(self, wrapped: tuple[Ints, Ints] | None) -> Ints:
+        at, size = self._at, self._size
+        after = np.flatnonzero((at[1:] != (at + size)[:-1]) & (at[1:] >= 0) & (at[:-1] >= 0)) + 1
+        if wrapped is None:
+            return np.sort(np.concatenate([2 * after, 2 * np.flatnonzero(size > 1) + 1]))
+        begins, reached = wrapped[0], (at + size)[after - 1]
+        place = np.searchsorted(begins, reached).clip(max=len(begins) - 1)
+        return 2 * after[(begins[place] >= reached) & (begins[place] < at[after])]
+
+    def of(self, place: int) -> View:
+        """The view of the text `numbers[place]`."""
+        low, high = self.bounds[place], self.bounds[place + 1]
+        at, size = self._at[low:high], self._size[low:high]
+        first, last = np.searchsorted(self._joints, (2 * low, 2 * high))
+        at = np.where(at >= 0, at - self._begins[self.numbers[place]], _NOWHERE)
+        joints = self._joints[first:last] - 2 * low
+        return View(self.data[low:high], at, size, joints, wrapped=self._wrapped)
+
+
+def _before(sizes: Ints) -> Ints:
+    """For each of some ranges, one after the other, where it begins."""
+    return np.cumsum(sizes) - sizes
+
+
+def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
+    """(text, begin, end) of each window around these places; none cuts a unit or a text."""
+    text = np.searchsorted(offsets, start, "right") - 1
+    low = np.maximum(start - BEFORE, offsets[text])
+    high = np.minimum(end + AFTER, offsets[text + 1])
+    fresh = np.ones(len(start), np.bool_)
+    fresh[1:] = (low[1:] > high[:-1]) | (text[1:] != text[:-1])
+    text, low, high = text[fresh], low[fresh], high[np.concatenate([fresh[1:], [True]])] if len(start) else high
+    if len(shown.start):
+        place = (np.searchsorted(shown.start, low) - 1).clip(min=0)
+        low = np.where((shown.start[place] < low) & (low < shown.end[place]), shown.end[place], low)
+        place = (np.searchsorted(shown.start, high) - 1).clip(min=0)
+        high = np.where((shown.start[place] < high) & (high < shown.end[place]), shown.start[place], high)
+    return text, low, np.maximum(high, low)
+
+
+def _interiors(shown: Units, wrapped: tuple[Ints, Ints] | None) -> Ints:
+    """Every byte that no view shows: of what is gone, all; of what is decoded, all but the first."""
+    start, end = shown.start + (shown.says != GONE), shown.end
+    if wrapped is not None:
+        start, end = np.concatenate([start, wrapped[0]]), np.concatenate([end, wrapped[1]])
+    sizes = end - start
+    return np.arange(int(sizes.sum())) + np.repeat(start - _before(sizes), sizes)
+
+
+def views(data: bytes, offsets: Sequence[int]) -> list[Views]:
+    """The views of texts that lie one after the other: first as they are meant, then with wrapped lines joined.
+
+    Args:
+        data: the texts.
+        offsets: where each text begins, and at last where the last one ends.
+    """
+    values = np.frombuffer(data, np.uint8, offsets[-1])
+    begins = np.asarray(offsets, np.int64)
+    shown = units(data, values)
+    found = [Views(values, begins, shown, None)] if shown.telling.any() else []
+    joined = wraps(data, values, begins, shown) if len(values) >= _NARROWEST else None
+    if joined is not None and len(joined[0]):
+        found.append(Views(values, begins, shown, joined))
+    return found

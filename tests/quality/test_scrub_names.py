@@ -1,0 +1,137 @@
+"""Names of things: paths, ids and rejects lose user names and secrets, and two of them stay two."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quality.scrub import KINDS, scrub, scrub_name, scrub_reject, scrub_text
+from schemas import Action, Assembler, Origin, Step, Trajectory
+from schemas.invariants import check
+from schemas.reject import Reject
+from tests.quality.planted import plants
+from tests.quality.test_scrub import batch_of, step, trajectory
+
+TOKEN = re.compile(r"name\d{18}")
+PATHS = [
+    "-Users-carolj-src/0f3c.jsonl",
+    "projects/-home-carolj-src/0f3c.jsonl",
+    "/home/carolj/logs/x.cast",
+    "home/carolj/logs/x.cast",
+    "Users/carolj/x.json",
+    "C:\\Users\\carolj\\trace.zip",
+    "file:///Users/carolj/a%20b.json",
+    "file%3A%2F%2F%2Fhome%2Fcarolj%2Fx.json",
+    "logs/carolj@corp.io/session.json",
+    "archive.zip!/Users/carolj/notes-of-carolj.txt",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_user_name_in_a_path_becomes_a_token(path: str) -> None:
+    told = scrub_name(path)
+    assert "carolj" not in told
+    assert TOKEN.search(told)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("salt", ["", "pepper"])
+def test_naming_again_changes_nothing(path: str, salt: str) -> None:
+    once = scrub_name(path, salt=salt)
+    assert scrub_name(once, salt=salt) == once
+    assert scrub_name(once, salt="other") == once
+
+
+@pytest.mark.parametrize(
+    "path", ["", "logs/run-1/x.json", "session 12", "toolu_01A2b3", "/home/user/x", "http://localhost:80/x"]
+)
+def test_a_path_that_names_nobody_stays(path: str) -> None:
+    assert scrub_name(path) == path
+
+
+def test_a_name_becomes_the_same_in_every_path_under_one_salt_and_another_under_another() -> None:
+    tokens = {TOKEN.search(scrub_name(path, salt="a")).group() for path in PATHS[:8]}  # type: ignore[union-attr]
+    others = {TOKEN.search(scrub_name(path, salt="b")).group() for path in PATHS[:8]}  # type: ignore[union-attr]
+    assert len(tokens) == len(others) == 1
+    assert tokens != others
+
+
+def test_no_two_paths_meet() -> None:
+    names = [f"u{number:05}x" for number in range(3000)]
+    assert len({scrub_name(f"/home/{name}/log.json") for name in names}) == len(names)
+    assert len({scrub_name(f"-Users-{name}-src/a.json") for name in ("carol", "Carol", "carole")}) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_secret_is_hidden_in_an_id(kind: str) -> None:
+    for plant in plants(kind, 8):  # type: ignore[arg-type]
+        told = scrub_name(plant.text)
+        assert not [secret for secret in plant.secrets if secret in told], plant.text
+        assert scrub_name(told) == told
+
+
+def test_ids_and_paths_of_a_batch_are_named_and_nothing_else_of_them_changes() -> None:
+    origin = Origin("-Users-carolj-src/x.jsonl", "made", "made", "1", lambda _: "0" * 64)
+    action = Action("run", "{}", "{}", "call of carol@corp.io", None, None)
+    steps = [step(0, "$", "ls", "lib"), Step(action, None, None, 1, 0, member="home/carolj/m.json")]
+    assembler = Assembler()
+    assembler.add(Trajectory("session of carol@corp.io", "terminal", steps), origin, {})
+    batch = check(assembler.take())
+    scrubbed, counts = scrub(batch, salt="pepper")
+    check(scrubbed)
+    row = scrubbed.to_pylist()[1]
+    assert row["provenance"]["uri"] == scrub_name("-Users-carolj-src/x.jsonl", salt="pepper")
+    assert row["provenance"]["member"] == scrub_name("home/carolj/m.json", salt="pepper")
+    assert row["native_id"] == scrub_name("session of carol@corp.io", salt="pepper")
+    assert row["action"]["call_id"] == scrub_name("call of carol@corp.io", salt="pepper")
+    assert "carol" not in str(scrubbed.to_pylist())
+    assert scrubbed["trajectory_id"].equals(batch["trajectory_id"])
+    assert counts.to_pylist() == [0, 0]
+    again, _ = scrub(scrubbed, salt="pepper")
+    assert again is scrubbed
+
+
+def test_two_trajectories_whose_ids_name_two_users_keep_two_ids() -> None:
+    batch = batch_of(*(trajectory(f"/home/{name}/run", ["$", name]) for name in ("carolj", "davidk")))
+    scrubbed, _ = scrub(batch)
+    assert len(set(scrubbed["native_id"].to_pylist())) == 2
+    assert "carolj" not in str(scrubbed["native_id"].to_pylist())
+
+
+def test_a_reject_names_its_input_as_transitions_do_and_its_excerpt_is_scrubbed() -> None:
+    secret = "password=tr0ub4dor7x from carol@corp.io at /home/carolj/x.json"
+    reject = Reject(
+        "record", "bad_json", f"cannot read {secret}", "-Users-carolj-src/x.jsonl", "home/carolj/y", excerpt=secret
+    )
+    told = scrub_reject(reject, "pepper")
+    assert told.uri == scrub_name(reject.uri, salt="pepper")
+    assert told.member == scrub_name(reject.member, salt="pepper")
+    assert told.excerpt == scrub_text(secret, salt="pepper")
+    for left in ("tr0ub4dor7x", "carol"):
+        assert left not in str(told)
+    assert replace(told, uri="", member="", detail="", excerpt="") == replace(
+        reject, uri="", member="", detail="", excerpt=""
+    )
+    assert scrub_reject(told, "pepper") == told
+
+
+def test_excerpts_of_two_inputs_show_a_secret_alike() -> None:
+    texts = [
+        scrub_reject(Reject("input", "unrecognized", "", uri, excerpt="carol@corp.io")).excerpt for uri in ("a", "b")
+    ]
+    assert texts[0] == texts[1] != "carol@corp.io"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*PATHS, "/", "-", " ", "carolj", "name123456789012345678", "é", "\udcff"]), max_size=4
+    ).map("".join)
+)
+def test_any_path_is_named_once_and_for_all(path: str) -> None:
+    once = scrub_name(path)
+    assert scrub_name(once) == once
