@@ -61,6 +61,7 @@ class Interrupted(BaseException):
 
 def ending_of(error: BaseException) -> Ending:
     """How a command ends that raised this error."""
+    from pipelines.addresses import missing_package
     from pipelines.connector_errors import is_noted, of_store
     from pipelines.run import TooManyRejectsError
 
@@ -70,7 +71,7 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(Code.REJECTS, str(error))
     if isinstance(error, ConfigError):
         return Ending(Code.USAGE, str(error))
-    missing = _missing_package(error)
+    missing = missing_package(error)
     if missing:
         return Ending(Code.USAGE, missing)
     if isinstance(error, ShardError):
@@ -105,21 +106,6 @@ def _with_remedy(told: str) -> str:
     if any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in full):
         return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {AGAIN}"
     return f"{line}. {AGAIN}"
-
-
-def _missing_package(error: BaseException) -> str:
-    """What to install, where fsspec lacks the package of a file system or knows none of that name; else empty."""
-    if isinstance(error, ImportError):
-        from fsspec.registry import known_implementations
-
-        for protocol, known in known_implementations.items():
-            if str(error) and known.get("err") == str(error):
-                package = {"http": "aiohttp requests", "https": "aiohttp requests", "s3": "s3fs", "gs": "gcsfs"}
-                words = package.get(protocol) or known["class"].partition(".")[0]
-                return f"{protocol}:// cannot be opened, since a package is missing: pip install {words}"
-    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
-        return f"{_one_line(str(error))}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
-    return ""
 
 
 @contextmanager

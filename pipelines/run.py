@@ -18,11 +18,12 @@ import apache_beam as beam
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
+from pipelines.addresses import require_openable
 from pipelines.benchmarks import NAME as BENCHMARKS
 from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
 from pipelines.benchmarks import write_index
 from pipelines.card import card
-from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again
+from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.conservation import (
     Line,
     input_line,
@@ -178,6 +179,9 @@ class Run:
         tell: called when a stage begins, with what there is to do.
         overwrite: whether another run of ours that lies in the folder is replaced.
         command: the command line, for `run.json`.
+
+    Raises:
+        ConfigError: there is no file system for a raw log or the output folder.
     """
 
     def __init__(
@@ -191,6 +195,7 @@ class Run:
         overwrite: bool = False,
         command: Sequence[str] = (),
     ) -> None:
+        require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder(out if url_of(out) is not None else local_path(out))  # the same from any working folder
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
@@ -210,10 +215,10 @@ class Run:
         Raises:
             ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
             TooManyRejectsError: more inputs were rejected than the recipe allows.
-            ShardError: a file of the folder cannot be read or written; running again goes on.
+            ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
             ContractError: our own bug.
         """
-        self.execution.options()
+        self.execution.require_runner()
         self._owner.check(self.raws)
         plan = self._timed("plan", self._planned)
         with self._owner.held():
@@ -228,7 +233,8 @@ class Run:
         self._write_plan(plan)
         self._owner.keep()
         lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
-        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds)
+        broken = broken_connectors(withdrawals(plan))
+        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken)
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
@@ -236,7 +242,8 @@ class Run:
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
         read = (files, inputs, records) if files.lost else (inputs, records)
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
-        summary = replace(summary, broken=broken_connectors(failed_inputs(self._rejects / "normalize", parts)))
+        failed = failed_inputs(self._rejects / "normalize", parts)
+        summary = replace(summary, broken=broken_connectors([*withdrawals(plan), *failed]))
         check_rejects(files, inputs, records, self.recipe)
         summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":

@@ -6,23 +6,35 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 import apache_beam as beam
 from apache_beam import Pipeline
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.runners import create_runner
+from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.addresses import require_answer
 from pipelines.ownership import is_held
 from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
@@ -57,11 +69,12 @@ class Execution:
         """Beam's options: ours, then the flags given, which win.
 
         Raises:
-            ConfigError: a flag is not one of Beam's, or the runner is none of `RUNNERS`.
+            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
+                runner is none of `RUNNERS`.
         """
         flags = [f"--runner={LOCAL}", "--no_save_main_session", *self.beam]
+        unknown = _unknown(flags)
         options = PipelineOptions(flags)
-        unknown = getattr(options, "_unknown_args", None) or _unknown(flags)
         if unknown:
             raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
         runner = options.view_as(StandardOptions).runner
@@ -70,7 +83,28 @@ class Execution:
         options.view_as(SetupOptions).save_main_session = False
         if runner == LOCAL and self.workers > 1:
             options.view_as(DirectOptions).direct_num_workers = self.workers
+        faults = PipelineOptionsValidator(options, create_runner(runner)).validate()
+        if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+            faults.append("PortableRunner needs --job_endpoint=host:port.")
+        if faults:
+            raise ConfigError(f"The runner's options are not complete: {' '.join(map(_plain, faults))}")
         return options
+
+    def require_runner(self) -> None:
+        """Returns if the runner can be reached, as far as its options say where it is.
+
+        Raises:
+            ConfigError: as of `options`, or an address is none.
+            ShardError: nobody answers there.
+        """
+        options = self.options()
+        endpoint = options.view_as(PortableOptions).job_endpoint
+        if endpoint and endpoint != "embed":
+            require_answer(endpoint, "job_endpoint")
+        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+            master = options.view_as(FlinkRunnerOptions).flink_master
+            if master not in MAGIC_HOST_NAMES:
+                require_answer(master, "flink_master")
 
     def pipeline(self) -> Pipeline:
         """An empty pipeline with these options.
@@ -94,12 +128,26 @@ class Execution:
         return self.options().view_as(StandardOptions).runner == LOCAL
 
 
+def _plain(fault: object) -> str:
+    return " ".join(str(fault).split())
+
+
 def _unknown(flags: Sequence[str]) -> list[str]:
-    """Flags that none of Beam's option classes defines."""
+    """Flags that none of Beam's option classes defines.
+
+    Raises:
+        ConfigError: a flag has no valid value.
+    """
     parser = beam.options.pipeline_options._BeamArgumentParser(allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)
-    return list(parser.parse_known_args(list(flags))[1])
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return list(parser.parse_known_args(list(flags))[1])
+    except SystemExit as error:
+        fault = said.getvalue().strip().rpartition("error: ")[2]
+        raise ConfigError(f"Beam does not take an option: {_plain(fault)}.") from error
 
 
 @contextmanager
@@ -191,6 +239,8 @@ def run_over(
             pipeline.run().wait_until_finish()
         except Exception as error:
             met = original(error)
+            if type(met) is RuntimeError and not execution.is_local and "Traceback" not in str(met):
+                raise ShardError(f"The runner could not do the work: {_plain(met)}") from error
             if met is error:
                 raise
             raise met from None

@@ -58,7 +58,7 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     """What connectors failed on, and that a report is asked for."""
     total = sum(one.inputs for one in broken)
     console.rule(style="bold red")
-    console.print(f"[bold red]{total:,} inputs are missing, since connectors failed on them. This is a bug.[/]")
+    console.print(f"[bold red]Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.[/]")
     for one in broken:
         more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
         examples = ", ".join(one.examples)
@@ -66,8 +66,8 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
         for place in one.places:
             console.print(f"  {place}", soft_wrap=True)
     console.print(
-        "Everything else is done. Please report these lines to whoever gave you the connector; the rejects of this "
-        "run hold one for each input (reason connector_error). A run with other code reads them again by itself.",
+        "These inputs are missing; everything else is done. Please report these lines to whoever gave you the "
+        "connector. A run of the same command with mended code reads them again.",
         soft_wrap=True,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +50,9 @@ class Brittle(Connector):
             deeper(0)
         if way == "disk":
             raise OSError(5, "Input/output error", "/dev/worn-out")
+        if way == "slow":  # until somebody ends it; says who it is
+            Path(os.environ["TRAJMILL_SLOW"]).write_text(str(os.getpid()))
+            time.sleep(120)
         if way == "memory":
             raise MemoryError
 
