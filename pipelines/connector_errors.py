@@ -93,7 +93,7 @@ def _frames(trace: TracebackType | None) -> Iterable[tuple[str, str, int]]:
 def connector_error(one: Input, error: BaseException, salt: str) -> Reject:
     """The reject of an input that its connector failed on: a scrubbed line of what it raised, and where in the code."""
     told = "".join(traceback.format_exception_only(error))[:_READ]
-    lines = [line.strip() for line in scrub_text(told, one.uri, salt=salt).splitlines() if line.strip()]
+    lines = [line.strip() for line in scrub_text(told, salt=salt).splitlines() if line.strip()]
     line = lines[0] if lines else type(error).__name__
     place = place_of(error, one.connector)
     detail = f"{line[:_LINE]} (at {place})" if place else line[:_LINE]
@@ -167,7 +167,7 @@ def withdrawals(plan: Plan) -> list[Reject]:
     when = "when it was asked whether the file is its"
     return [
         Reject("input", CONNECTOR_ERROR, f"{one.error} (at {one.place}), {when}", one.uri, connector=one.connector)
-        for one in getattr(plan, "withdrawn", ())
+        for one in plan.withdrawn
     ]
 
 

@@ -267,7 +267,8 @@ class Run:
         return result
 
     def _planned(self) -> Plan:
-        plan = make_plan(self.recipe, self.raws, self.execution.part_bytes, self.execution.limit, self.out)
+        how = self.execution
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, self.out, strict=how.strict)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

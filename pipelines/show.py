@@ -66,8 +66,8 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
         for place in one.places:
             console.print(f"  {place}", soft_wrap=True)
     console.print(
-        "These inputs are missing; everything else is done. Please report these lines to whoever gave you the "
-        "connector. A run of the same command with mended code reads them again.",
+        "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
+        "gave you the connector. The same command with mended code reads them again.",
         soft_wrap=True,
     )
 

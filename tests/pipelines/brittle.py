@@ -29,6 +29,8 @@ class Brittle(Connector):
     title = "a format whose connector fails"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if head.startswith(b"ask me nothing"):
+            raise KeyError("asked")
         return Sniff(1.0, "it says so") if head.startswith(HEAD.encode()) else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
