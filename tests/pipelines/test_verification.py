@@ -135,6 +135,26 @@ def test_a_deleted_folder_of_measures_is_made_again(finished, raw):
     assert digests(finished) == before
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("shards",),
+        ("verdicts", "rejects/judge", "_units/verdicts"),
+        ("transitions", "rejects/normalize", "_units/transitions", "rejects/_units/normalize"),
+        ("plan.json", "run.json", "rejects/plan"),
+    ],
+)
+def test_what_docs_say_may_be_deleted_is_made_again_with_the_same_bytes(finished, raw, names):
+    before = digests(finished)
+    for name in names:
+        path = finished / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    Run(RECIPE, [str(raw)], str(finished)).run()
+    assert digests(finished) == before
+    assert verify(str(finished)).is_whole
+    assert (finished / "run.json").exists()
+
+
 def test_every_flip_in_a_transitions_file_is_noticed_where_it_is_read(finished):
     """By its digest always; by the checksums of pages in nearly all places, whoever reads it without a manifest."""
     path = next((finished / "transitions").glob("*/*.parquet"))
