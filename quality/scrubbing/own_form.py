@@ -89,6 +89,7 @@ _PEM_PART: Final = re.compile(
     rb"|\\+u[0-9a-fA-F]{4}|[0-9]{1,6}+(?![A-Za-z0-9+/=])"  # a line's number
     rb"|(?P<body>=?+[A-Za-z0-9+/]++={0,2}+)"
 )
+_PEM_END: Final = b"-----END "
 _PEM_FIRST: Final = 16
 """Characters of the first line below which it is a word: `-----BEGIN PRIVATE KEY----- and so on`."""
 
@@ -102,9 +103,12 @@ def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
     stands there, behind a number, the bar of a frame or the sign of a diff.
     """
+    end = sought = 0
     for match in matches(_PEM_BEGIN, text, lo, hi):
         at, limit = match.end(), min(len(text), match.end() + _PEM_BYTES)
-        end = text.find(b"-----END ", at, limit)
+        if end < at:
+            end = text.find(_PEM_END, max(at, sought), limit)
+            sought = end if end >= 0 else limit - len(_PEM_END)
         shortest = _PEM_FIRST if end >= 0 else _PEM_FULL_LINE
         for start, stop in _pem_lines(text, at, end if end >= 0 else limit):
             if stop - start < shortest and stop < len(text):
