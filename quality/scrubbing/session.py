@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import re2
 
-from quality.scrubbing import base64_bodies
+from quality.scrubbing import base64_bodies, hex_bodies
 from quality.scrubbing.forms import base64_forms, written_forms
 from quality.scrubbing.kinds import Encoded, Finds, Kind, Loose, Span
 from quality.scrubbing.matching import closes, compiled, opens
@@ -254,7 +254,8 @@ class Session:
     def _body_patches(self, text: bytes, body: Encoded) -> Iterable[Patch]:
         inner = body.data[: body.text]
         patches = self.patches(inner, body.finds, self.occurrences_in(inner))
-        return base64_bodies.patched(text, body, patches) if patches else ()
+        codec = hex_bodies if body.hexadecimal else base64_bodies
+        return codec.patched(text, body, patches) if patches else ()
 
     def _rewritten(self, text: bytes, body: Encoded) -> Patch:
         """The whole body as it becomes."""

@@ -43,8 +43,8 @@ _HEX[list(b"0123456789abcdef")] = np.arange(16)
 _HEX[list(b"ABCDEF")] = np.arange(10, 16)
 _SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
 _SAYS[[9, 10, 13, *range(32, 127)]] = True
-_TELLS: Final = among(_WORD + b"_-=:@/+.~\"'&\\")
-"""What a unit has to say so that something could be found that is not found as it is written."""
+_TELLS: Final = ~among(b"<>")
+"""What a unit has to say so that something could be found that is not found as it is written; markup is no such."""
 
 _JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
 """What has to stand on both sides of something invisible so that it could cut something in two."""
@@ -183,7 +183,7 @@ def _entities(data: bytes) -> Found:
         for match in _ENTITY.finditer(data)
     ]
     start, end, says = np.array(found, np.int64).reshape(-1, 3).T
-    fits = (says < 127) & (says >= 32)
+    fits = _SAYS[says]
     return start[fits], end[fits], says[fits]
 
 
