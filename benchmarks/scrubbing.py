@@ -3,6 +3,7 @@
     python -m benchmarks.scrubbing                              # speed on generated logs
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS         # and on these, with replacements per MB by kind
     python -m benchmarks.scrubbing --raw FOLDER_OF_LOGS --show host    # each distinct text that a kind replaced
+    python -m benchmarks.scrubbing --anchors [--out OUT]        # beside other scanners: see benchmarks.secret_anchors
 
 Logs are parsed and assembled first, by domain, as normalize does; then the scrub of each record batch is timed, as it
 is called there. MB are 10^6 bytes of text in the scrubbed columns, a text that several rows share counted once; seconds
@@ -28,6 +29,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.secret_anchors import TOOLS, anchors
 from benchmarks.signals import generated, seconds
 from pipelines.parquet import ROW_GROUP_BYTES
 from pipelines.plan import make_plan
@@ -113,8 +115,13 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=80, help="of generated logs, in all")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--show", choices=KINDS, help="print what this kind replaces, and nothing else")
+    parser.add_argument("--anchors", action="store_true", help="measure beside gitleaks and detect-secrets")
+    parser.add_argument("--out", type=Path, help="folder that a run wrote, for --anchors")
     given = parser.parse_args()
     console = Console(width=120)
+    if given.anchors:
+        anchors(console, TOOLS.resolve(), given.out, show=False)
+        return
     with tempfile.TemporaryDirectory(prefix="trajmill-scrubbing-") as place:
         raw = given.raw or [generated(Path(place) / "raw", given.megabytes)]
         by_domain = assembled(raw)

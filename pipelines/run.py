@@ -59,7 +59,7 @@ from pipelines.units import (
     written_names,
 )
 from pipelines.variety import Varieties, kept_variety
-from quality.scrub import scrub_text
+from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, TrajmillError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
@@ -282,8 +282,8 @@ class Run:
         folder, unit = self._rejects / "plan", "part-00000"
         self._owner.intend({f"rejects/plan/{unit}.parquet", *written_names("rejects/plan", [unit])})
         self.out.write(PLAN, plan.to_json(), private=True)
-        salt = self.recipe.normalize.scrub_salt or ""
-        rejects = [replace(one, excerpt=scrub_text(one.excerpt, one.uri, salt=salt)) for one in plan.unrecognized]
+        normalize = self.recipe.normalize
+        rejects = [scrub_reject(one, normalize.scrub_salt or "", normalize.scrub) for one in plan.unrecognized]
         table = reject_table(rejects).combine_chunks().to_batches()
         entry = write_parquet(folder, f"{unit}.parquet", REJECT_SCHEMA, table)
         finish_unit(folder, Manifest("plan", unit, plan.digest, SCHEMA_VERSION, (entry,)))

@@ -17,6 +17,7 @@ type sample struct {
 	Rule    string   `json:"rule"`
 	Text    string   `json:"text"`
 	Secrets []string `json:"secrets"`
+	Matches []string `json:"matches"`
 }
 
 func Validate(rule config.Rule, truePositives []string, _ []string) *config.Rule {
@@ -41,9 +42,10 @@ func show(rule config.Rule, path string, text string) {
 		rule.Keywords[place] = strings.ToLower(keyword)
 		all.Keywords[rule.Keywords[place]] = struct{}{}
 	}
-	found := sample{Rule: rule.RuleID, Text: text, Secrets: []string{}}
+	found := sample{Rule: rule.RuleID, Text: text, Secrets: []string{}, Matches: []string{}}
 	for _, finding := range detect.NewDetector(all).Detect(detect.Fragment{Raw: text, FilePath: path}) {
 		found.Secrets = append(found.Secrets, finding.Secret)
+		found.Matches = append(found.Matches, finding.Match)
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(found)
 }

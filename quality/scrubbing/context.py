@@ -40,7 +40,7 @@ def url_passwords(text: bytes, lo: int, hi: int) -> Iterator[Loose]:
 
 
 HEADER_TRIGGER: Final = (
-    rb"(?i)(?:authorization|cookie|x-[\w-]*(?:key|token|secret|auth)|api-key|private-token|subscription-key)"
+    rb"(?i)(?:authorization|cookie|x-[\w-]*(?:key|token|secret|auth)|api-key|(?:private|api)-token|subscription-key)"
     rb"2?[\"'`\\]*\s{0,4}[:=,]|bearer\s{1,3}[\w.~+/-]{12}|\s(?:-b|--cookie)[ =][\"'\\]*[\w.-]+="
 )
 _ANY_QUOTE: Final = rb"'\"'\"'|'\\''|\\{0,15}[\"'`]"
@@ -50,7 +50,7 @@ _QUOTE: Final = rb"(?:" + _ANY_QUOTE + rb")?"
 _GAP: Final = rb"(?:\s|\\+[nrt])"
 _HEADER: Final = compiled(
     rb"(?i)((?:proxy-)?authorization|set-cookie2?|cookie"
-    rb"|x-[a-z0-9-]{0,24}(?:key|token|secret|auth)|api-key|private-token|ocp-apim-subscription-key)"
+    rb"|x-[a-z0-9-]{0,24}(?:key|token|secret|auth)|api-key|(?:private|api)-token|ocp-apim-subscription-key)"
     + _QUOTE
     + rb"\s{0,4}[:=,]"
     + _GAP
@@ -62,12 +62,15 @@ _HEADER: Final = compiled(
 )
 _BEARER: Final = compiled(rb"(?i)bearer\s{1,3}[A-Za-z0-9._~+/-]{16}")
 _BEARER_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
-_SCHEME: Final = re.compile(rb"(?i)(bearer|basic|token|digest|oauth|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+")
+_SCHEME: Final = re.compile(
+    rb"(?i)(bearer|basic|(?:api-?)?token|digest|oauth|apikey|negotiate|aws4-hmac-sha256|key|ssws)\s+"
+)
 _PAIR: Final = re.compile(rb"(?<![^=;,\s\"'\\])([^=;,\s\"'\\]++)=(?:\\*\")?([^;,\s\"'\\]{8,})")
 _ATTRIBUTE: Final = re.compile(rb"(?i)path|domain|expires|max-age|samesite|priority|version|comment")
 _OPAQUE: Final = re.compile(rb"[^\s,;\"'\\`<>(){}]{8,}")
 _UNQUOTED_END: Final = re.compile(rb"[\"'`\\\r\n]")
 _PARAMETER: Final = re.compile(rb"(?<==)\\*\"[^\"\\\r\n]{0,1024}\\*\"")
+_PARAMETER_NAME: Final = re.compile(rb"[A-Za-z][\w-]*(?:=|,?\s)")
 _HEADER_BYTES: Final = 2048
 """Of an unquoted header: what stands further on is none of its parameters."""
 
@@ -152,8 +155,10 @@ def _credentials(text: bytes, start: int, end: int, inner: Inner) -> list[Loose 
         found = decoded_body(text, *value.span(), partial(user_and_password, inner))
         if found and b":" in found.data:
             return [found]
-    parts = _pairs(text, value.start(), end, is_credential)
-    return [*parts] or [Loose(value.start(), value.end(), "header", is_credential)]
+    if _PARAMETER_NAME.match(text, value.start()):
+        pairs = _pairs(text, value.start(), end, is_credential)
+        return [*pairs] or [Loose(value.start(), value.end(), "header", is_credential)]
+    return [Loose(value.start(), value.end(), "header", is_credential)]
 
 
 def user_and_password(inner: Inner, data: bytes) -> Finds:

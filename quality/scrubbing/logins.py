@@ -52,7 +52,7 @@ _REGISTRY: Final = (
     _AT_WORD + rb"(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
 )
 _COMMANDS: Final = (
-    compiled(rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:([^\s\"'\\/:]{4,128})"),
+    compiled(rb"[ ](?:-u|--user)[ =]{1,2}" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:" + _QUOTED + rb"([^\s\"'\\/:]{4,128})"),
     compiled(rb"sshpass -p ?" + _QUOTED + rb"([^\s\"'\\]{4,128})"),
     compiled(_REGISTRY + _ARGUMENTS + rb"-p[ =]?" + _QUOTED + _WORD),
     compiled(_AT_WORD + rb"(?:mysql|mariadb)[a-z]{0,9}" + _ARGUMENTS + rb"-p" + _QUOTED + _WORD),
@@ -67,7 +67,7 @@ _COMMANDS: Final = (
     compiled(rb"[\"'][a-z_][\w.-]{0,31}:([^\s\"'`\\|;&:]{3,128})" + _QUOTED + rb" ?\| ?(?:sudo )?chpasswd"),
 )
 COMMAND_TRIGGER: Final = (
-    rb"[ ](?:-u|--user)[ =]" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:[^\s\"'\\/:]{4}|sshpass -p"
+    rb"[ ](?:-u|--user)[ =]{1,2}" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:" + _QUOTED + rb"[^\s\"'\\/:]{4}|sshpass -p"
     rb"|" + _REGISTRY + _ARGUMENTS + rb"-p|" + _AT_WORD + rb"(?:mysql|mariadb|mongo)[a-z]{0,9}" + _ARGUMENTS + rb"-p"
     rb"|"
     + _AT_WORD
@@ -152,7 +152,9 @@ def _kubernetes(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose |
     for secret in matches(_SECRET, text, lo, hi):
         begin, end = max(done, secret.start() - _NEAR), min(len(text), secret.end() + _NEAR)
         for data in _DATA.finditer(text, begin, end):
-            at = done = max(done, data.end())
+            if data.end() <= done:
+                continue
+            at = done = data.end()
             while entry := _ENTRY.match(text, at):
                 at = done = entry.end()
                 start, end = entry.span(1)

@@ -83,7 +83,16 @@ def signatures(text: bytes, lo: int, hi: int) -> Iterator[Span]:
 
 PEM_TRIGGER: Final = rb"PRIVATE KEY(?: BLOCK)?-----"
 _PEM_BEGIN: Final = compiled(rb"-----BEGIN [A-Z0-9 ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_LINE: Final = re.compile(rb"(?:\\+[nrt]|[\s>|+\"',])*(?:[A-Za-z-]+: [^\n\\\"]{0,80}|(=?[A-Za-z0-9+/]+={0,2}))")
+_PEM_PART: Final = re.compile(
+    rb"(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e))\[[0-9;?]*[A-Za-z]"  # a colour
+    rb"|(?P<gap>\s|\\+[nrt])(?:[A-Za-z]+-?[A-Za-z]+: [^\n\\\"]{0,80})?"  # with a header of the key after it
+    rb"|\\+u[0-9a-fA-F]{4}|[0-9]{1,6}+(?![A-Za-z0-9+/=])"  # a line's number
+    rb"|(?P<body>=?+[A-Za-z0-9+/]++={0,2}+)"
+)
+_PEM_END: Final = b"-----END "
+_PEM_FIRST: Final = 16
+"""Characters of the first line below which it is a word: `-----BEGIN PRIVATE KEY----- and so on`."""
+
 _PEM_BYTES: Final = 32768
 _PEM_FULL_LINE: Final = 40
 
@@ -91,15 +100,32 @@ _PEM_FULL_LINE: Final = 40
 def private_keys(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """Each line of each PEM private key (RFC 7468), with or without its end; the frame and its headers stay.
 
-    Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same.
+    Lines are found one by one, so that a part of a key that is shown elsewhere becomes the same; and as the last that
+    stands there, behind a number, the bar of a frame or the sign of a diff.
     """
+    end = sought = 0
     for match in matches(_PEM_BEGIN, text, lo, hi):
         at, limit = match.end(), min(len(text), match.end() + _PEM_BYTES)
-        end = text.find(b"-----END ", at, limit)
-        shortest = 1 if end >= 0 else _PEM_FULL_LINE
-        while (line := _PEM_LINE.match(text, at, end if end >= 0 else limit)) and line.end() > at:
-            start, at = line.start(1), line.end()
-            if start >= 0:
-                if at - start < shortest and at < len(text):
-                    break
-                yield Span(start, at, "private_key")
+        if end < at:
+            end = text.find(_PEM_END, max(at, sought), limit)
+            sought = end if end >= 0 else limit - len(_PEM_END)
+        shortest = _PEM_FIRST if end >= 0 else _PEM_FULL_LINE
+        for start, stop in _pem_lines(text, at, end if end >= 0 else limit):
+            if stop - start < shortest and stop < len(text):
+                break
+            shortest = 1 if end >= 0 else _PEM_FULL_LINE
+            yield Span(start, stop, "private_key")
+
+
+def _pem_lines(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The last run of base64 before each gap."""
+    last = None
+    for part in _PEM_PART.finditer(text, start, end):
+        if part["gap"] is not None and last:
+            yield last
+            last = None
+        elif part["body"] is not None and part["body"].strip(b"+/="):
+            stop = part.end("body")
+            last = stop - len(part["body"].lstrip(b"+")), stop
+    if last and last[1] == end:  # else what stands before the end is no line, but the number of one
+        yield last

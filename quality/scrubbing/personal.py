@@ -37,15 +37,17 @@ _NO_PERSON: Final = frozenset(b"git hg svn noreply no-reply donotreply do-not-re
 
 def emails(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """E-mail addresses; those at domains that nobody has, and those of no person (`git@`, `noreply@`), stay."""
+    after = 0
     for match in matches(_DOMAIN, text, lo, hi):
         middle, end = match.span()
-        found = _LOCAL.search(text, max(0, middle - 64), middle)
+        found = _LOCAL.search(text, max(after, middle - 64), middle)
         start = past_escape(text, found.start()) if found else middle
         if start == middle or not closes(text, end) or text[end : end + 1] == b"(" or _in_address(text, start):
             continue
         local, domain = text[start:middle], match.group(1)
         if _is_domain(domain, match.group(2).lower()):
             stays = RESERVED_DOMAIN.fullmatch(domain) is not None or local.lower() in _NO_PERSON
+            after = end
             yield Span(start, end, "email", stays)
 
 

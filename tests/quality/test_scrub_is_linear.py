@@ -1,0 +1,160 @@
+"""Scrubbing takes time in proportion to a text, whatever is repeated in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+from time import process_time
+from typing import Final
+
+import pytest
+
+from quality.scrub import KINDS, scrub_text
+from quality.scrubbing.detection import _finders, _nothing
+from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
+from tests.quality.forms import drawn
+from tests.quality.planted import plants
+
+SMALL: Final = 1 << 14
+LARGE: Final = 1 << 17
+"""Bytes of the two texts; the large one is eight times the small one."""
+
+MOST: Final = 16
+"""How much longer the large one may take; squared would be 64."""
+
+GRAIN: Final = 0.03
+"""Seconds that anything may take."""
+
+TRIES: Final = 4
+
+BY_HAND: Final = (
+    "password=",
+    "password='",
+    'password: "',
+    'password="\\"',
+    "password: str = ",
+    "password,",
+    "<password>",
+    "token=x1 ",
+    "token ",
+    "secret-",
+    "api_key => '",
+    "x_token_",
+    "authorization: ",
+    "authorization=",
+    "authorization: digest ",
+    'authorization: a="',
+    "authorization: a=b ",
+    "cookie: ",
+    "cookie: a=b1; ",
+    "cookie=x\n  ",
+    "Bearer ",
+    "curl -b ",
+    " -b a=",
+    "://",
+    "://a:a:a:",
+    "://a:b@",
+    "://a@b@",
+    "@",
+    "@@@@ ",
+    "a@",
+    "a@b.c ",
+    "x@y:",
+    "user@host:~$ ",
+    "ssh a@b ",
+    "ssh ",
+    "/home/",
+    "/home/x",
+    "-home-a",
+    "USER=",
+    "uid=1(a",
+    "1234567890",
+    "1.",
+    "1.1.1.1.",
+    "1.1.1.1 ",
+    "name 1.1.1.1\n",
+    "2001:",
+    "+1 ",
+    "+1 (2",
+    "4111 ",
+    "DE12 ",
+    "AB12ABCD",
+    "ssn ",
+    "ssn 123-45-6789 ",
+    "-p ",
+    "-p -p ",
+    "mysql -p",
+    "mysql ",
+    "docker login ",
+    "docker login -p ",
+    "sshpass -p ",
+    " -u a:",
+    "zip -P",
+    "echo a | sudo ",
+    "pass pass:",
+    "[sudo] password for ",
+    "[sudo] password for a: ",
+    "Password: ",
+    "Enter passphrase for key 'a': ",
+    "\nPassword: a",
+    "login a ",
+    "machine a login b password ",
+    ":5432:a:b:",
+    '"auth": "',
+    "kind: Secret\n",
+    "kind: Secret\ndata:\n",
+    "kind: Secret\ndata:\n  a: YWFhYWFh\n",
+    "data:\n",
+    "hf_",
+    "sk-",
+    "AKIA",
+    "$6$",
+    "$6$a$",
+    "eyJ",
+    "eyJaaaaaaaa",
+    "eyJaaaaaaaa.ey",
+    "QUFB",
+    "QUFB\n",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "\\",
+    "\\n",
+    '\\"',
+    "%40",
+    "\x1b[0m",
+    "é",
+)
+
+
+def repeated() -> Iterator[str]:
+    """What a hostile log could repeat: by hand, what triggers each finder, each issued form, each planted secret."""
+    random = Random(11)
+    yield from BY_HAND
+    for trigger, _ in _finders(frozenset(KINDS), _nothing):
+        plain = re.sub(rb"\(\?i([:)])", lambda match: b"(?:" if match[1] == b":" else b"", trigger)
+        for _ in range(3):
+            yield drawn(plain, random, 3).decode("latin-1")
+    forms = [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)]
+    yield "".join(drawn(form.stays, random, 3).decode() for form in forms)
+    yield " ".join(drawn(form.stays, random, 3).decode() for form in forms)
+    yield " ".join((drawn(form.stays, random, 3) + drawn(form.secret, random, 3)).decode() for form in forms)
+    for kind in KINDS:
+        yield plants(kind, 1)[0].text + "\n"
+
+
+@pytest.mark.parametrize("unit", repeated(), ids=lambda unit: repr(unit[:24]))
+def test_a_text_eight_times_as_long_takes_about_eight_times_as_long(unit: str) -> None:
+    small = large = float("inf")
+    for _ in range(TRIES):
+        small, large = min(small, _seconds(unit, SMALL)), min(large, _seconds(unit, LARGE))
+        if large <= GRAIN + MOST * small:
+            return
+    pytest.fail(f"{SMALL} bytes take {small:.3f} s, {LARGE} bytes {large:.3f} s")
+
+
+def _seconds(unit: str, size: int) -> float:
+    text = (unit * (size // len(unit) + 1))[:size]
+    began = process_time()
+    scrub_text(text)
+    return process_time() - began
