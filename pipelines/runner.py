@@ -12,6 +12,7 @@ import os
 import platform
 import shlex
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
 from pipelines.storage import Folder, unfinished_name
 from schemas import ConfigError, ShardError
+
+_OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
+"""Threads of Beam that end with an exception where a worker process does."""
 
 LOCAL: Final = "FnApiRunner"
 RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
@@ -171,10 +175,53 @@ def bound_to_loopback() -> Iterator[None]:
         worker_handlers.grpc.server = original
 
 
+@contextmanager
+def lost_workers_told() -> Iterator[None]:
+    """While it lasts, work of the local runner fails where a worker process ends that still has some.
+
+    Beam waits for ever for what a process that the system killed, such as for its memory, would have answered.
+    """
+    kind, told = worker_handlers.SubprocessSdkWorkerHandler, threading.excepthook
+    start_worker, servicer = kind.start_worker, worker_handlers.BeamFnControlServicer
+
+    def watch(handler: Any) -> None:
+        handler.worker_thread.join()
+        error = ShardError(
+            "A worker process was ended from outside, as systems do that run out of memory: take fewer --workers, or "
+            "give them more of it"
+        )
+
+        control, push = handler.control_conn, handler.control_conn.push
+
+        def refuse(request: Any) -> None:
+            if request is not servicer._DONE_MARKER:
+                raise error
+            push(request)
+
+        if control._state != servicer.DONE_STATE:
+            control.push = refuse
+            control.abort(error)
+
+    def start(handler: Any) -> None:
+        start_worker(handler)
+        threading.Thread(target=watch, args=(handler,), daemon=True).start()
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread is None or arguments.thread.name not in _OF_WORKERS:
+            told(arguments)
+
+    kind.start_worker, threading.excepthook = start, hook
+    try:
+        yield
+    finally:
+        kind.start_worker, threading.excepthook = start_worker, told
+
+
 def silence_beam() -> None:
     """Has Beam log errors only, and not those that it also raises."""
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
+    for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
+        logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +276,7 @@ def run_over(
     if not work:
         return
     silence_beam()
-    with bound_to_loopback():
+    with bound_to_loopback(), lost_workers_told():
         pipeline = execution.pipeline()
         elements = pipeline | "Work" >> beam.Create(list(work))
         if seeing is not None:

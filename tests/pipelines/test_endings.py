@@ -176,5 +176,19 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, 
     assert not is_there(working)
 
 
+def test_a_worker_that_the_system_ends_does_not_leave_the_run_waiting(tmp_path, environment):
+    raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
+    words, settings = command(raw, tmp_path / "out", "--workers", "2"), {**environment, "TRAJMILL_SLOW": str(mark)}
+    with subprocess.Popen(words, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        while not (mark.exists() and mark.read_text()):
+            assert running.poll() is None, running.communicate()[1]
+            time.sleep(0.1)
+        os.kill(int(mark.read_text()), signal.SIGKILL)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == Code.ENVIRONMENT
+    assert "Traceback" not in said
+    assert "A worker process was ended from outside" in said.splitlines()[-1]
+
+
 def test_the_ending_of_an_error_is_a_plain_value():
     assert ending_of(ConfigError("x")) == Ending(Code.USAGE, "x")
