@@ -38,7 +38,7 @@ from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.parquet import write_parquet
 from pipelines.place import local_path, url_of
-from pipelines.plan import Plan, make_plan
+from pipelines.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.recipe import Recipe
 from pipelines.record import Record
 from pipelines.replicates import NAME as REPLICATES
@@ -232,13 +232,14 @@ class Run:
         self._models = {name: sha256_of(path) for name, path in self.recipe.judge.files().items()}
         self._write_plan(plan)
         self._owner.keep()
-        lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
+        lost = Counter(one.reason for one in plan.unrecognized)
+        damaged = {reason: lost.pop(reason) for reason in sorted(lost.keys() - UNRECOGNIZED_REASONS)}
         broken = broken_connectors(withdrawals(plan))
         summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken)
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
-        inputs, records = input_line(len(plan.inputs), normalized.counts), record_line(normalized.counts)
+        inputs, records = input_line(len(plan.inputs), normalized.counts, damaged), record_line(normalized.counts)
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
         read = (files, inputs, records) if files.lost else (inputs, records)
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])

@@ -99,6 +99,9 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
     console.print(table)
     console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
+    if plan.claimed:
+        told = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
+        console.print(f"files that belong to logs and are not read themselves: {told}", soft_wrap=True)
     console.print(f"not recognized: {len(plan.unrecognized):,}")
     for reject in plan.unrecognized[:20]:
         console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, context, logins, numbers, own_form, personal, sighted
+from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
 from quality.scrubbing.views import View, views
@@ -71,7 +71,7 @@ class Detection:
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
-        for text in base64_bodies.beginnings(data, offsets):
+        for text in (*base64_bodies.beginnings(data, offsets), *hex_bodies.beginnings(data, offsets)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
         at, limit = offsets[0], offsets[-1]
         while at < limit and (match := self._trigger.search(data, at, limit)):
@@ -115,7 +115,7 @@ class Detection:
             view = view_of()
             found = self._found(view.data, some)
             if not view.wrapped:
-                sighted.add_plain(view, found, spans, loose, encoded)
+                sighted.add_plain(text, view, found, spans, loose, encoded)
             viewed.append(Viewed(view, _settled(*sighted.joined(view, found))))
         return _settled(spans, loose, encoded, tuple(viewed))
 
@@ -156,7 +156,7 @@ def _join(regions: list[Region], region: Region) -> None:
 
 
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[bytes, Finder]]:
-    """(trigger, finder) of everything that serves one of the kinds, and of base64 bodies, which serve all."""
+    """(trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all."""
     every: tuple[tuple[set[Kind], bytes, Finder], ...] = (
         ({"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
         ({"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
@@ -176,7 +176,8 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
-    return [*chosen, (base64_bodies.TRIGGER, partial(base64_bodies.bodies, inner=inner))]
+    codecs = (base64_bodies, hex_bodies)
+    return [*chosen, *((codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
 
 
 def _precedence(find: Span | Loose) -> tuple[int, int, int]:

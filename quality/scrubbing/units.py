@@ -43,8 +43,13 @@ _HEX[list(b"0123456789abcdef")] = np.arange(16)
 _HEX[list(b"ABCDEF")] = np.arange(10, 16)
 _SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
 _SAYS[[9, 10, 13, *range(32, 127)]] = True
-_TELLS: Final = among(_WORD + b"_-=:@/+.~\"'&\\")
-"""What a unit has to say so that something could be found that is not found as it is written."""
+_TELLS: Final = ~among(b"<>")
+"""What a unit has to say so that something could be found that is not found as it is written; markup is no such."""
+
+_ENDS_NAME: Final = among(b"dDnNsStTyY")
+_SECRET_NAME: Final = re.compile(rb"(?i)(?:passw(?:or)?d|secret|token|key|credentials?|pwd)\Z")
+_NAME: Final = 16
+"""Bytes before the end of an element's name that can say that it holds a secret."""
 
 _JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
 """What has to stand on both sides of something invisible so that it could cut something in two."""
@@ -117,7 +122,16 @@ def units(data: bytes, values: Bytes) -> Units:
     reach = np.maximum.accumulate(end)
     apart = np.concatenate([[True], start[1:] >= reach[:-1]])
     start, end, says = start[apart], end[apart], says[apart]
-    return Units(start, end, says, _telling(values, start, end, says))
+    telling = _telling(values, start, end, says)
+    telling[_announcing(data, values, start, says)] = True
+    return Units(start, end, says, telling)
+
+
+def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int]:
+    """Which units end the name of an element that holds a secret: `&lt;password&gt;` says what `password=` says."""
+    ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
+    places = zip(ends.tolist(), start[ends].tolist(), strict=True)
+    return [number for number, place in places if _SECRET_NAME.search(data, max(0, place - _NAME), place)]
 
 
 def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
@@ -183,7 +197,7 @@ def _entities(data: bytes) -> Found:
         for match in _ENTITY.finditer(data)
     ]
     start, end, says = np.array(found, np.int64).reshape(-1, 3).T
-    fits = (says < 127) & (says >= 32)
+    fits = _SAYS[says]
     return start[fits], end[fits], says[fits]
 
 

@@ -58,6 +58,11 @@ class View:
         last = int(np.searchsorted(self._joints, 2 * end)) - 1
         return int(self._joints[last]) // 2 if last >= 0 and self._joints[last] > 2 * start else None
 
+    def ends_hidden(self, end: int) -> bool:
+        """Whether the text goes on, after the byte before `end`, with something that is not shown."""
+        place = int(np.searchsorted(self._joints, 2 * end))
+        return place < len(self._joints) and int(self._joints[place]) == 2 * end
+
     def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes]:
         """The patch of the text by which this part of `data` says `fresh`, as many bytes."""
         begin, stop = self.place(start, end)
