@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NoReturn
 
+from pipelines.printing import notices
 from schemas import ConfigError, ShardError
 
 AGAIN: Final = "Run the same command again to go on where it stopped."
@@ -117,9 +117,11 @@ def interruptible() -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         threading.excepthook = lambda _: None  # what Beam's threads say of their end
         error = Interrupted(number)
-        watchdog = threading.Timer(_PATIENCE_S, leave, args=(ending_of(error),))
-        watchdog.daemon = True
-        watchdog.start()
+        ending = ending_of(error)
+        for seconds, end, argument in ((_PATIENCE_S, leave, ending), (_PATIENCE_S + 1, os._exit, ending.code)):
+            watchdog = threading.Timer(seconds, end, args=(argument,))
+            watchdog.daemon = True
+            watchdog.start()
         raise error
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -133,8 +135,7 @@ def interruptible() -> Iterator[None]:
 def leave(ending: Ending) -> NoReturn:
     """Says the ending's line and ends the process at once, without waiting for threads that still work."""
     _LEAVING.acquire()  # never given back: who comes second has nothing more to say
-    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    sys.stdout.flush()
-    sys.stderr.write(f"{show_cursor}trajmill: {ending.line}\n")
-    sys.stderr.flush()
+    console = notices()
+    console.show_cursor()
+    console.print(f"trajmill: {ending.line}", soft_wrap=True)
     os._exit(ending.code)

@@ -58,7 +58,7 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     """What connectors failed on, and that a report is asked for."""
     total = sum(one.inputs for one in broken)
     console.rule(style="bold red")
-    console.print(f"[bold red]Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.[/]")
+    console.print(f"Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.", style="bold red")
     for one in broken:
         more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
         examples = ", ".join(one.examples)

@@ -133,6 +133,7 @@ def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path, enviro
         "report",
     ):
         assert words in done.stderr
+    assert "[bold" not in done.stderr
     assert "│ inputs" in done.stdout
 
 
