@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
+from quality.scrubbing.plain_homes import plain_home
 from quality.scrubbing.views import View, views
 
 BEFORE: Final = 256
@@ -50,11 +51,16 @@ class Detection:
     """
 
     def __init__(self, kinds: tuple[Kind, ...], nesting: int = _NESTING) -> None:
+        self._kinds = frozenset(kinds)
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
-        chosen = _finders(frozenset(kinds), self._inner)
+        chosen = _finders(self._kinds, self._inner)
         self._finders = [finder for _, finder in chosen]
         self._trigger = compiled(rb"|".join(b"(?:" + trigger + b")" for trigger, _ in chosen), 128)
         self._triggers = compiled_set([trigger for trigger, _ in chosen], 64)
+
+    def seeks(self, kind: Kind) -> bool:
+        """Whether the kind is one of those that are looked for."""
+        return kind in self._kinds
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -62,12 +68,15 @@ class Detection:
         """The detection of these kinds, made once."""
         return Detection(kinds, nesting)
 
-    def regions(self, data: Any, offsets: Sequence[int], *, common: bool = False) -> dict[int, list[Region]]:
+    def regions(
+        self, data: Any, offsets: Sequence[int], homes: dict[int, list[Span]] | None = None, *, common: bool = False
+    ) -> dict[int, list[Region]]:
         """Text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
 
         Args:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends.
+            homes: takes in, by text, the homes that need no finder; their kind is looked for where it is given.
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
@@ -80,6 +89,10 @@ class Detection:
                 at = passed
                 continue
             first = bisect_right(offsets, start) - 1
+            if homes is not None and (home := plain_home(data, start)) and home.end <= offsets[first + 1]:
+                begin, at = offsets[first], home.end
+                homes.setdefault(first, []).append(Span(start - begin, at - begin, "home", False, home.kept))
+                continue
             last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
             for text in range(first, last + 1):
                 begin, text_end = offsets[text], offsets[text + 1]
@@ -102,14 +115,21 @@ class Detection:
         return found
 
     def finds(
-        self, text: bytes, regions: Iterable[Region] | None = None, sights: Iterable[Sight] | None = None
+        self,
+        text: bytes,
+        regions: Iterable[Region] | None = None,
+        sights: Iterable[Sight] = (),
+        homes: Sequence[Span] = (),
     ) -> Finds:
-        """What the text holds, in these regions of it and by these views or, without them, anywhere."""
+        """What the text holds: in these regions of it, by these views, and these; without regions, anywhere."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
-        if sights is None:
             sights = self.sights(text, (0, len(text))).get(0, ())
+        if homes and not (regions or sights):
+            return Finds(tuple(homes))
         spans, loose, encoded = self._found(text, regions)
+        if homes:
+            spans += set(homes).difference(spans)
         viewed = []
         for view_of, some in sights:
             view = view_of()

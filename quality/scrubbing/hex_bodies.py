@@ -15,7 +15,7 @@ _BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
 _SHORTEST: Final = 12
 """Bytes of text below which it is a number: of the digests of a hundred thousand files one begins so, none is so."""
 
-_BEGIN: Final = rb"(?:[^A-Za-z0-9+/_-]|\\[nrtx]|\b0[xX])"
+_BEGIN: Final = rb"(?:[^A-Za-z0-9+/_-]|\\[nrtx]|0[xX])"
 TRIGGER: Final = _BEGIN + _BYTE + rb"{%d}" % _SHORTEST
 _START: Final = compiled(rb"(?:^|" + _BEGIN + rb")(" + _BYTE + rb"{%d})" % _SHORTEST)
 _RUNS: Final = (re.compile(rb"(?:[0-9a-f]{2})*+"), re.compile(rb"(?:[0-9A-F]{2})*+"))

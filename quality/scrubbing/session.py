@@ -147,8 +147,11 @@ class Session:
         """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
         if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
-        seen, patches = self._seen(text, finds)
-        claimed, bodies = self._claimed(text, finds, occurrences, seen)
+        claimed: Sequence[Span] = finds.spans
+        bodies: Sequence[Encoded] = ()
+        seen, patches = self._seen(text, finds) if finds.viewed else ([], [])
+        if occurrences or finds.loose or finds.encoded or seen:
+            claimed, bodies = self._claimed(text, finds, occurrences, seen)
         for body in bodies:
             patches += self._body_patches(text, body)
         for span in claimed:

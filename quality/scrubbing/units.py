@@ -32,7 +32,7 @@ def among(characters: bytes) -> Flags:
 
 _WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _NONE: Final[Found] = (np.zeros(0, np.int64),) * 3
-_BACKSLASH: Final = ord("\\")
+BACKSLASH: Final = ord("\\")
 _ESCAPE: Final = 0x1B
 _ESCAPE_FORMS: Final = ((b"u", b"0", b"0", b"1", b"bB"), (b"x", b"1", b"bB"), (b"0", b"3", b"3"), (b"e",))
 """How an escape character is written after a backslash."""
@@ -102,14 +102,15 @@ class Units:
     telling: Flags
 
 
-def units(data: bytes, values: Bytes) -> Units:
-    """All units of a buffer; `values` are the same bytes."""
+def units(data: bytes, values: Bytes, slash: Ints) -> Units:
+    """All units of a buffer; `values` are the same bytes, and `slash` is where backslashes stand among them."""
     found = [_percent(values), _entities(data) if b"&" in data else _NONE]
     begins = [_written(values, ())] if b"\x1b" in data else []
-    if b"\\" in data:
-        slash = np.flatnonzero(values[: max(0, len(values) - 3)] == _BACKSLASH)
-        found += _escaped(values, slash)
-        begins += [_written(values, form, slash) for form in _ESCAPE_FORMS]
+    if len(slash):
+        slash = slash[: np.searchsorted(slash, len(values) - 3)]
+        after = values[slash + 1]
+        found += _escaped(values, slash[after == ord("x")], slash[after == ord("u")])
+        begins += [_written(values, form, slash[after == form[0][0]]) for form in _ESCAPE_FORMS]
     found += [_sequences(values, *begin) for begin in begins if len(begin[0])]
     found += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
     if b"\r" in data:
@@ -169,10 +170,8 @@ def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
     return start[fits], last[fits] + size, says[fits]
 
 
-def _escaped(values: Bytes, slash: Ints) -> list[Found]:
-    r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds."""
-    after = values[slash + 1]
-    short, long = slash[after == ord("x")], slash[after == ord("u")]
+def _escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
+    r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds; arguments are where each seems to begin."""
     long = long[long + 5 < len(values)]
     long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
     return [
@@ -184,7 +183,7 @@ def _escaped(values: Bytes, slash: Ints) -> list[Found]:
 
 def _first_backslash(values: Bytes, start: Ints) -> Ints:
     for _ in range(_LEVELS):
-        before = (start > 0) & (values[start - 1] == _BACKSLASH)
+        before = (start > 0) & (values[start - 1] == BACKSLASH)
         if not before.any():
             break
         start = start - before
