@@ -7,8 +7,9 @@ reaches no network and runs nothing it reads. Adding one: see docs/connectors.md
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO, ClassVar, Final, Literal, Protocol
@@ -110,15 +111,12 @@ class Log:
         members: name within the log → path relative to the raw root; names are relative to the log's folder.
         anchor: the member whose head decides, by `sniff`, whether this is the format at all.
         shared: members that are read for this log, but may be of another log too, which they come from.
-        claimed: what belongs to the log and is not read, such as screenshots and reports of its recorder: paths
-            relative to the raw root; one that ends with `/` is a folder with all that it holds.
     """
 
     uri: str
     members: Mapping[str, str]
     anchor: str
     shared: frozenset[str] = frozenset()
-    claimed: frozenset[str] = frozenset()
 
 
 class Connector(ABC):
@@ -132,6 +130,9 @@ class Connector(ABC):
     """The domains its trajectories can be of; most have one."""
     title: ClassVar[str]
     """What the format is, for a person, in a few words."""
+    companions: ClassVar[re.Pattern[str] | None] = None
+    """Names, relative to the folder of a log that was recognized, of files that belong to it and are not read, such as
+    screenshots and reports of its recorder. They are claimed: neither inputs nor rejects."""
 
     @abstractmethod
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -140,10 +141,6 @@ class Connector(ABC):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """The logs of several files among `paths` (sorted, relative to the raw root); by names alone, disjoint."""
         return iter(())
-
-    def companions(self, path: str) -> Iterable[str]:
-        """What belongs to the log of one file at `path` and is not read; paths as of `Log.claimed`, there or not."""
-        return ()
 
     @abstractmethod
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

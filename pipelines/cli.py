@@ -12,13 +12,16 @@ import sys
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from pipelines.endings import Code, Interrupted, ending_of, interruptible, leave
 from pipelines.printing import guard, notices, results
 from schemas import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.plan import Plan
 
 app = typer.Typer(
     name="trajmill",
@@ -98,9 +101,11 @@ def plan(config: Config, raw: Raw) -> None:
 
     try:
         recipe = load_recipe(config)
-        show_plan(make_plan(recipe, raw), recipe, results())
+        made = make_plan(recipe, raw)
+        show_plan(made, recipe, results())
     except ConfigError as error:
         _fail(error, 1)
+    _tell_withdrawn(made)
 
 
 @app.command()
@@ -127,6 +132,7 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
         console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
         console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
+    _tell_withdrawn(found)
 
 
 @app.command()
@@ -266,6 +272,17 @@ def export(
     except ConfigError as error:
         _fail(error, 1)
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
+
+
+def _tell_withdrawn(plan: Plan) -> None:
+    """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
+    from pipelines.connector_errors import broken_connectors, withdrawals
+    from pipelines.show import show_broken
+
+    broken = broken_connectors(withdrawals(plan))
+    if broken:
+        show_broken(broken, notices())
+        raise typer.Exit(Code.CONNECTOR)
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

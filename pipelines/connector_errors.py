@@ -23,7 +23,7 @@ import quality
 import schemas
 from connectors.registry import connectors as known_connectors
 from pipelines.parquet import read_batches
-from pipelines.plan import Input
+from pipelines.plan import Input, Plan
 from pipelines.storage import Folder
 from quality.scrub import scrub_text
 from schemas import ContractError, ParseError, Reject, TrajmillError
@@ -93,7 +93,7 @@ def _frames(trace: TracebackType | None) -> Iterable[tuple[str, str, int]]:
 def connector_error(one: Input, error: BaseException, salt: str) -> Reject:
     """The reject of an input that its connector failed on: a scrubbed line of what it raised, and where in the code."""
     told = "".join(traceback.format_exception_only(error))[:_READ]
-    lines = [line.strip() for line in scrub_text(told, one.uri, salt=salt).splitlines() if line.strip()]
+    lines = [line.strip() for line in scrub_text(told, salt=salt).splitlines() if line.strip()]
     line = lines[0] if lines else type(error).__name__
     place = place_of(error, one.connector)
     detail = f"{line[:_LINE]} (at {place})" if place else line[:_LINE]
@@ -160,6 +160,15 @@ def broken_connectors(rejects: Iterable[Reject]) -> tuple[Broken, ...]:
         )
         for name, of in sorted(found.items())
     )
+
+
+def withdrawals(plan: Plan) -> list[Reject]:
+    """What connectors failed on when they were asked whether a file is theirs, in the form of rejects."""
+    when = "when it was asked whether the file is its"
+    return [
+        Reject("input", CONNECTOR_ERROR, f"{one.error} (at {one.place}), {when}", one.uri, connector=one.connector)
+        for one in plan.withdrawn
+    ]
 
 
 def failed_inputs(rejects: Folder, manifests: Iterable[Manifest]) -> list[Reject]:

@@ -109,10 +109,19 @@ def _split(reasons: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
     return {name: count for name, count in reasons.items() if name not in _MERGED}, merged
 
 
-def input_line(planned: int, normalize: Mapping[str, int]) -> Line:
-    """The balance of the inputs that a connector recognized, after normalizing."""
+def input_line(planned: int, normalize: Mapping[str, int], damaged: Mapping[str, int]) -> Line:
+    """The balance of inputs after normalizing: those that a connector recognized, and files too damaged to be.
+
+    Args:
+        planned: how many a connector recognized.
+        normalize: counts of the stage.
+        damaged: reason → files of which not enough could be read to tell what they are.
+    """
     lost = _by_reason(normalize, "rejected.input.")
-    return Line("inputs", planned, normalize.get("inputs", 0) - sum(lost.values()), {}, lost, {}).checked()
+    kept = normalize.get("inputs", 0) - sum(lost.values())
+    for reason, count in damaged.items():
+        lost[reason] = lost.get(reason, 0) + count
+    return Line("inputs", planned + sum(damaged.values()), kept, {}, dict(sorted(lost.items())), {}).checked()
 
 
 def record_line(normalize: Mapping[str, int]) -> Line:

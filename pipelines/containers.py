@@ -64,6 +64,7 @@ _CUT: Final = frozenset({"truncated", "bad_compression"})
 _EXTENDED: Final = (
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE
 )  # fmt: skip
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
 _DIGIT_RUN: Final = re.compile(rb"\d+")
 
 TAR_HEAD: Final = 512
@@ -275,7 +276,7 @@ class Archive:
 
     def _unsafe(self, name: str, size: int) -> tuple[str, str] | None:
         parts = PurePosixPath(name.replace("\\", "/")).parts
-        if not parts or ".." in parts or name.startswith("/") or ":" in parts[0]:
+        if not parts or ".." in parts or name.startswith("/") or _DRIVE.match(name):
             return "unsafe_name", f"the name {name[:200]!r} does not lie within the archive"
         if len(name) > _NAME_CHARACTERS:
             return "unsafe_name", f"the name has {len(name)} characters, {_NAME_CHARACTERS} are read at most"

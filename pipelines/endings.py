@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NoReturn
 
+from pipelines.printing import notices
 from schemas import ConfigError, ShardError
 
 AGAIN: Final = "Run the same command again to go on where it stopped."
@@ -61,16 +61,17 @@ class Interrupted(BaseException):
 
 def ending_of(error: BaseException) -> Ending:
     """How a command ends that raised this error."""
+    from pipelines.addresses import missing_package
+    if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
+        return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
     from pipelines.connector_errors import is_noted, of_store
     from pipelines.run import TooManyRejectsError
 
-    if isinstance(error, Interrupted):
-        return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
     if isinstance(error, TooManyRejectsError):
         return Ending(Code.REJECTS, str(error))
     if isinstance(error, ConfigError):
         return Ending(Code.USAGE, str(error))
-    missing = _missing_package(error)
+    missing = missing_package(error)
     if missing:
         return Ending(Code.USAGE, missing)
     if isinstance(error, ShardError):
@@ -107,21 +108,6 @@ def _with_remedy(told: str) -> str:
     return f"{line}. {AGAIN}"
 
 
-def _missing_package(error: BaseException) -> str:
-    """What to install, where fsspec lacks the package of a file system or knows none of that name; else empty."""
-    if isinstance(error, ImportError):
-        from fsspec.registry import known_implementations
-
-        for protocol, known in known_implementations.items():
-            if str(error) and known.get("err") == str(error):
-                package = {"http": "aiohttp requests", "https": "aiohttp requests", "s3": "s3fs", "gs": "gcsfs"}
-                words = package.get(protocol) or known["class"].partition(".")[0]
-                return f"{protocol}:// cannot be opened, since a package is missing: pip install {words}"
-    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
-        return f"{_one_line(str(error))}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
-    return ""
-
-
 @contextmanager
 def interruptible() -> Iterator[None]:
     """While it lasts, SIGINT and SIGTERM raise `Interrupted` in the main thread, and end the process soon after."""
@@ -131,9 +117,11 @@ def interruptible() -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         threading.excepthook = lambda _: None  # what Beam's threads say of their end
         error = Interrupted(number)
-        watchdog = threading.Timer(_PATIENCE_S, leave, args=(ending_of(error),))
-        watchdog.daemon = True
-        watchdog.start()
+        ending = ending_of(error)
+        for seconds, end, argument in ((_PATIENCE_S, leave, ending), (_PATIENCE_S + 1, os._exit, ending.code)):
+            watchdog = threading.Timer(seconds, end, args=(argument,))
+            watchdog.daemon = True
+            watchdog.start()
         raise error
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -147,8 +135,7 @@ def interruptible() -> Iterator[None]:
 def leave(ending: Ending) -> NoReturn:
     """Says the ending's line and ends the process at once, without waiting for threads that still work."""
     _LEAVING.acquire()  # never given back: who comes second has nothing more to say
-    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    sys.stdout.flush()
-    sys.stderr.write(f"{show_cursor}trajmill: {ending.line}\n")
-    sys.stderr.flush()
+    console = notices()
+    console.show_cursor()
+    console.print(f"trajmill: {ending.line}", soft_wrap=True)
     os._exit(ending.code)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
+from quality.scrub import scrub
 from schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from schemas.invariants import check
 from schemas.row_ids import KEY
@@ -209,7 +210,7 @@ def _raw(path: str, trajectory: str | None) -> Found:
                 rejects[found.reason] = rejects.get(found.reason, 0) + 1
             else:
                 assembler.add(found, origin, parents)
-        batches.append(check(assembler.take()))
+        batches.append(scrub(check(assembler.take()))[0])
     rows = [row for batch in batches for row in batch.to_pylist()]
     of = [row[KEY].rpartition("-")[0] for row in rows]
     keys = list(dict.fromkeys(of))

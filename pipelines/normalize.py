@@ -24,7 +24,7 @@ from pipelines.reading import read_input
 from pipelines.recipe import Recipe
 from pipelines.storage import Folder
 from pipelines.units import finish_unit
-from quality.scrub import scrub, scrub_text
+from quality.scrub import scrub, scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
 from schemas.invariants import check
 from schemas.manifest import FileEntry, Manifest
@@ -55,6 +55,10 @@ class Normalizer:
     def salt(self) -> str:
         """Of placeholders."""
         return self.recipe.normalize.scrub_salt or ""
+
+    def scrubbed(self, reject: Reject) -> Reject:
+        """The reject without secrets, named as the transitions are."""
+        return scrub_reject(reject, self.salt, self.recipe.normalize.scrub)
 
 
 @dataclass(slots=True)
@@ -112,13 +116,7 @@ def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: No
     flow.counts["bytes"] += one.bytes
     for reject in rejects:
         flow.counts[f"rejected.{reject.unit}.{reject.reason}"] += 1
-        flow.rejects.append(scrubbed(reject, normalizer.salt))
-
-
-def scrubbed(reject: Reject, salt: str) -> Reject:
-    """The reject without secrets: its detail and its excerpt, which both quote the log."""
-    detail, excerpt = (scrub_text(text, reject.uri, salt=salt) for text in (reject.detail, reject.excerpt))
-    return replace(reject, detail=detail, excerpt=excerpt)
+        flow.rejects.append(normalizer.scrubbed(reject))
 
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
@@ -184,7 +182,7 @@ def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normal
         if error is not None and normalizer.strict:
             raise error
         if error is not None:
-            found[one.uri] = connector_error(one, error, normalizer.salt)
+            found[one.uri] = normalizer.scrubbed(connector_error(one, error, normalizer.salt))
     if not found:
         raise failure.error
     return found

@@ -15,6 +15,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice, takewhile
 from typing import Final
 
 from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
@@ -76,7 +78,7 @@ class Withdrawn:
         connector: its name.
         uri: of the file.
         error: class of the exception; its message may hold what the file holds, and is left out.
-        place: module and line where it was raised.
+        place: module, function and line where it was raised.
     """
 
     connector: str
@@ -149,13 +151,15 @@ class Recognizer:
             for name, file in names.files.items()
             if name not in taken and name not in claims
         }
-        for name, connector in _companions(names, alone):
+        for name, connector in _beside(names, alone).items():
             if name in alone:
                 del alone[name]
                 claims[name] = connector
         for one in alone.values():
             found.take(one)
         found.claimed.update(claims.values())
+        found.inputs = [replace(one, why=_scrubbed(one.why, self.salt)) for one in found.inputs]
+        found.rejects = [_without_secrets(one, self.salt) for one in found.rejects]
         found.inputs.sort(key=lambda one: one.uri)
         found.rejects.sort(key=lambda one: one.uri)
         found.withdrawn.sort(key=lambda one: (one.uri, one.connector))
@@ -165,7 +169,7 @@ class Recognizer:
         """The names of the files that are of inputs of several files, and those that such inputs claim → connector."""
         taken: set[str] = set()
         shared: set[str] = set()
-        claimed: dict[str, str] = {}
+        claims: dict[str, str] = {}
         for connector in self.among:
             free = sorted(plain for plain, name in names.stored.items() if name not in taken)
             for log in _logs(connector, free):
@@ -176,9 +180,9 @@ class Recognizer:
                     found.inputs.append(_input(log.uri, connector, told.why, members))
                     taken |= own
                     shared.update(members[member].name for member in log.shared)
-                    claimed |= {name: connector.name for path in log.claimed for name in names.at(path)}
+                    claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
         taken |= shared
-        return taken, {name: connector for name, connector in claimed.items() if name not in taken}
+        return taken, {name: connector for name, connector in claims.items() if name not in taken}
 
     def _anchored(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
         try:
@@ -212,8 +216,8 @@ class Recognizer:
             found.rejects += faults
         else:
             reason, detail = _unrecognized(head, _plain_name(name))
-            text = scrub_text(head[:_EXCERPT_BYTES].decode("utf-8", "replace"), salt=self.salt)
-            found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=text))
+            excerpt = head[:_EXCERPT_BYTES].decode("utf-8", "replace")
+            found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
         return found
 
     def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
@@ -230,17 +234,24 @@ class _Names:
         self.files = {file.name: file for file in files}
         self.stored = {_plain_name(name): name for name in self.files}
         self._sorted = sorted(self.stored)
+        self._companions: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def at(self, path: str) -> Iterator[str]:
-        """The name of the file at a path, if there is one; if it ends with `/`, of every file below that folder."""
-        if not path.endswith("/"):
-            if path in self.stored:
-                yield self.stored[path]
-            return
-        for plain in self._sorted[bisect_left(self._sorted, path) :]:
-            if not plain.startswith(path):
-                return
-            yield self.stored[plain]
+    def companions(self, connector: Connector, folder: str) -> tuple[str, ...]:
+        """The names of the files below a folder (empty, or with `/` at its end) that belong to a log there."""
+        pattern, key = connector.companions, (connector.name, folder)
+        if pattern is None:
+            return ()
+        if key not in self._companions:
+            begin = bisect_left(self._sorted, folder)
+            below = takewhile(lambda name: name.startswith(folder), islice(self._sorted, begin, None))
+            found = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
+            self._companions[key] = tuple(found)
+        return self._companions[key]
+
+
+def _folder(log: Log) -> str:
+    """The folder that the names of a log's members are relative to, with `/` at its end."""
+    return log.members[log.anchor].removesuffix(log.anchor)
 
 
 def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
@@ -251,28 +262,37 @@ def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
         raise
 
 
-def _companions(names: _Names, alone: Mapping[str, Recognized]) -> list[tuple[str, str]]:
-    """(name, connector) of each file that a log of one file claims; a file that claims another is not claimed."""
+def _beside(names: _Names, alone: Mapping[str, Recognized]) -> dict[str, str]:
+    """The files that belong to logs of one file → connector; what has files of its own belongs to no other."""
     known = connectors()
-    claims: list[tuple[str, str]] = []
+    claims: dict[str, str] = {}
     claiming: set[str] = set()
     for name, found in alone.items():
         for one in found.inputs:
-            if one.uri != name or one.connector not in known:
-                continue
-            paths = known[one.connector].companions(_plain_name(name))
-            theirs = [other for path in paths for other in names.at(path) if other != name]
-            claims += [(other, one.connector) for other in theirs]
-            claiming |= {name} if theirs else set()
-    return [claim for claim in claims if claim[0] not in claiming]
+            if one.uri == name:
+                folder = name[: name.rfind("/") + 1]
+                theirs = [other for other in names.companions(known[one.connector], folder) if other != name]
+                claims |= dict.fromkeys(theirs, one.connector)
+                claiming |= {name} if theirs else set()
+    return {name: connector for name, connector in claims.items() if name not in claiming}
+
+
+def _without_secrets(reject: Reject, salt: str) -> Reject:
+    return replace(reject, detail=_scrubbed(reject.detail, salt), excerpt=_scrubbed(reject.excerpt, salt))
+
+
+@lru_cache(maxsize=1024)
+def _scrubbed(text: str, salt: str) -> str:
+    return scrub_text(text, salt=salt) if text else text
 
 
 def _raised_at(error: Exception) -> str:
-    """Module and line of the innermost frame of a connector, or else of any."""
+    """Module, function and line of the innermost frame of a connector, or else of any."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
-        frames.append(f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}")
+        frame = trace.tb_frame
+        frames.append(f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}:{trace.tb_lineno}")
         trace = trace.tb_next
     ours = [frame for frame in frames if frame.startswith("connectors.") and "connectors.registry:" not in frame]
     return [*frames, *ours][-1]

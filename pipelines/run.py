@@ -18,11 +18,12 @@ import apache_beam as beam
 from pipelines import judge as judging_stage
 from pipelines import mix as mixing_stage
 from pipelines import normalize as normalizing_stage
+from pipelines.addresses import require_openable
 from pipelines.benchmarks import NAME as BENCHMARKS
 from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
 from pipelines.benchmarks import write_index
 from pipelines.card import card
-from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again
+from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.conservation import (
     Line,
     input_line,
@@ -37,7 +38,7 @@ from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
 from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.parquet import write_parquet
 from pipelines.place import local_path, url_of
-from pipelines.plan import Plan, make_plan
+from pipelines.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.recipe import Recipe
 from pipelines.record import Record
 from pipelines.replicates import NAME as REPLICATES
@@ -58,7 +59,7 @@ from pipelines.units import (
     written_names,
 )
 from pipelines.variety import Varieties, kept_variety
-from quality.scrub import scrub_text
+from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, TrajmillError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
@@ -178,6 +179,9 @@ class Run:
         tell: called when a stage begins, with what there is to do.
         overwrite: whether another run of ours that lies in the folder is replaced.
         command: the command line, for `run.json`.
+
+    Raises:
+        ConfigError: there is no file system for a raw log or the output folder.
     """
 
     def __init__(
@@ -191,6 +195,7 @@ class Run:
         overwrite: bool = False,
         command: Sequence[str] = (),
     ) -> None:
+        require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder(out if url_of(out) is not None else local_path(out))  # the same from any working folder
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
@@ -210,10 +215,10 @@ class Run:
         Raises:
             ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
             TooManyRejectsError: more inputs were rejected than the recipe allows.
-            ShardError: a file of the folder cannot be read or written; running again goes on.
+            ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
             ContractError: our own bug.
         """
-        self.execution.options()
+        self.execution.require_runner()
         self._owner.check(self.raws)
         plan = self._timed("plan", self._planned)
         with self._owner.held():
@@ -227,16 +232,19 @@ class Run:
         self._models = {name: sha256_of(path) for name, path in self.recipe.judge.files().items()}
         self._write_plan(plan)
         self._owner.keep()
-        lost: Counter[str] = Counter(one.reason for one in plan.unrecognized)
-        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds)
+        lost = Counter(one.reason for one in plan.unrecognized)
+        damaged = {reason: lost.pop(reason) for reason in sorted(lost.keys() - UNRECOGNIZED_REASONS)}
+        broken = broken_connectors(withdrawals(plan))
+        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken)
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
-        inputs, records = input_line(len(plan.inputs), normalized.counts), record_line(normalized.counts)
+        inputs, records = input_line(len(plan.inputs), normalized.counts, damaged), record_line(normalized.counts)
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
         read = (files, inputs, records) if files.lost else (inputs, records)
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
-        summary = replace(summary, broken=broken_connectors(failed_inputs(self._rejects / "normalize", parts)))
+        failed = failed_inputs(self._rejects / "normalize", parts)
+        summary = replace(summary, broken=broken_connectors([*withdrawals(plan), *failed]))
         check_rejects(files, inputs, records, self.recipe)
         summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":
@@ -260,7 +268,8 @@ class Run:
         return result
 
     def _planned(self) -> Plan:
-        plan = make_plan(self.recipe, self.raws, self.execution.part_bytes, self.execution.limit, self.out)
+        how = self.execution
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, self.out, strict=how.strict)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan
@@ -274,8 +283,8 @@ class Run:
         folder, unit = self._rejects / "plan", "part-00000"
         self._owner.intend({f"rejects/plan/{unit}.parquet", *written_names("rejects/plan", [unit])})
         self.out.write(PLAN, plan.to_json(), private=True)
-        salt = self.recipe.normalize.scrub_salt or ""
-        rejects = [replace(one, excerpt=scrub_text(one.excerpt, one.uri, salt=salt)) for one in plan.unrecognized]
+        normalize = self.recipe.normalize
+        rejects = [scrub_reject(one, normalize.scrub_salt or "", normalize.scrub) for one in plan.unrecognized]
         table = reject_table(rejects).combine_chunks().to_batches()
         entry = write_parquet(folder, f"{unit}.parquet", REJECT_SCHEMA, table)
         finish_unit(folder, Manifest("plan", unit, plan.digest, SCHEMA_VERSION, (entry,)))

@@ -6,28 +6,44 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import platform
 import shlex
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 import apache_beam as beam
 from apache_beam import Pipeline
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, SetupOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.runners import create_runner
+from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.addresses import require_answer
 from pipelines.ownership import is_held
 from pipelines.passed_errors import original
 from pipelines.plan import PART_BYTES
 from pipelines.storage import Folder, unfinished_name
 from schemas import ConfigError, ShardError
+
+_OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
+"""Threads of Beam that end with an exception where a worker process does."""
 
 LOCAL: Final = "FnApiRunner"
 RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
@@ -57,11 +73,12 @@ class Execution:
         """Beam's options: ours, then the flags given, which win.
 
         Raises:
-            ConfigError: a flag is not one of Beam's, or the runner is none of `RUNNERS`.
+            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
+                runner is none of `RUNNERS`.
         """
         flags = [f"--runner={LOCAL}", "--no_save_main_session", *self.beam]
+        unknown = _unknown(flags)
         options = PipelineOptions(flags)
-        unknown = getattr(options, "_unknown_args", None) or _unknown(flags)
         if unknown:
             raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
         runner = options.view_as(StandardOptions).runner
@@ -70,7 +87,28 @@ class Execution:
         options.view_as(SetupOptions).save_main_session = False
         if runner == LOCAL and self.workers > 1:
             options.view_as(DirectOptions).direct_num_workers = self.workers
+        faults = PipelineOptionsValidator(options, create_runner(runner)).validate()
+        if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+            faults.append("PortableRunner needs --job_endpoint=host:port.")
+        if faults:
+            raise ConfigError(f"The runner's options are not complete: {' '.join(map(_plain, faults))}")
         return options
+
+    def require_runner(self) -> None:
+        """Returns if the runner can be reached, as far as its options say where it is.
+
+        Raises:
+            ConfigError: as of `options`, or an address is none.
+            ShardError: nobody answers there.
+        """
+        options = self.options()
+        endpoint = options.view_as(PortableOptions).job_endpoint
+        if endpoint and endpoint != "embed":
+            require_answer(endpoint, "job_endpoint")
+        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+            master = options.view_as(FlinkRunnerOptions).flink_master
+            if master not in MAGIC_HOST_NAMES:
+                require_answer(master, "flink_master")
 
     def pipeline(self) -> Pipeline:
         """An empty pipeline with these options.
@@ -94,12 +132,26 @@ class Execution:
         return self.options().view_as(StandardOptions).runner == LOCAL
 
 
+def _plain(fault: object) -> str:
+    return " ".join(str(fault).split())
+
+
 def _unknown(flags: Sequence[str]) -> list[str]:
-    """Flags that none of Beam's option classes defines."""
+    """Flags that none of Beam's option classes defines.
+
+    Raises:
+        ConfigError: a flag has no valid value.
+    """
     parser = beam.options.pipeline_options._BeamArgumentParser(allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(parser)
-    return list(parser.parse_known_args(list(flags))[1])
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return list(parser.parse_known_args(list(flags))[1])
+    except SystemExit as error:
+        fault = said.getvalue().strip().rpartition("error: ")[2]
+        raise ConfigError(f"Beam does not take an option: {_plain(fault)}.") from error
 
 
 @contextmanager
@@ -123,10 +175,53 @@ def bound_to_loopback() -> Iterator[None]:
         worker_handlers.grpc.server = original
 
 
+@contextmanager
+def lost_workers_told() -> Iterator[None]:
+    """While it lasts, work of the local runner fails where a worker process ends that still has some.
+
+    Beam waits for ever for what a process that the system killed, such as for its memory, would have answered.
+    """
+    kind, told = worker_handlers.SubprocessSdkWorkerHandler, threading.excepthook
+    start_worker, servicer = kind.start_worker, worker_handlers.BeamFnControlServicer
+
+    def watch(handler: Any) -> None:
+        handler.worker_thread.join()
+        error = ShardError(
+            "A worker process was ended from outside, as systems do that run out of memory: take fewer --workers, or "
+            "give them more of it"
+        )
+
+        control, push = handler.control_conn, handler.control_conn.push
+
+        def refuse(request: Any) -> None:
+            if request is not servicer._DONE_MARKER:
+                raise error
+            push(request)
+
+        if control._state != servicer.DONE_STATE:
+            control.push = refuse
+            control.abort(error)
+
+    def start(handler: Any) -> None:
+        start_worker(handler)
+        threading.Thread(target=watch, args=(handler,), daemon=True).start()
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread is None or arguments.thread.name not in _OF_WORKERS:
+            told(arguments)
+
+    kind.start_worker, threading.excepthook = start, hook
+    try:
+        yield
+    finally:
+        kind.start_worker, threading.excepthook = start_worker, told
+
+
 def silence_beam() -> None:
     """Has Beam log errors only, and not those that it also raises."""
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)
+    for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
+        logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +276,7 @@ def run_over(
     if not work:
         return
     silence_beam()
-    with bound_to_loopback():
+    with bound_to_loopback(), lost_workers_told():
         pipeline = execution.pipeline()
         elements = pipeline | "Work" >> beam.Create(list(work))
         if seeing is not None:
@@ -191,6 +286,8 @@ def run_over(
             pipeline.run().wait_until_finish()
         except Exception as error:
             met = original(error)
+            if type(met) is RuntimeError and not execution.is_local and "Traceback" not in str(met):
+                raise ShardError(f"The runner could not do the work: {_plain(met)}") from error
             if met is error:
                 raise
             raise met from None

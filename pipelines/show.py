@@ -58,7 +58,7 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     """What connectors failed on, and that a report is asked for."""
     total = sum(one.inputs for one in broken)
     console.rule(style="bold red")
-    console.print(f"[bold red]{total:,} inputs are missing, since connectors failed on them. This is a bug.[/]")
+    console.print(f"Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.", style="bold red")
     for one in broken:
         more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
         examples = ", ".join(one.examples)
@@ -66,8 +66,8 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
         for place in one.places:
             console.print(f"  {place}", soft_wrap=True)
     console.print(
-        "Everything else is done. Please report these lines to whoever gave you the connector; the rejects of this "
-        "run hold one for each input (reason connector_error). A run with other code reads them again by itself.",
+        "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
+        "gave you the connector. The same command with mended code reads them again.",
         soft_wrap=True,
     )
 
@@ -99,6 +99,9 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
     console.print(table)
     console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
     console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
+    if plan.claimed:
+        told = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
+        console.print(f"files that belong to logs and are not read themselves: {told}", soft_wrap=True)
     console.print(f"not recognized: {len(plan.unrecognized):,}")
     for reject in plan.unrecognized[:20]:
         console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)

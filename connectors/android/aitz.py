@@ -50,6 +50,7 @@ class AndroidInTheZoo(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Android in the Zoo episodes (JSON, with screenshots beside)"
+    companions = re.compile(r"[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and all(key in head for key in _KEYS):

@@ -12,6 +12,7 @@ Coordinates are pixels of the screenshot and stay numbers: there is no tree to n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import floor
 from typing import Any, ClassVar, Final
@@ -45,6 +46,7 @@ class AndroidControlJsonl(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidControl episodes without screens (JSONL)"
+    companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]

@@ -68,6 +68,7 @@ class AndroidWorld(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidWorld episodes (JSON or JSONL; pickles are refused)"
+    companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _is_pickle(head):

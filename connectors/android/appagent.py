@@ -67,6 +67,9 @@ class AppAgent(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AppAgent task folders (log and uiautomator dumps)"
+    companions = re.compile(
+        r"log_[^/]*\.txt|record\.txt|task_desc\.txt|(?:(?:raw|labeled)_screenshots/)?[^/]*\.(?:png|jpe?g)"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         line = head.lstrip()[:65536].split(b"\n", 1)[0]

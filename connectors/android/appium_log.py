@@ -64,6 +64,7 @@ class AppiumLog(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Appium server logs (commands, with the page sources that stand whole)"
+    companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _SNIFFED.search(_COLOURED.sub(b"", head)):

@@ -57,6 +57,10 @@ class DroidBot(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
+    companions = re.compile(
+        r"index\.html|(?:stylesheets|views|temp)/.*|(?:states|device_states)/[^/]*\.(?:png|jpe?g)|events/[^/]*\.trace"
+        r"|logcat\.txt|user_input\.txt|(?:dumpsys|process)[^/]*\.txt|static_env\.json|[^/]*\.apk"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.lstrip()[:64].startswith(b"var utg"):

@@ -51,6 +51,7 @@ class Rico(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Rico traces (view hierarchies and gestures)"
+    companions = re.compile(r"screenshots/[^/]*|[^/]*\.gif")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _GESTURES.fullmatch(uri):

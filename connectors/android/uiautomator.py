@@ -69,6 +69,7 @@ class UiAutomator(Connector):
     version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines, adb commands or getevent)"
+    companions = re.compile(r"(?:[^/]*/)?[^/]*\.(?:png|jpe?g|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         narrow = head.replace(b"\0", b"") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else head

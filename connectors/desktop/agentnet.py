@@ -15,6 +15,7 @@ model wrote, are not carried on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
@@ -35,6 +36,7 @@ class AgentNet(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL)"
+    companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]

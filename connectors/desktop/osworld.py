@@ -55,6 +55,7 @@ class OSWorld(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "OSWorld result folders (traj.jsonl, accessibility trees)"
+    companions = re.compile(r"args\.json|result\.txt|runtime\.log|[^/]*\.(?:png|jpe?g|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         name = uri.rpartition("/")[2]

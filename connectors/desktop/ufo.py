@@ -62,6 +62,9 @@ class Ufo(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "UFO logs (response.log, trees of Windows controls)"
+    companions = re.compile(
+        r"(?:request|evaluation|process|error|debug)\.log|output\.md|(?:ui_trees?/)?[^/]*\.(?:png|jpe?g|mp4)|ui_trees?/[^/]*\.json"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):

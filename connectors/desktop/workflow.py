@@ -26,6 +26,7 @@ Times are milliseconds since 1970 UTC. An element that could not be captured (`[
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
@@ -63,6 +64,7 @@ class Workflow(Connector):
     version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "terminator workflow recordings (Windows UI Automation, JSON)"
+    companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         start = head.lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -65,6 +65,7 @@ class Awm(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "Agent World Model run folders (trajectory and verdicts)"
+    companions = re.compile(r"[^/]*\.db|server(?:_code\.py|\.log)|agent\.log")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         found = opening(head)

@@ -54,6 +54,7 @@ class Aider(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "Aider chat history (Markdown)"
+    companions = re.compile(r"\.aider\.(?:input\.history|llm\.history|conf\.yml|tags\.cache\.v\d{1,3}/.*)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _START.search(head):

@@ -60,6 +60,12 @@ def _texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
+EVALUATION_FILES: Final = re.compile(
+    r"(?:.*/)?(?:run_instance\.log|test_output\.txt|eval\.sh|patch\.diff|report\.json|(?:build|prepare)_image\.log)"
+)
+"""What the harness of SWE-bench leaves in the folder of an instance."""
+
+
 def reported(path: str) -> str | None:
     """The instance whose report a path is: the name of the folder of a `report.json`."""
     found = _REPORT.fullmatch(path)

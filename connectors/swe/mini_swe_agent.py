@@ -27,7 +27,7 @@ from connectors.outline import ARRAY, Shape
 from connectors.swe.answer import Content, observation_of, observed, without
 from connectors.swe.course import Act, Course, shell, spoken
 from connectors.swe.document import document, places, text_in
-from connectors.swe.evaluation import judged, reported, runs
+from connectors.swe.evaluation import EVALUATION_FILES, judged, reported, runs
 from connectors.swe.instance import environment, is_instance, stem
 from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of, microseconds
 from schemas import Action, Agent, Context, Outcome, ParseError, Reject, Task, Trajectory
@@ -78,6 +78,7 @@ class MiniSweAgent(Connector):
     version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
+    companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         start = head.lstrip()[:64]

@@ -52,6 +52,7 @@ class OpenHands(Connector):
     version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl"
+    companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         start = head.lstrip()

@@ -33,7 +33,7 @@ from connectors.records import json_value
 from connectors.swe.answer import content_of, observed
 from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
-from connectors.swe.evaluation import judged, runs
+from connectors.swe.evaluation import EVALUATION_FILES, judged, runs
 from connectors.swe.instance import environment, is_instance, stem
 from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import last_fence
@@ -60,6 +60,10 @@ class SweAgent(Connector):
     version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
+    companions = re.compile(
+        r"[^/]*\.(?:config\.yaml|(?:debug|info|trace|warning)\.log|pred|patch)|args\.yaml|run_batch[^/]*"
+        r"|patches/[^/]*\.patch|" + EVALUATION_FILES.pattern
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         named = uri.endswith(".traj")

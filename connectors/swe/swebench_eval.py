@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.swe.course import Act, Course, submitted
 from connectors.swe.document import document
-from connectors.swe.evaluation import outcomes
+from connectors.swe.evaluation import EVALUATION_FILES, outcomes
 from connectors.swe.instance import environment
 from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
@@ -43,6 +43,7 @@ class SwebenchEval(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report)"
+    companions = EVALUATION_FILES
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS) and b'"resolved"' in head:

@@ -17,6 +17,7 @@ Several files of one session are not joined.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,7 @@ class ClaudeCode(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude Code session log (JSONL)"
+    companions = re.compile(r"[^/]*/tool-results/.*|memory/[^/]*\.md|(?:[^/]*/)?subagents/[^/]*\.meta\.json")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         books = None

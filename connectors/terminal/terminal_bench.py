@@ -66,6 +66,9 @@ class TerminalBench(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminal-Bench trial folders (results and recordings)"
+    companions = re.compile(
+        r"run\.log|run_metadata\.json|tb\.lock|sessions/[^/]*\.(?:log|cast)|panes/[^/]*\.txt|commands\.txt"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _HEAD.match(head) and all(key in head for key in _KEYS):

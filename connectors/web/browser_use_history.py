@@ -58,6 +58,7 @@ class BrowserUseHistory(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "browser-use histories (AgentHistoryList)"
+    companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|gif|webm|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) or b'"history"' not in head:

@@ -102,6 +102,10 @@ class BrowserGym(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "BrowserGym and AgentLab runs (steps as JSON; pickles are refused)"
+    companions = re.compile(
+        r"experiment\.log|(?:screenshot_)[^/]*\.(?:png|jpe?g)|[^/]*\.(?:webm|mp4)|(?:step_\d{1,6}|exp_args|goal_object)\.pkl(?:\.gz)?"
+        r"|package_versions\.txt"
+    )
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if _PICKLE.fullmatch(uri) and head.startswith((b"\x80", b"\x1f\x8b")):

@@ -63,6 +63,7 @@ class MiniWob(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
+    companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not head.lstrip().startswith(b"{") or b'"dom"' not in head:

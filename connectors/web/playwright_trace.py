@@ -47,6 +47,7 @@ class PlaywrightTrace(Connector):
     version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
+    companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.startswith(_ZIP):

@@ -65,6 +65,7 @@ class WebVoyager(Connector):
     version: ClassVar[str] = "1"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "WebVoyager conversations (interact_messages.json, screenshots)"
+    companions = re.compile(r"(?:screenshot|accessibility_tree)[^/]*\.(?:png|jpe?g|txt|json)|agent\.log|[^/]*\.pdf")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):

@@ -12,9 +12,10 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
-from quality.scrubbing import base64_bodies, context, logins, numbers, own_form, personal, sighted
+from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
+from quality.scrubbing.plain_homes import plain_home
 from quality.scrubbing.views import View, views
 
 BEFORE: Final = 256
@@ -50,11 +51,16 @@ class Detection:
     """
 
     def __init__(self, kinds: tuple[Kind, ...], nesting: int = _NESTING) -> None:
+        self._kinds = frozenset(kinds)
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
-        chosen = _finders(frozenset(kinds), self._inner)
+        chosen = _finders(self._kinds, self._inner)
         self._finders = [finder for _, finder in chosen]
         self._trigger = compiled(rb"|".join(b"(?:" + trigger + b")" for trigger, _ in chosen), 128)
         self._triggers = compiled_set([trigger for trigger, _ in chosen], 64)
+
+    def seeks(self, kind: Kind) -> bool:
+        """Whether the kind is one of those that are looked for."""
+        return kind in self._kinds
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -62,16 +68,19 @@ class Detection:
         """The detection of these kinds, made once."""
         return Detection(kinds, nesting)
 
-    def regions(self, data: Any, offsets: Sequence[int], *, common: bool = False) -> dict[int, list[Region]]:
+    def regions(
+        self, data: Any, offsets: Sequence[int], homes: dict[int, list[Span]] | None = None, *, common: bool = False
+    ) -> dict[int, list[Region]]:
         """Text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
 
         Args:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends.
+            homes: takes in, by text, the homes that need no finder; their kind is looked for where it is given.
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
-        for text in base64_bodies.beginnings(data, offsets):
+        for text in (*base64_bodies.beginnings(data, offsets), *hex_bodies.beginnings(data, offsets)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
         at, limit = offsets[0], offsets[-1]
         while at < limit and (match := self._trigger.search(data, at, limit)):
@@ -80,6 +89,10 @@ class Detection:
                 at = passed
                 continue
             first = bisect_right(offsets, start) - 1
+            if homes is not None and (home := plain_home(data, start)) and home.end <= offsets[first + 1]:
+                begin, at = offsets[first], home.end
+                homes.setdefault(first, []).append(Span(start - begin, at - begin, "home", False, home.kept))
+                continue
             last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
             for text in range(first, last + 1):
                 begin, text_end = offsets[text], offsets[text + 1]
@@ -102,20 +115,27 @@ class Detection:
         return found
 
     def finds(
-        self, text: bytes, regions: Iterable[Region] | None = None, sights: Iterable[Sight] | None = None
+        self,
+        text: bytes,
+        regions: Iterable[Region] | None = None,
+        sights: Iterable[Sight] = (),
+        homes: Sequence[Span] = (),
     ) -> Finds:
-        """What the text holds, in these regions of it and by these views or, without them, anywhere."""
+        """What the text holds: in these regions of it, by these views, and these; without regions, anywhere."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
-        if sights is None:
             sights = self.sights(text, (0, len(text))).get(0, ())
+        if homes and not (regions or sights):
+            return Finds(tuple(homes))
         spans, loose, encoded = self._found(text, regions)
+        if homes:
+            spans += set(homes).difference(spans)
         viewed = []
         for view_of, some in sights:
             view = view_of()
             found = self._found(view.data, some)
             if not view.wrapped:
-                sighted.add_plain(view, found, spans, loose, encoded)
+                sighted.add_plain(text, view, found, spans, loose, encoded)
             viewed.append(Viewed(view, _settled(*sighted.joined(view, found))))
         return _settled(spans, loose, encoded, tuple(viewed))
 
@@ -156,7 +176,7 @@ def _join(regions: list[Region], region: Region) -> None:
 
 
 def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[bytes, Finder]]:
-    """(trigger, finder) of everything that serves one of the kinds, and of base64 bodies, which serve all."""
+    """(trigger, finder) of everything that serves one of the kinds, and of encoded bodies, which serve all."""
     every: tuple[tuple[set[Kind], bytes, Finder], ...] = (
         ({"token", "cloud_key"}, own_form.ISSUED_TRIGGER, partial(own_form.issued, wanted=kinds)),
         ({"jwt"}, own_form.JWT_TRIGGER, own_form.signatures),
@@ -176,7 +196,8 @@ def _finders(kinds: frozenset[Kind], inner: base64_bodies.Inner) -> list[tuple[b
         ({"assignment"}, logins.TRIGGER, partial(logins.passwords, inner=inner)),
     )
     chosen = [(trigger, finder) for serves, trigger, finder in every if serves & kinds]
-    return [*chosen, (base64_bodies.TRIGGER, partial(base64_bodies.bodies, inner=inner))]
+    codecs = (base64_bodies, hex_bodies)
+    return [*chosen, *((codec.TRIGGER, partial(codec.bodies, inner=inner)) for codec in codecs)]
 
 
 def _precedence(find: Span | Loose) -> tuple[int, int, int]:

@@ -75,7 +75,7 @@ class Loose:
 
 @record
 class Encoded:
-    """A base64 body that holds text.
+    """A base64 or hexadecimal body that holds text.
 
     Attributes:
         pieces: (start, end) of its lines in the outer text; one if it is not wrapped.
@@ -84,6 +84,7 @@ class Encoded:
         urlsafe: whether it is in the alphabet with `-` and `_`.
         finds: what was found in the text.
         announced: whether what stands before says that it is secret.
+        hexadecimal: whether it is in hexadecimal digits and no base64.
     """
 
     pieces: tuple[tuple[int, int], ...]
@@ -92,6 +93,7 @@ class Encoded:
     urlsafe: bool
     finds: Finds
     announced: bool = False
+    hexadecimal: bool = False
 
     @property
     def start(self) -> int:
@@ -119,7 +121,7 @@ class Finds:
     Attributes:
         spans: disjoint, in order.
         loose: suspects.
-        encoded: base64 bodies, with or without finds inside.
+        encoded: base64 and hexadecimal bodies, with or without finds inside.
         viewed: what only its views show.
     """
 

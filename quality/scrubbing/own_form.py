@@ -127,5 +127,5 @@ def _pem_lines(text: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         elif part["body"] is not None and part["body"].strip(b"+/="):
             stop = part.end("body")
             last = stop - len(part["body"].lstrip(b"+")), stop
-    if last and last[1] == end:  # else what stands before the end is no line, but the number of one
+    if last and (last[1] == end or not text.startswith(b"-----END ", end)):  # else it is no line, but names the end's
         yield last

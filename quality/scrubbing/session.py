@@ -11,15 +11,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, Final, TypeVar
 
-import re2
-
-from quality.scrubbing import base64_bodies
+from quality.scrubbing import base64_bodies, hex_bodies
 from quality.scrubbing.forms import base64_forms, written_forms
 from quality.scrubbing.kinds import Encoded, Finds, Kind, Loose, Span
-from quality.scrubbing.matching import closes, compiled, opens
+from quality.scrubbing.matching import closes, opens
+from quality.scrubbing.occurrences import Forms
 from quality.scrubbing.placeholders import core_of, is_certified, placeholder
 from quality.scrubbing.sighted import is_cut, is_joined
 
@@ -31,14 +30,11 @@ LEARNED_FROM: Final = 8
 
 _NAMES: Final[frozenset[Kind]] = frozenset({"home", "host"})
 _LEARNED: Final[frozenset[Kind]] = frozenset({"private_key", "jwt", "token", "cloud_key", *_NAMES})
-_GROUP: Final = 400
-"""Secrets in one automaton."""
+_LONG: Final = 512
+"""Bytes of a suspect up to which every place in it may be the beginning of a shorter secret."""
 
-_FEW: Final = 16
-"""Up to so many forms are each looked for on their own, which is faster than an automaton called from Python."""
-
-_SPLITTERS: Final = 1000
-"""Shortest secrets that a suspect is searched for: bounds the work that a hostile log can cause."""
+_SPLITTERS: Final = 200
+"""Shortest secrets that a longer suspect is searched for: bounds the work that a hostile log can cause."""
 
 _CLOSE: Final = 256
 """Bytes: what tells a find, or tells against it, is closer to it."""
@@ -71,8 +67,7 @@ class Session:
         self._key = key
         self._suspects: dict[bytes, tuple[Kind, Loose]] = {}
         self._known: dict[bytes, Kind] = {}
-        self._kinds: dict[bytes, Kind] | None = None
-        self._searches: list[Any] | None = None
+        self._forms: Forms | None = None
         self._fresh: dict[tuple[Kind, bytes], bytes] = {}
         self._in_base64: set[bytes] = set()
         self.crowded = False
@@ -93,7 +88,7 @@ class Session:
             self.learn(body.data[: body.text], body.finds)
         for seen in finds.viewed:
             self.learn(seen.view.data, seen.finds)
-        self._kinds = self._searches = None
+        self._forms = None
 
     @property
     def knows(self) -> bool:
@@ -112,22 +107,9 @@ class Session:
             data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
             offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
         """
-        forms = self._forms_known()
-        if len(forms) <= _FEW:
-            yield from _literal(forms, data, offsets)
-            return
-        view = memoryview(data)
-        for search, kinds in self._compiled():
-            at, limit = offsets[0], offsets[-1]
-            while at < limit and (match := search.search(data, at, limit)):
-                start, at = match.span()
-                after = bisect_right(offsets, start)
-                begin, end_of_text = offsets[after - 1], offsets[after]
-                if at > end_of_text:  # one begins in the text, at the latest at its end the next is looked for
-                    match = search.search(data, start, end_of_text)
-                    start, at = match.span() if match else (end_of_text, end_of_text)
-                if start < at:
-                    yield after - 1, Span(start - begin, at - begin, kinds[bytes(view[start:at])])
+        if self._forms is None:
+            self._forms = Forms(self._forms_known())
+        return self._forms.occurrences(data, offsets)
 
     def occurrences_in(self, text: bytes) -> list[Span]:
         """Where one text holds a learned secret."""
@@ -135,48 +117,41 @@ class Session:
 
     def _forms_known(self) -> dict[bytes, Kind]:
         """Every form of every learned secret, with its kind."""
-        if self._kinds is None:
-            kinds: dict[bytes, Kind] = {}
-            for raw, kind in self._atoms().items():
-                forms = written_forms(raw, partial(self._placed, kind))
-                if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
-                    encoded = base64_forms(raw, forms[raw])
-                    self._in_base64.update(encoded)
-                    forms |= encoded
-                for form, fresh in forms.items():
-                    if kinds.setdefault(form, kind) == kind:
-                        self._fresh[kind, form] = fresh
-            self._kinds = kinds
-        return self._kinds
-
-    def _compiled(self) -> list[Any]:
-        if self._searches is None:
-            self._searches = []
-            kinds = self._forms_known()
-            ordered = sorted(kinds, key=lambda form: (-len(form), form))
-            for first in range(0, len(ordered), _GROUP):
-                group = ordered[first : first + _GROUP]
-                self._searches.append((compiled(b"|".join(re2.escape(form) for form in group), 128), kinds))
-        return self._searches
+        kinds: dict[bytes, Kind] = {}
+        for raw, kind in self._atoms().items():
+            forms = written_forms(raw, partial(self._placed, kind))
+            if kind not in _NAMES and len(raw) < base64_bodies.SHORTEST:
+                encoded = base64_forms(raw, forms[raw])
+                self._in_base64.update(encoded)
+                forms |= encoded
+            for form, fresh in forms.items():
+                if kinds.setdefault(form, kind) == kind:
+                    self._fresh[kind, form] = fresh
+        return kinds
 
     def _atoms(self) -> dict[bytes, Kind]:
         """The learned secrets; a suspect that holds a shorter one counts only for what is left of it."""
         atoms = dict(self._known)
-        shorter = [raw for raw, kind in atoms.items() if kind not in _NAMES][:_SPLITTERS]
+        shorter = _Shorter()
+        for raw, kind in atoms.items():
+            if kind not in _NAMES:
+                shorter.add(raw)
         for raw, (kind, loose) in sorted(self._suspects.items(), key=lambda item: (len(item[0]), item[0])):
-            for part in _split(raw, shorter):
+            for part in _split(raw, shorter.within(raw)):
                 if len(part) >= LEARNED_FROM and (part == raw or loose.accepts(part)):
                     atoms.setdefault(part, kind)
-                    if len(shorter) < _SPLITTERS:
-                        shorter.append(part)
+                    shorter.add(part)
         return atoms
 
     def patches(self, text: bytes, finds: Finds, occurrences: Sequence[Span]) -> list[Patch]:
         """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
         if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
-        seen, patches = self._seen(text, finds)
-        claimed, bodies = self._claimed(text, finds, occurrences, seen)
+        claimed: Sequence[Span] = finds.spans
+        bodies: Sequence[Encoded] = ()
+        seen, patches = self._seen(text, finds) if finds.viewed else ([], [])
+        if occurrences or finds.loose or finds.encoded or seen:
+            claimed, bodies = self._claimed(text, finds, occurrences, seen)
         for body in bodies:
             patches += self._body_patches(text, body)
         for span in claimed:
@@ -254,37 +229,13 @@ class Session:
     def _body_patches(self, text: bytes, body: Encoded) -> Iterable[Patch]:
         inner = body.data[: body.text]
         patches = self.patches(inner, body.finds, self.occurrences_in(inner))
-        return base64_bodies.patched(text, body, patches) if patches else ()
+        codec = hex_bodies if body.hexadecimal else base64_bodies
+        return codec.patched(text, body, patches) if patches else ()
 
     def _rewritten(self, text: bytes, body: Encoded) -> Patch:
         """The whole body as it becomes."""
         fresh = patched(text, self._body_patches(text, body))
         return body.start, body.end, fresh[body.start : body.end]
-
-
-def _literal(forms: Mapping[bytes, Kind], data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
-    """What `Session.occurrences` gives: from the left, the longest of those that begin at one place, disjoint."""
-    whole = data if isinstance(data, bytes) else bytes(data)
-    first, limit = offsets[0], offsets[-1]
-    found = []
-    for form, kind in forms.items():
-        size = len(form)
-        at = whole.find(form, first, limit)
-        while at >= 0:
-            found.append((at, -size, kind))
-            at = whole.find(form, at + 1, limit)
-    found.sort()
-    end = begin = text_end = first
-    after = 0
-    for start, size, kind in found:
-        if start < end:
-            continue
-        if start >= text_end:
-            after = bisect_right(offsets, start)
-            begin, text_end = offsets[after - 1], offsets[after]
-        if start - size <= text_end:
-            end = start - size
-            yield after - 1, Span(start - begin, end - begin, kind)
 
 
 def patched(text: bytes, patches: Iterable[Patch]) -> bytes:
@@ -417,6 +368,31 @@ def _around(find: Loose | Encoded, claimed: Sequence[Span]) -> Iterator[Span]:
         if claimed[place].start >= find.end:
             return
         yield claimed[place]
+
+
+class _Shorter:
+    """Secrets of at least `LEARNED_FROM` bytes, by how they begin."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[bytes, dict[int, None]] = {}
+        self._known: dict[bytes, None] = {}
+
+    def add(self, secret: bytes) -> None:
+        """Takes one in; the shortest are to come first."""
+        if len(secret) >= LEARNED_FROM and secret not in self._known:
+            self._known[secret] = None
+            self._sizes.setdefault(secret[:LEARNED_FROM], {})[len(secret)] = None
+
+    def within(self, raw: bytes) -> list[bytes]:
+        """Those that stand in `raw`, shortest first, perhaps itself among them."""
+        if len(raw) > _LONG:
+            return [secret for secret in islice(self._known, _SPLITTERS) if secret in raw]
+        found = {
+            raw[place : place + size]
+            for place in range(len(raw) - LEARNED_FROM + 1)
+            for size in self._sizes.get(raw[place : place + LEARNED_FROM], ())
+        }
+        return sorted((secret for secret in found if secret in self._known), key=lambda secret: (len(secret), secret))
 
 
 def _split(raw: bytes, shorter: Iterable[bytes]) -> list[bytes]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from quality.scrubbing.kinds import Encoded, Kind, Loose, Span
@@ -19,28 +21,54 @@ _BY_FORM: Final[frozenset[Kind]] = frozenset(
 _NAMES_NEXT: Final = re.compile(rb"[A-Za-z_][\w.-]*(?:\s?[:(](?!//)|\s?=(?=[^=\s])|\s=\s|\s?->)")
 """The next line says something of its own: `name = value`."""
 
+_NEAR: Final = 4
+"""How many suspects before a place may hold it."""
+
 _WORD: Final = re.compile(rb"[A-Za-z]?[a-z]*[.,;:!?)]?")
 
 
-def add_plain(view: View, found: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]) -> None:
+def add_plain(
+    text: bytes, view: View, found: Found, spans: list[Span], loose: list[Loose], encoded: list[Encoded]
+) -> None:
     """Adds to the finds of a text those that it shows just as the view does; only what tells them it does not show."""
-    known = {(span.start, span.end, span.kind) for span in spans} | {(one.start, one.end, one.kind) for one in loose}
+    known = {(span.start, span.end, span.kind) for span in spans}
     for find in found[0]:
         if _is_plain(view, find.start, find.end):
             start, end = view.place(find.start, find.end)
             if (start, end, find.kind) not in known:
                 spans.append(replace(find, start=start, end=end))
-    for suspect in found[1]:
-        if _is_plain(view, suspect.start, suspect.end):
-            start, end = view.place(suspect.start, suspect.end)
-            if (start, end, suspect.kind) not in known:
-                loose.append(replace(suspect, start=start, end=end))
+    _add_suspects(text, view, found[1], loose)
     bodies = {body.start for body in encoded}
     for body in found[2]:
         if _is_plain(view, body.start, body.end):
             pieces = tuple(view.place(*piece) for piece in body.pieces)
             if pieces[0][0] not in bodies:
                 encoded.append(replace(body, pieces=pieces))
+
+
+def _add_suspects(text: bytes, view: View, found: list[Loose], loose: list[Loose]) -> None:
+    """Adds suspects that no other secret holds, or that are what is shown of the other."""
+    others = sorted(loose, key=_start)
+    added: list[Loose] = []
+    replaced: set[tuple[int, int, Kind]] = set()
+    accepted = lru_cache(None)(lambda one: one.accepts(text[one.start : one.end]))
+    for suspect in found:
+        if _is_plain(view, suspect.start, suspect.end):
+            start, end = view.place(suspect.start, suspect.end)
+            nearest = others[max(0, bisect_right(others, start, key=_start) - _NEAR) :]
+            held = [
+                one for one in nearest[:_NEAR] if one.kind == suspect.kind and one.start <= start and end <= one.end
+            ]
+            if view.ends_hidden(suspect.end):
+                replaced.update((one.start, one.end, one.kind) for one in held)
+            elif any(accepted(one) for one in held):
+                continue
+            added.append(replace(suspect, start=start, end=end))
+    loose[:] = [*(one for one in loose if (one.start, one.end, one.kind) not in replaced), *added]
+
+
+def _start(suspect: Loose) -> int:
+    return suspect.start
 
 
 def _is_plain(view: View, start: int, end: int) -> bool:

@@ -32,7 +32,7 @@ def among(characters: bytes) -> Flags:
 
 _WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _NONE: Final[Found] = (np.zeros(0, np.int64),) * 3
-_BACKSLASH: Final = ord("\\")
+BACKSLASH: Final = ord("\\")
 _ESCAPE: Final = 0x1B
 _ESCAPE_FORMS: Final = ((b"u", b"0", b"0", b"1", b"bB"), (b"x", b"1", b"bB"), (b"0", b"3", b"3"), (b"e",))
 """How an escape character is written after a backslash."""
@@ -43,8 +43,13 @@ _HEX[list(b"0123456789abcdef")] = np.arange(16)
 _HEX[list(b"ABCDEF")] = np.arange(10, 16)
 _SAYS: Final = np.zeros(17 * (_NO_DIGIT + 1), np.bool_)
 _SAYS[[9, 10, 13, *range(32, 127)]] = True
-_TELLS: Final = among(_WORD + b"_-=:@/+.~\"'&\\")
-"""What a unit has to say so that something could be found that is not found as it is written."""
+_TELLS: Final = ~among(b"<>")
+"""What a unit has to say so that something could be found that is not found as it is written; markup is no such."""
+
+_ENDS_NAME: Final = among(b"dDnNsStTyY")
+_SECRET_NAME: Final = re.compile(rb"(?i)(?:passw(?:or)?d|secret|token|key|credentials?|pwd)\Z")
+_NAME: Final = 16
+"""Bytes before the end of an element's name that can say that it holds a secret."""
 
 _JOINED: Final = among(_WORD + b"_-=:@/+.~\"'\\")
 """What has to stand on both sides of something invisible so that it could cut something in two."""
@@ -97,14 +102,15 @@ class Units:
     telling: Flags
 
 
-def units(data: bytes, values: Bytes) -> Units:
-    """All units of a buffer; `values` are the same bytes."""
+def units(data: bytes, values: Bytes, slash: Ints) -> Units:
+    """All units of a buffer; `values` are the same bytes, and `slash` is where backslashes stand among them."""
     found = [_percent(values), _entities(data) if b"&" in data else _NONE]
     begins = [_written(values, ())] if b"\x1b" in data else []
-    if b"\\" in data:
-        slash = np.flatnonzero(values[: max(0, len(values) - 3)] == _BACKSLASH)
-        found += _escaped(values, slash)
-        begins += [_written(values, form, slash) for form in _ESCAPE_FORMS]
+    if len(slash):
+        slash = slash[: np.searchsorted(slash, len(values) - 3)]
+        after = values[slash + 1]
+        found += _escaped(values, slash[after == ord("x")], slash[after == ord("u")])
+        begins += [_written(values, form, slash[after == form[0][0]]) for form in _ESCAPE_FORMS]
     found += [_sequences(values, *begin) for begin in begins if len(begin[0])]
     found += [_strings(data, values, *begin) for begin in begins if len(begin[0])]
     if b"\r" in data:
@@ -117,7 +123,16 @@ def units(data: bytes, values: Bytes) -> Units:
     reach = np.maximum.accumulate(end)
     apart = np.concatenate([[True], start[1:] >= reach[:-1]])
     start, end, says = start[apart], end[apart], says[apart]
-    return Units(start, end, says, _telling(values, start, end, says))
+    telling = _telling(values, start, end, says)
+    telling[_announcing(data, values, start, says)] = True
+    return Units(start, end, says, telling)
+
+
+def _announcing(data: bytes, values: Bytes, start: Ints, says: Ints) -> list[int]:
+    """Which units end the name of an element that holds a secret: `&lt;password&gt;` says what `password=` says."""
+    ends = np.flatnonzero((says == ord(">")) & _ENDS_NAME[values[(start - 1).clip(min=0)]])
+    places = zip(ends.tolist(), start[ends].tolist(), strict=True)
+    return [number for number, place in places if _SECRET_NAME.search(data, max(0, place - _NAME), place)]
 
 
 def _telling(values: Bytes, start: Ints, end: Ints, says: Ints) -> Flags:
@@ -155,10 +170,8 @@ def _saying(values: Bytes, start: Ints, last: Ints, size: int) -> Found:
     return start[fits], last[fits] + size, says[fits]
 
 
-def _escaped(values: Bytes, slash: Ints) -> list[Found]:
-    r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds."""
-    after = values[slash + 1]
-    short, long = slash[after == ord("x")], slash[after == ord("u")]
+def _escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
+    r"""`\x41` and `\u0041`, with the backslashes that nested JSON adds; arguments are where each seems to begin."""
     long = long[long + 5 < len(values)]
     long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
     return [
@@ -170,7 +183,7 @@ def _escaped(values: Bytes, slash: Ints) -> list[Found]:
 
 def _first_backslash(values: Bytes, start: Ints) -> Ints:
     for _ in range(_LEVELS):
-        before = (start > 0) & (values[start - 1] == _BACKSLASH)
+        before = (start > 0) & (values[start - 1] == BACKSLASH)
         if not before.any():
             break
         start = start - before
@@ -183,7 +196,7 @@ def _entities(data: bytes) -> Found:
         for match in _ENTITY.finditer(data)
     ]
     start, end, says = np.array(found, np.int64).reshape(-1, 3).T
-    fits = (says < 127) & (says >= 32)
+    fits = _SAYS[says]
     return start[fits], end[fits], says[fits]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from quality.scrubbing.units import GONE, Bytes, Ints, Units, all_rewritten, is_decimal, rewritten, units
+from quality.scrubbing.units import BACKSLASH, GONE, Bytes, Ints, Units, all_rewritten, is_decimal, rewritten, units
 from quality.scrubbing.wraps import wraps
 
 BEFORE: Final = 128
@@ -57,6 +57,11 @@ class View:
         """The place of the last joint within a part of `data`; None if the text has the part as it is."""
         last = int(np.searchsorted(self._joints, 2 * end)) - 1
         return int(self._joints[last]) // 2 if last >= 0 and self._joints[last] > 2 * start else None
+
+    def ends_hidden(self, end: int) -> bool:
+        """Whether the text goes on, after the byte before `end`, with something that is not shown."""
+        place = int(np.searchsorted(self._joints, 2 * end))
+        return place < len(self._joints) and int(self._joints[place]) == 2 * end
 
     def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes]:
         """The patch of the text by which this part of `data` says `fresh`, as many bytes."""
@@ -177,11 +182,13 @@ def views(data: bytes, offsets: Sequence[int]) -> list[Views]:
         data: the texts.
         offsets: where each text begins, and at last where the last one ends.
     """
-    values = np.frombuffer(data, np.uint8, offsets[-1])
-    begins = np.asarray(offsets, np.int64)
-    shown = units(data, values)
+    begins = np.asarray(offsets, np.int64) - offsets[0]
+    data = data[offsets[0] : offsets[-1]]
+    values = np.frombuffer(data, np.uint8)
+    slash = np.flatnonzero(values == BACKSLASH)
+    shown = units(data, values, slash)
     found = [Views(values, begins, shown, None)] if shown.telling.any() else []
-    joined = wraps(data, values, begins, shown) if len(values) >= _NARROWEST else None
+    joined = wraps(values, begins, slash, shown) if len(values) >= _NARROWEST else None
     if joined is not None and len(joined[0]):
         found.append(Views(values, begins, shown, joined))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,8 @@ class Brittle(Connector):
     title = "a format whose connector fails"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if head.startswith(b"ask me nothing"):
+            raise KeyError("asked")
         return Sniff(1.0, "it says so") if head.startswith(HEAD.encode()) else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -48,6 +52,9 @@ class Brittle(Connector):
             deeper(0)
         if way == "disk":
             raise OSError(5, "Input/output error", "/dev/worn-out")
+        if way == "slow":  # until somebody ends it; says who it is
+            Path(os.environ["TRAJMILL_SLOW"]).write_text(str(os.getpid()))
+            time.sleep(120)
         if way == "memory":
             raise MemoryError
 

@@ -54,18 +54,22 @@ def test_run_takes_several_paths_after_raw_and_prints_the_balance(tmp_path):
         (["run", "terminall", "--raw", str(LOG)], "Did you mean 'terminal'?"),
         (["run", "terminal", "--raw", str(LOG), "--no_such_flag=1"], "--no_such_flag=1"),
         (["run", "terminal", "--raw", str(LOG), "--runner=Spark"], "no runner 'Spark'"),
+        (["run", "terminal", "--raw", str(LOG), "--workers", "many"], "--workers"),
+        (["run", "terminal", "--raw", "gopher://logs"], "Protocol not known: gopher"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
     said = trajmill(*words, "--out", tmp_path / "out", code=1)
     assert answer in said
     assert "Traceback" not in said
+    assert not (tmp_path / "out" / "plan.json").exists()
 
 
 def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
-    (tmp_path / "a.bin").write_bytes(b"\0\1\2")
-    said = trajmill("run", "terminal", "--raw", tmp_path, "--out", tmp_path / "out", code=2)
-    assert "100.0% of 1 inputs were rejected" in said
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.bin").write_bytes(b"\0\1\2")
+    said = trajmill("run", "terminal", "--raw", tmp_path / "raw", "--out", tmp_path / "out", code=2)
+    assert "100.0% of 1 files were not recognized" in said
     assert "unrecognized 1" in said
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import connectors.registry
 from pipelines import connector_errors, normalize
-from pipelines.connector_errors import CONNECTOR_ERROR, is_connectors
+from pipelines.connector_errors import CONNECTOR_ERROR, is_connectors, is_noted
 from pipelines.recipe import Recipe
 from pipelines.run import Run
 from pipelines.runner import Execution
@@ -158,3 +158,15 @@ def test_a_part_without_a_failure_does_not_hang_on_the_code(tmp_path):
 )
 def test_storage_and_memory_are_no_connectors_fault(error, own):
     assert is_connectors(error) is own
+
+
+def test_a_connector_that_fails_when_it_is_asked_about_a_file_is_told_and_stops_a_strict_run(tmp_path):
+    raw = logs(tmp_path / "raw", "good")
+    (raw / "other.txt").write_text("ask me nothing")
+    for stage in ("plan", "normalize"):
+        (broken,) = Run(RECIPE, [str(raw)], str(tmp_path / "out"), LENIENT).run(stage).broken
+        assert (broken.connector, broken.examples) == ("brittle", ("other.txt",))
+        assert broken.places[0].startswith("KeyError (at ")
+    with pytest.raises(KeyError) as caught:
+        Run(RECIPE, [str(raw)], str(tmp_path / "strict"), Execution(strict=True)).run("plan")
+    assert is_noted(caught.value)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines import mix
@@ -18,6 +19,7 @@ from pipelines.run import Run
 from pipelines.runner import Execution
 from schemas import scan_transitions
 from schemas.manifest import Manifest
+from schemas.row_ids import RowIds
 from tests.conftest import ROOT
 from tests.pipelines.test_near import atif
 from tests.test_docs import blocks
@@ -84,6 +86,17 @@ def test_keys_do_not_hang_on_parts_nor_on_the_order_of_inputs(raw: Path, out: Pa
     other = tmp_path / "other"
     Run(RECIPE, names, str(other)).run("normalize")
     assert len(keys(other)) == len(set(keys(other)))
+
+
+def test_keys_hang_on_the_names_of_inputs_as_they_are_stored_and_tell_nothing_of_what_was_scrubbed(tmp_path: Path):
+    log = tmp_path / "raw" / "-Users-janedoe-website" / "rows.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes((FIXTURES / "swe_rows/input/smith.jsonl").read_bytes() * 2)
+    Run(RECIPE, [str(tmp_path / "raw")], str(tmp_path / "out")).run("normalize")
+    (file,) = (tmp_path / "out").glob("transitions/*/part-*.parquet")
+    rows = pq.read_table(file)
+    assert "janedoe" not in str(rows["provenance"].to_pylist())
+    assert rows["row_id"].to_pylist() == RowIds().of(rows).to_pylist()
 
 
 @pytest.mark.parametrize("what", ["raw", "out"])

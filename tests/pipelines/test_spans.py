@@ -47,13 +47,13 @@ def test_what_replicates_do_not_agree_on_is_volatile(raw: Path, tmp_path: Path, 
 
 
 def test_spans_are_written_only_where_they_are_wanted_and_go_with_the_wish(raw: Path, tmp_path: Path):
-    Run(recipe(spans=True), [str(raw)], str(tmp_path)).run()
-    assert list(tmp_path.glob("spans/*/*.parquet"))
-    assert (tmp_path / "spans" / "manifest.json").exists()
-    shards = {path.name: path.read_bytes() for path in tmp_path.glob("shards/*/*/*")}
-    other = tmp_path / "other"
+    out, other = tmp_path / "out", tmp_path / "other"
+    Run(recipe(spans=True), [str(raw)], str(out)).run()
+    assert list(out.glob("spans/*/*.parquet"))
+    assert (out / "spans" / "manifest.json").exists()
+    shards = {path.name: path.read_bytes() for path in out.glob("shards/*/*/*")}
     Run(recipe(), [str(raw)], str(other)).run()
-    Run(recipe(), [str(raw)], str(tmp_path)).run()
+    Run(recipe(), [str(raw)], str(out)).run()
     assert not (other / "spans").exists()
-    assert not (tmp_path / "spans").exists()
+    assert not (out / "spans").exists()
     assert {path.name: path.read_bytes() for path in other.glob("shards/*/*/*")} == shards

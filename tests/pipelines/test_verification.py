@@ -3,12 +3,18 @@
 import hashlib
 import json
 import random
+import shlex
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from apache_beam import Pipeline
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.parquet import read_batches
 from pipelines.recipe_file import load_recipe
@@ -44,6 +50,13 @@ def made(raw, tmp_path_factory) -> Path:
 def finished(made, tmp_path) -> Path:
     """A copy of a finished run, for tests that change it."""
     return shutil.copytree(made, tmp_path / "out")
+
+
+def _can_unshare() -> bool:
+    tried = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt"]
+    return (
+        shutil.which("unshare") is not None and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+    )
 
 
 def flipped(path: Path, seed: int = 0) -> None:
@@ -120,6 +133,26 @@ def test_a_deleted_folder_of_measures_is_made_again(finished, raw):
     shutil.rmtree(finished / "_units" / "measures")
     Run(RECIPE, [str(raw)], str(finished)).run()
     assert digests(finished) == before
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("shards",),
+        ("verdicts", "rejects/judge", "_units/verdicts"),
+        ("transitions", "rejects/normalize", "_units/transitions", "rejects/_units/normalize"),
+        ("plan.json", "run.json", "rejects/plan"),
+    ],
+)
+def test_what_docs_say_may_be_deleted_is_made_again_with_the_same_bytes(finished, raw, names):
+    before = digests(finished)
+    for name in names:
+        path = finished / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    Run(RECIPE, [str(raw)], str(finished)).run()
+    assert digests(finished) == before
+    assert verify(str(finished)).is_whole
+    assert (finished / "run.json").exists()
 
 
 def test_every_flip_in_a_transitions_file_is_noticed_where_it_is_read(finished):
@@ -200,6 +233,23 @@ def test_a_worker_that_does_not_see_the_output_folder_says_so_before_it_works(ra
     with pytest.raises(ShardError, match="does not see the output folder"):
         Run(RECIPE, [str(raw)], str(tmp_path / "out")).run()
     assert len(seen[0]) == 32
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _can_unshare(), reason="mount namespaces are not to be had here")
+@pytest.mark.parametrize(
+    ("elsewhere", "said"), [(True, "does not see the output folder"), (False, "units of normalize")]
+)
+def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, monkeypatch, elsewhere, said):
+    out = tmp_path / "out"
+    alone = f"mount -t tmpfs none {out} && exec {shlex.quote(sys.executable)} -m pipelines.worker"
+    worker = SubprocessSDKEnvironment.from_command_string(f"unshare -m sh -c {shlex.quote(alone)}")
+    monkeypatch.setattr(Execution, "pipeline", lambda self: Pipeline(FnApiRunner(worker), self.options()))
+    monkeypatch.setattr(Execution, "is_local", not elsewhere)
+    with pytest.raises(ShardError, match=said):
+        Run(RECIPE, [str(raw)], str(out)).run()
+    assert not (out / "shards").exists()
+    assert not verify(str(out)).is_whole
 
 
 def test_workers_elsewhere_that_see_the_folder_leave_no_trace_of_their_proof(raw, tmp_path, monkeypatch):

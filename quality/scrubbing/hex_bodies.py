@@ -1,0 +1,85 @@
+"""Hexadecimal bodies that hold text, as `xxd -p` prints them and databases show bytes: `68665f…`, `\\x68665f…`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from quality.scrubbing.kinds import Encoded, Finds
+from quality.scrubbing.matching import compiled, matches
+
+_BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
+_SHORTEST: Final = 12
+"""Bytes of text below which it is a number: of the digests of a hundred thousand files one begins so, none is so."""
+
+_BEGIN: Final = rb"(?:[^A-Za-z0-9+/_-]|\\[nrtx]|0[xX])"
+TRIGGER: Final = _BEGIN + _BYTE + rb"{%d}" % _SHORTEST
+_START: Final = compiled(rb"(?:^|" + _BEGIN + rb")(" + _BYTE + rb"{%d})" % _SHORTEST)
+_RUNS: Final = (re.compile(rb"(?:[0-9a-f]{2})*+"), re.compile(rb"(?:[0-9A-F]{2})*+"))
+_BREAK: Final = re.compile(rb"(?:\\+r)?\\+n|\r?\n")
+_WIDTHS: Final = frozenset({32, 60, 64, 72, 76, 80})
+_NO_TEXT: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
+_LOOK: Final = 4
+
+_HIGH: Final = np.isin(np.arange(256), list(b"0234567"))
+
+
+def bodies(text: bytes, lo: int, hi: int, inner: Callable[[bytes], Finds]) -> Iterator[Encoded]:
+    """The bodies that begin in `lo` to `hi`, disjoint, each with what `inner` finds in its text."""
+    after = lo
+    for match in matches(_START, text, lo, hi):
+        if match.start(1) >= after:
+            body = _body(text, match.start(1), inner)
+            after = max(after, body.end if body else match.end(1))
+            if body:
+                yield body
+
+
+def beginnings(data: Any, offsets: Sequence[int]) -> list[int]:
+    """The numbers of the texts that begin as such a body; arguments as of `Detection.regions`."""
+    starts = np.asarray(offsets, np.int64)
+    numbers = np.flatnonzero(np.diff(starts) >= 2 * _SHORTEST)
+    values = np.frombuffer(data, np.uint8)
+    for place in range(0, 2 * _LOOK, 2):
+        numbers = numbers[_HIGH[values[starts[numbers] + place]]]
+    return [number for number in numbers.tolist() if _START.match(data, offsets[number], offsets[number + 1])]
+
+
+def _body(text: bytes, start: int, inner: Callable[[bytes], Finds]) -> Encoded | None:
+    """The body from `start` on, line by line; None if it is not text to its end."""
+    pieces: list[tuple[int, int]] = []
+    at, width = start, 0
+    while (end := max(run.match(text, at).end() for run in _RUNS)) > at:  # type: ignore[union-attr]
+        pieces.append((at, end))
+        width = width or end - at
+        wrapped = _BREAK.match(text, end) if end - at == width and width in _WIDTHS else None
+        if not wrapped:
+            break
+        at = wrapped.end()
+    data = bytes.fromhex("".join(text[slice(*piece)].decode() for piece in pieces))
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return None
+    if len(data) < _SHORTEST or _NO_TEXT.search(data):
+        return None
+    return Encoded(tuple(pieces), data, len(data), False, inner(data), hexadecimal=True)
+
+
+def patched(text: bytes, body: Encoded, inner: Sequence[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:
+    """(start, end, bytes) for each piece of the body that `inner`, the same for its text, changes."""
+    data = bytearray(body.data)
+    for start, end, fresh in inner:
+        data[start:end] = fresh
+    written, at = data.hex().encode(), 0
+    for start, end in body.pieces:
+        old = text[start:end]
+        fresh = written[at : at + len(old)]
+        at += len(old)
+        if old == old.upper():
+            fresh = fresh.upper()
+        if fresh.lower() != old.lower():
+            yield start, end, fresh

@@ -1,0 +1,109 @@
+"""Where texts hold learned secrets, in any of the forms that these are written in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from quality.scrubbing.kinds import Kind, Span
+
+_FEW: Final = 12
+"""Up to so many forms are each looked for on their own, which is faster than by their first bytes."""
+
+_WIDTHS: Final = (8, 4, 2, 1)
+"""First bytes that forms are looked up by: as many as the form has, at most."""
+
+_STEP: Final = 1 << 20
+"""Bytes that are looked up at once: bounds memory."""
+
+_Place = tuple[int, int, Kind]
+"""Where a form begins, its length as a negative number, and its kind: sorted, the longest at a place comes first."""
+
+
+class Forms:
+    """Forms of secrets, to be found in texts.
+
+    Args:
+        kinds: each form with its kind.
+    """
+
+    def __init__(self, kinds: Mapping[bytes, Kind]) -> None:
+        self._kinds = kinds
+        self._sizes: dict[tuple[int, int], list[int]] = {}
+        self._heads: dict[int, np.ndarray[Any, np.dtype[np.uint64]]] = {}
+
+    def occurrences(self, data: Any, offsets: Sequence[int]) -> Iterator[tuple[int, Span]]:
+        """(text number, where in it) of each form: from the left, the longest that begins at a place, disjoint.
+
+        Args:
+            data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
+            offsets: where each text begins, and at last where the last one ends; none of the finds crosses them.
+        """
+        whole = data if isinstance(data, bytes) else bytes(data)
+        found = self._each(whole, offsets) if len(self._kinds) <= _FEW else self._by_head(whole, offsets)
+        found.sort()
+        end = begin = text_end = offsets[0]
+        after = 0
+        for start, size, kind in found:
+            if start < end:
+                continue
+            if start >= text_end:
+                after = bisect_right(offsets, start)
+                begin, text_end = offsets[after - 1], offsets[after]
+            if start - size <= text_end:
+                end = start - size
+                yield after - 1, Span(start - begin, end - begin, kind)
+
+    def _each(self, data: bytes, offsets: Sequence[int]) -> list[_Place]:
+        found = []
+        first, limit = offsets[0], offsets[-1]
+        for form, kind in self._kinds.items():
+            at = data.find(form, first, limit)
+            while at >= 0:
+                found.append((at, -len(form), kind))
+                at = data.find(form, at + 1, limit)
+        return found
+
+    def _by_head(self, data: bytes, offsets: Sequence[int]) -> list[_Place]:
+        """Each place is looked at once, whatever the number of forms; where some begin so, once for each length."""
+        if not self._heads:
+            self._index()
+        found = []
+        for low in range(offsets[0], offsets[-1], _STEP):
+            high = min(low + _STEP, offsets[-1])
+            values = np.frombuffer(data, np.uint8)[low : min(high + _WIDTHS[0] - 1, offsets[-1])].astype(np.uint64)
+            for width, heads in self._heads.items():
+                count = min(high - low, len(values) - width + 1)
+                if count <= 0:
+                    continue
+                here = _heads(values, width, count)
+                places = np.searchsorted(heads, here).clip(max=len(heads) - 1)
+                for place in np.flatnonzero(heads[places] == here).tolist():
+                    start = low + place
+                    for size in self._sizes[width, int(here[place])]:
+                        kind = self._kinds.get(data[start : start + size])
+                        if kind is not None:
+                            found.append((start, -size, kind))
+        return found
+
+    def _index(self) -> None:
+        sizes: dict[tuple[int, int], set[int]] = {}
+        for form in self._kinds:
+            width = next(width for width in _WIDTHS if width <= len(form))
+            sizes.setdefault((width, int.from_bytes(form[:width], "little")), set()).add(len(form))
+        self._sizes = {head: sorted(some) for head, some in sizes.items()}
+        self._heads = {
+            width: np.array(sorted(head for wide, head in sizes if wide == width), np.uint64)
+            for width in {width for width, _ in sizes}
+        }
+
+
+def _heads(values: np.ndarray[Any, np.dtype[np.uint64]], width: int, count: int) -> Any:
+    """The first `width` bytes at each of the first places, as one number."""
+    heads = values[:count].copy()
+    for place in range(1, width):
+        heads |= values[place : place + count] << np.uint64(8 * place)
+    return heads
