@@ -62,6 +62,7 @@ class Interrupted(BaseException):
 def ending_of(error: BaseException) -> Ending:
     """How a command ends that raised this error."""
     from pipelines.addresses import missing_package
+
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
         return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
     from pipelines.connector_errors import is_noted, of_store
