@@ -44,6 +44,47 @@ Sight = tuple[Callable[[], View], list[Region]]
 """How a view of a text is had, and the regions of it that the scan marked."""
 
 
+_APART: Final = frozenset(
+    {
+        own_form.ISSUED_TRIGGER,
+        own_form.JWT_TRIGGER,
+        own_form.PEM_TRIGGER,
+        numbers.IBAN_TRIGGER,
+        numbers.SSN_TRIGGER,
+        logins.TRIGGER,
+    }
+)
+"""Triggers that begin with fixed letters have an automaton of their own: states of one for all would be multiplied."""
+
+
+class _Leftmost:
+    """The leftmost match of several patterns, each of which is searched anew only past its last match.
+
+    Args:
+        patterns: compiled.
+        data: what is searched.
+        limit: where it ends.
+    """
+
+    def __init__(self, patterns: Sequence[Any], data: Any, limit: int) -> None:
+        self._patterns = patterns
+        self._data = data
+        self._limit = limit
+        self._found: list[tuple[int, Any]] = [(-1, None)] * len(patterns)
+
+    def match(self, at: int) -> Any:
+        """The first match that begins at `at`, which never goes back, or later; None if there is none."""
+        for place, (start, _) in enumerate(self._found):
+            if start < at:
+                match = self._patterns[place].search(self._data, at, self._limit)
+                self._found[place] = (match.start() if match else self._limit, match)
+        return min(self._found, key=_first)[1]
+
+
+def _first(found: tuple[int, Any]) -> int:
+    return found[0]
+
+
 class Detection:
     """The finders of some kinds. Stateless once made; `of` shares it.
 
@@ -57,7 +98,10 @@ class Detection:
         self._inner = Detection.of(kinds, nesting - 1).finds if nesting else _nothing
         chosen = _finders(self._kinds, self._inner)
         self._finders = [finder for _, finder in chosen]
-        self._trigger = compiled(rb"|".join(b"(?:" + trigger + b")" for trigger, _ in chosen), 128)
+        apart, others = ([one for one, _ in chosen if (one in _APART) is wanted] for wanted in (True, False))
+        self._scans = [
+            compiled(rb"|".join(b"(?:" + one + b")" for one in some), 128) for some in (apart, others) if some
+        ]
         self._triggers = compiled_set([trigger for trigger, _ in chosen], 64)
 
     def seeks(self, kind: Kind) -> bool:
@@ -86,7 +130,8 @@ class Detection:
         for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
         at, limit = offsets[0], offsets[-1]
-        while at < limit and (match := self._trigger.search(data, at, limit)):
+        leftmost = _Leftmost(self._scans, data, limit)
+        while at < limit and (match := leftmost.match(at)):
             start, end = match.span()
             if not common and (passed := personal.common_home(data, start) or personal.common_prompt(data, start)):
                 at = passed

@@ -19,6 +19,8 @@ from tests.conftest import corpora_folder, named_files
 from tests.quality.forms import drawn
 from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
 
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+
 EACH = 24
 """Plants of each kind, each in every embedding."""
 
