@@ -168,9 +168,9 @@ def user_and_password(inner: Inner, data: bytes) -> Finds:
     return Finds(found.spans, (*found.loose, password), found.encoded)
 
 
-_PASSWORD: Final = rb"passw(?:or)?d|passphrase|passcode|passwd|pwd|[_-]pass"
+_PASSWORD: Final = rb"passw(?:or)?d|passphrase|passcode|passwd|pwd"
 _SECRET: Final = (
-    rb"secret|token|credentials?|creds|_auth|(?:api|access|auth|private|signing|encryption|account|master|service|license)[_-]?key"
+    rb"secret|token|credentials?|creds|(?:api|access|auth|private|signing|encryption|account|master|service|license)[_-]?key"
     rb"|x-(?:amz|goog)-signature"
 )
 _NEITHER: Final = rb"[^ft\s\"'`\\][^\n]{7}|f(?:[^a\n][^\n]{6}|a[^l\n][^\n]{5})|t(?:[^r\n][^\n]{6}|r[^u\n][^\n]{5})"
@@ -183,14 +183,17 @@ _TYPED: Final = rb"(?::[ \t]{0,2}|[ \t]{1,2})[a-z][a-z_.<>\[\]]{1,15}[ \t]{0,2}:
 _VALUE: Final = rb",?\s{0,4}\\{0,15}[\"']?value\\{0,15}[\"']?\s{0,2}[:=]"
 _LIST: Final = _GAP + rb"{1,16}-\s{1,4}"
 ASSIGNMENT_TRIGGER: Final = (
-    rb"(?i)(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*(?:\\{0,15}[\"'`])?"
-    rb"(?:[ \t]{0,3}(?:" + _VALUE + rb"|" + _TYPED + rb"|" + _EQUALS + rb"|,)(?:" + _LIST + rb"|[ \t]{0,4})"
-    rb"(?:(?:" + _ANY_QUOTE + rb")(?:" + _NEITHER + rb")|[^\s\"'`,;&<>(){}\[\]|\\]{8})"
-    rb"|>" + _GAP + rb"{0,24}[^\s\"'`,;&<>(){}\[\]|\\]{8})"
+    rb"(?i)(?:(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*|[_-](?:auth|pass))(?:\\*[\"'`])?"
+    rb"(?:[ \t]*(?:[:.?+|]{0,3}=|:|%3d|\\u003d|,?\s*\\*[\"']?value\\*[\"']?\s*[:=]"
+    rb"|(?::[ \t]*)?[a-z][a-z_.<>\[\]]*[ \t]*:?=)"
+    rb"(?:" + _GAP + rb"*-)?[ \t>=]*(?:(?:" + _ANY_QUOTE + rb")(?:" + _NEITHER + rb")|[^\s\"'`,;&<>(){}\[\]|\\]{8})"
+    rb"|,[ \t]*\\*[\"'`][^\s\"'`,]{8}|>" + _GAP + rb"*[^\s\"'`,;&<>(){}\[\]|\\]{8})"
     rb"|-(?:[a-z0-9]+-){0,3}(?:" + _PASSWORD + rb"|" + _SECRET + rb")[\w-]*\s{1,2}[^\s]{8}"
 )
+"""What is counted in the pattern below is only looped over here, since one automaton runs the triggers of all kinds."""
+
 _ASSIGNMENT: Final = compiled(
-    rb"(?i)([A-Za-z0-9_.-]{0,40}?)(?:(" + _PASSWORD + rb")|" + _SECRET + rb")"
+    rb"(?i)([A-Za-z0-9_.-]{0,40}?)(?:(" + _PASSWORD + rb"|[_-]pass)|" + _SECRET + rb"|[_-]auth)"
     rb"((?:[_-]?(?:key|value|hash|base|prod|dev|staging|test|live|main|old|new|current|confirm(?:ation)?|again|secret"
     rb"|encrypted|b64|base64|string|env|default|primary|secondary|token|id|[0-9]{1,3}))*)"
     rb"(" + _ANY_QUOTE + rb")?"

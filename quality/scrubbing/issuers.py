@@ -66,7 +66,7 @@ BY_BEGINNING: Final = tuple(
         ("token", rb"discord(?:app)?\.com/api/webhooks/\d{16,20}/", rb"[A-Za-z0-9_-]{50,90}"),
         (
             "token",
-            rb"\.webhook\.office\.com/webhookb2/",
+            rb"webhook\.office\.com/webhookb2/",
             _UUID + rb"@" + _UUID + rb"/IncomingWebhook/[A-Za-z0-9]{32}/" + _UUID,
         ),
         ("token", rb"sk-ant-[a-z]{3,8}\d{2}-", rb"[A-Za-z0-9_-]{20,255}"),
@@ -82,7 +82,7 @@ BY_BEGINNING: Final = tuple(
         ("token", rb"CLOJARS_", rb"[a-z0-9]{60}"),
         ("token", rb"SG\.", rb"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}"),
         ("token", rb"SG\.", rb"[A-Za-z0-9_=.-]{66}"),
-        ("token", rb"(?:SK|AC)", rb"[0-9a-fA-F]{32}"),
+        ("token", rb"(?:SK|AC)", rb"[0-9a-f]{32}"),
         ("token", rb"shp(?:at|ca|pa|ss)_", rb"[a-fA-F0-9]{32}"),
         ("token", rb"hv[sbr]\.", rb"[A-Za-z0-9_-]{24,300}"),
         ("token", rb"ATATT3", rb"[A-Za-z0-9_=-]{50,250}"),
@@ -154,7 +154,7 @@ BY_BEGINNING: Final = tuple(
         ("token", rb"napi_", rb"[a-z0-9]{60,70}"),
         ("token", rb"CFPAT-", rb"[A-Za-z0-9_-]{43}"),
         ("token", rb"CCIPAT_", rb"[A-Za-z0-9]{22}_[a-f0-9]{40}"),
-        ("token", rb"sl\.(?:u\.)?", rb"[A-Za-z0-9_=-]{130,1400}"),
+        ("token", rb"sl\.", rb"(?:u\.)?[A-Za-z0-9_=-]{130,1400}"),
         (
             "token",
             rb"(?:gsk|glsa|lin_api|lin_oauth|dckr_[po]at|sbp|xai|tvly|pplx|r8|nvapi|pcsk|jina|rnd|tgp_v1)[_-]",
@@ -182,35 +182,44 @@ BY_BEGINNING: Final = tuple(
 """By how they begin, as issuers document them; lengths are taken a little wider. The last five are crypt(5) hashes."""
 
 BY_MIDDLE: Final = (
-    (rb":A[A-Za-z0-9_-]{34}", rb"\d{5,16}\Z", Form("token", rb"\d{5,16}:A", rb"[A-Za-z0-9_-]{34}")),
+    (rb"\d:A[A-Za-z0-9_-]{16}", rb"\d{4,15}\Z", Form("token", rb"\d{5,16}:A", rb"[A-Za-z0-9_-]{34}")),
     (
         rb"\.[\w-]{6}\.[\w-]{27}",
         rb"[MNO][A-Za-z0-9_-]{23,25}\Z",
         Form("token", rb"[MNO]", rb"[A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),
     ),
+    (rb"\.atlasv1\.", rb"[A-Za-z0-9]{14}\Z", Form("token", rb"", rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}")),
     (
-        rb"\.atlasv1\.[A-Za-z0-9_=-]{60}",
-        rb"[A-Za-z0-9]{14}\Z",
-        Form("token", rb"", rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}"),
-    ),
-    (
-        rb"\dQ~[A-Za-z0-9_~.-]{31}",
+        rb"\dQ~[A-Za-z0-9_~.-]{16}",
         rb"[A-Za-z0-9_~.]{3}\Z",
         Form("cloud_key", rb"", rb"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}"),
     ),
-    (rb"_[A-Za-z0-9]{29}_mmk", rb"[A-Za-z0-9]{6}\Z", Form("token", rb"", rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk")),
+    (rb"_mmk", rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}\Z", Form("token", rb"", rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk")),
     (
-        rb"(?:\||%7[Cc])[A-Za-z0-9_-]{27}",
-        rb"\d{15,16}\Z",
+        rb"\d(?:\||%7[Cc])[A-Za-z0-9_-]{16}",
+        rb"\d{14,15}\Z",
         Form("token", rb"\d{15,16}(?:\||%7[Cc])", rb"[A-Za-z0-9_-]{27,40}"),
     ),
 )
 """(what stands in the middle, what must be before it, the form) of those that no fixed letters begin."""
 
-_PADDING: Final = re.compile(rb"=\{0,\d\}\Z")
-_LAST_REPEAT: Final = re.compile(rb"\{(\d+),\d+\}\Z")
+_FIRST: Final = re.compile(rb"\A(\[[^\]]*\])\{(\d+)(?:,\d+)?\}")
+_LAST_REPEAT: Final = re.compile(rb"\{(\d+),\d+\}(?:=\{0,\d\})?\Z")
+_LITERAL: Final = re.compile(rb"[^A-Za-z0-9\[\]]")
+_ENOUGH: Final = 16
+"""Characters after a beginning that tell enough to call a finder."""
+
+_ENOUGH_OF_WORD: Final = 4
+"""The same after a beginning of letters and digits, at which a part of a base64 body is not counted through."""
+
+_SHORT: Final = 4
+"""Characters of a beginning, or of what must follow it, below which all that follows is looked at."""
 
 
-def least(form: Form) -> bytes:
-    """A pattern that the beginning of anything of the form matches: what is enough to call a finder."""
-    return form.stays + _LAST_REPEAT.sub(rb"{\1}", _PADDING.sub(b"", form.secret))
+def trigger(form: Form) -> bytes:
+    """A pattern that the beginning of anything of the form matches, short, since one automaton holds those of all."""
+    first = _FIRST.match(form.secret)
+    if first is None or int(first[2]) < _SHORT * 2 or len(form.stays) < _SHORT:
+        return form.stays + _LAST_REPEAT.sub(rb"{\1}", form.secret)
+    most = _ENOUGH if _LITERAL.search(form.stays) else _ENOUGH_OF_WORD
+    return form.stays + first[1] + b"{%d}" % min(int(first[2]), most)

@@ -24,8 +24,11 @@ _OF_WHOM: Final = (
     rb"\[sudo\] password for [\w.@\\$-]{1,64}"
     rb"|[\w.-]{1,64}@[\w.:-]{1,64}[\"'\\]{1,8}s password"
     rb"|passphrase for (?:key )?" + _QUOTED + rb"[^'\"\n:]{1,200}" + _QUOTED + rb"|\(current\) unix password"
-    rb"|password for (?:user |role )?" + _QUOTED + rb"[a-z]{0,5}(?:://)?[\w.@\\-]{1,100}" + _QUOTED + rb""
-    rb"|(?:enter|retype|repeat|confirm|verify|type) (?:[a-z]{2,10} ){0,3}(?:password|pass ?phrase)"
+    rb"|password for (?:user |role )?"
+    + _QUOTED
+    + rb"[a-z]{0,5}(?:://)?[\w.@\\-]{1,100}"
+    + _QUOTED
+    + rb"|(?:enter|retype|repeat|confirm|verify|type) (?:[a-z]{2,10} ){0,3}(?:password|pass ?phrase)"
     rb"(?: again| \([a-z ]{1,40}\))?"
 )
 _LINE: Final = rb"(?:^|[\r\n]|\\[rn])[ \t]{0,8}"
@@ -44,9 +47,7 @@ _WAITS: Final = re.compile(
 WAITS_BYTES: Final = 320
 """Bytes at the end of a screen that a prompt has room in."""
 
-PROMPT_TRIGGER: Final = (
-    rb"(?i)(?:password|pass ?phrase)(?: for [^:\n]{1,210}| again| \([a-z ]{1,40}\))?: {0,2}[^\s\"'`\\]{3}"
-)
+PROMPT_TRIGGER: Final = rb"(?i:(?:password|pass ?phrase)(?:: {0,2}[^\s\"'`\\]{3}| for ['\"\\a-z0-9/]| again:| \([a-z]))"
 
 _WORD: Final = rb"([^\s\"'`\\|;&-][^\s\"'`\\|;&]{2,127})"
 _ARGUMENTS: Final = rb"\s(?:[^\n|;&]{0,200}?\s)?"
@@ -69,31 +70,29 @@ _COMMANDS: Final = (
     compiled(rb"[\"'][a-z_][\w.-]{0,31}:([^\s\"'`\\|;&:]{3,128})" + _QUOTED + rb" ?\| ?(?:sudo )?chpasswd"),
 )
 COMMAND_TRIGGER: Final = (
-    rb"[ ](?:-u|--user)[ =]{1,2}" + _QUOTED + rb"[^\s:\"'\\/]{0,64}:" + _QUOTED + rb"[^\s\"'\\/:]{4}|sshpass -p"
-    rb"|" + _REGISTRY + _ARGUMENTS + rb"-p|" + _AT_WORD + rb"(?:mysql|mariadb|mongo)[a-z]{0,9}" + _ARGUMENTS + rb"-p"
-    rb"|"
-    + _AT_WORD
-    + rb"(?:redis|valkey)-cli"
-    + _ARGUMENTS
-    + rb"-a|"
-    + _AT_WORD
-    + rb"(?:unzip|zip|7za?|sqlcmd|bcp)"
-    + _ARGUMENTS
-    + rb"-[Pp]"
-    rb"|"
-    + _AT_WORD
-    + rb"ldap(?:search|add|modify|delete|passwd|whoami)"
-    + _ARGUMENTS
-    + rb"-w|"
-    + _AT_WORD
-    + rb"pass(?:in|out)? pass:"
-    rb"|\| ?sudo [^\n|;&]{0,40}-\w{0,8}S|\| ?(?:sudo )?chpasswd"
+    rb"[ ](?:-u|--user)[ =][ \"'\\]*[^\s:\"'\\/]*:[\"'\\]*[^\s\"'\\/:]{4}|sshpass -p"
+    rb"|(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|oc|az|cf)\s(?:[a-z]{2,12}\s)?login"
+    rb"|(?:mysql|mariadb|mongo)[a-z]*\s|(?:redis|valkey)-cli\s|(?:zip|7z|7za|sqlcmd|bcp)\s[^\n|;&]{0,40}-[Pp]"
+    rb"|ldap(?:search|add|modify|delete|passwd|whoami)\s|pass(?:in|out)? pass:|\| ?sudo |\| ?(?:sudo )?chpasswd"
 )
+"""The commands, and little of their arguments, since one automaton counts through all of them at once."""
 
 _GAP: Final = rb"(?:\s|\\{1,8}[nrt]){1,16}"
 _NAMED: Final = (
-    _AT_WORD + rb"(?:machine" + _GAP + rb"[^\s\\\"']{1,128}|default)" + _GAP + rb"login" + _GAP + rb"[^\s\\\"']{1,64}"
-    rb"" + _GAP + rb"(?:account" + _GAP + rb"[^\s\\\"']{1,64}" + _GAP + rb")?"
+    _AT_WORD
+    + rb"(?:machine"
+    + _GAP
+    + rb"[^\s\\\"']{1,128}|default)"
+    + _GAP
+    + rb"login"
+    + _GAP
+    + rb"[^\s\\\"']{1,64}"
+    + _GAP
+    + rb"(?:account"
+    + _GAP
+    + rb"[^\s\\\"']{1,64}"
+    + _GAP
+    + rb")?"
 )
 _DATABASE: Final = rb":(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]{1,64}:[\w.*@-]{1,64}:"
 _FILES: Final = (
@@ -102,7 +101,10 @@ _FILES: Final = (
         rb"(?:^|\n|\\n|[\"'])[\w.*/-]{1,128}" + _DATABASE + rb"([^\s:\"'\\]{3,128})(?:\r?\n|\\{1,8}[rn]|[\"'`]|$)"
     ),
 )
-FILE_TRIGGER: Final = _NAMED + rb"password|" + _DATABASE + rb"[^\s:]{3}"
+FILE_TRIGGER: Final = (
+    rb"login(?:\s|\\+[nrt])+[^\s\\\"']{1,64}(?:\s|\\+[nrt])+(?:password|account)"
+    rb"|:(?:\*|54\d\d|643\d|26257|5\d{4}):[\w.*-]"
+)
 
 _AUTH: Final = rb"(?:[\"']auth" + _QUOTED + rb"\s{0,4}:\s{0,4}|" + _AT_WORD + rb"_auth ?= ?)" + _QUOTED
 _BASIC: Final = compiled(_AUTH + rb"([A-Za-z0-9+/_-]{6,400}={0,2})")
@@ -116,7 +118,8 @@ _NEAR: Final = 2048
 """Bytes before and after `kind: Secret` in which its data begin."""
 
 ENCODED_TRIGGER: Final = (
-    _AUTH + rb"[A-Za-z0-9+/_-]{6}|(?i:" + _AT_WORD + rb"kind" + _QUOTED + rb":\s{0,4}" + _QUOTED + rb"secret\b)"
+    rb"[\"']auth[\"'\\]*\s*:\s*[\"'\\]*[A-Za-z0-9+/_-]{6}|_auth ?= ?[\"'\\]*[A-Za-z0-9+/_-]{6}"
+    rb"|(?i:kind[\"'\\]*:\s*[\"'\\]*secret\b)"
 )
 TRIGGER: Final = b"|".join(
     b"(?:" + one + b")" for one in (PROMPT_TRIGGER, COMMAND_TRIGGER, FILE_TRIGGER, ENCODED_TRIGGER)

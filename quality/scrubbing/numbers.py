@@ -106,8 +106,6 @@ def cards(text: bytes, lo: int, hi: int) -> Iterator[Span]:
             yield Span(start, end, "card", stays)
 
 
-IBAN_TRIGGER: Final = rb"[A-Z]{2}\d\d ?[A-Z0-9]{4} ?[A-Z0-9]{4} ?[A-Z0-9]{3}"
-_IBAN: Final = compiled(rb"[A-Z]{2}\d\d(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?|[A-Z]{2}\d\d[A-Z0-9]{11,30}")
 _IBAN_BYTES: Final = dict(
     pair.split(b":")
     for pair in (
@@ -119,6 +117,10 @@ _IBAN_BYTES: Final = dict(
     ).split()
 )
 """Country → characters of its account numbers (ISO 13616 registry)."""
+
+_COUNTRY: Final = b"(?:" + b"|".join(sorted(_IBAN_BYTES)) + b")"
+IBAN_TRIGGER: Final = _COUNTRY + rb"\d\d(?: [A-Z0-9]{4} [A-Z0-9]{4} |[A-Z0-9]{11})"
+_IBAN: Final = compiled(_COUNTRY + rb"\d\d(?:(?: [A-Z0-9]{4}){2,7}(?: [A-Z0-9]{1,3})?|[A-Z0-9]{11,30})")
 
 _SAMPLE_IBANS: Final = frozenset(
     b"GB82WEST12345698765432 DE89370400440532013000 FR1420041010050500013M02606 GB29NWBK60161331926819 "

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, least
+from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, trigger
 from quality.scrubbing.kinds import Kind, Span
 from quality.scrubbing.matching import compiled, matches, opens
 from quality.scrubbing.values import is_dummy, is_wordy
 
 ISSUED_TRIGGER: Final = b"|".join(
-    [*(b"(?:" + least(form) + b")" for form in BY_BEGINNING), *(b"(?:" + middle + b")" for middle, _, _ in BY_MIDDLE)]
+    [*(b"(?:" + trigger(form) + b")" for form in BY_BEGINNING), *(b"(?:" + middle + b")" for middle, _, _ in BY_MIDDLE)]
 )
 _SEED: Final = compiled(ISSUED_TRIGGER, 64)
 _FORMS: Final = (*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE))
@@ -24,7 +24,7 @@ _ISSUED: Final = re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(
 """One group a form; a secret that runs on into more of its alphabet is none of that form."""
 
 _MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)
-_BEFORE_MIDDLE: Final = 32
+_BEFORE_MIDDLE: Final = 40
 _SEPARATOR: Final = re.compile(rb"[_.-]")
 
 
