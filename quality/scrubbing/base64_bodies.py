@@ -11,6 +11,7 @@ import numpy as np
 
 from quality.scrubbing.kinds import Encoded, Finds
 from quality.scrubbing.matching import compiled, matches
+from quality.scrubbing.units import Ints
 
 _PLACES: Final = (
     rb"[I-Za-fCD]",
@@ -60,14 +61,13 @@ def bodies(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Encoded]:
             after = body.end
 
 
-def beginnings(data: Any, offsets: Sequence[int]) -> list[int]:
-    """The numbers of the texts that begin as base64 of text; arguments as of `Detection.regions`."""
-    starts = np.asarray(offsets, np.int64)
+def beginnings(data: Any, starts: Ints) -> list[int]:
+    """The numbers of the texts that begin as base64 of text; `starts` is where each begins, and where the last ends."""
     numbers = np.flatnonzero(np.diff(starts) >= _BYTES)
     values = np.frombuffer(data, np.uint8)
     for place in (0, 1, 2, 4, 5, 6):  # what is left then is about one in a hundred
         numbers = numbers[_IN_PLACE[place % 4][values[starts[numbers] + place]]]
-    return [number for number in numbers.tolist() if _BEGINS.match(data, offsets[number], offsets[number + 1])]
+    return [number for number in numbers.tolist() if _BEGINS.match(data, int(starts[number]), int(starts[number + 1]))]
 
 
 def _body(text: bytes, start: int, inner: Inner) -> Encoded:

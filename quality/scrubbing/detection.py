@@ -12,6 +12,8 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
+import numpy as np
+
 from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
@@ -80,7 +82,8 @@ class Detection:
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
-        for text in (*base64_bodies.beginnings(data, offsets), *hex_bodies.beginnings(data, offsets)):
+        starts = np.asarray(offsets, np.int64)
+        for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
         at, limit = offsets[0], offsets[-1]
         while at < limit and (match := self._trigger.search(data, at, limit)):

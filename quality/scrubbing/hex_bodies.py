@@ -10,6 +10,7 @@ import numpy as np
 
 from quality.scrubbing.kinds import Encoded, Finds
 from quality.scrubbing.matching import compiled, matches
+from quality.scrubbing.units import Ints
 
 _BYTE: Final = rb"(?:[2-7][0-9a-fA-F]|0[9aAdD])"
 _SHORTEST: Final = 12
@@ -38,14 +39,13 @@ def bodies(text: bytes, lo: int, hi: int, inner: Callable[[bytes], Finds]) -> It
                 yield body
 
 
-def beginnings(data: Any, offsets: Sequence[int]) -> list[int]:
-    """The numbers of the texts that begin as such a body; arguments as of `Detection.regions`."""
-    starts = np.asarray(offsets, np.int64)
+def beginnings(data: Any, starts: Ints) -> list[int]:
+    """The numbers of the texts that begin as such a body; `starts` is where each begins, and where the last ends."""
     numbers = np.flatnonzero(np.diff(starts) >= 2 * _SHORTEST)
     values = np.frombuffer(data, np.uint8)
     for place in range(0, 2 * _LOOK, 2):
         numbers = numbers[_HIGH[values[starts[numbers] + place]]]
-    return [number for number in numbers.tolist() if _START.match(data, offsets[number], offsets[number + 1])]
+    return [number for number in numbers.tolist() if _START.match(data, int(starts[number]), int(starts[number + 1]))]
 
 
 def _body(text: bytes, start: int, inner: Callable[[bytes], Finds]) -> Encoded | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -54,7 +55,9 @@ def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.A
         return column
     texts = Texts(names, corpus_wide=True)
     detection = Detection.of(kinds)
-    marked = {*detection.regions(texts.data, texts.offsets), *detection.sights(texts.whole, texts.offsets)}
+    sights = detection.sights(texts.whole, texts.offsets).items()
+    marked = {number for number, seen in sights if any(regions for _, regions in seen)}
+    marked.update(detection.regions(texts.data, texts.offsets))
     marked |= {number for number, at in enumerate(texts.offsets[:-1]) if _BARE_HOME.match(texts.whole, at)}
     fresh = {number: _scrubbed(texts.text(number), salt, kinds).decode() for number in sorted(marked)}
     changed = {number: name for number, name in fresh.items() if name.encode() != texts.text(number)}
@@ -67,6 +70,7 @@ def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.A
     return pa.DictionaryArray.from_arrays(column.indices, array) if encoded else array
 
 
+@lru_cache(maxsize=1 << 14)
 def _scrubbed(data: bytes, salt: str, kinds: tuple[Kind, ...]) -> bytes:
     find = Detection.of(kinds).finds
     key = blake2b(b"names", digest_size=32, key=blake2b(salt.encode()).digest()).digest()

@@ -175,13 +175,14 @@ def _escaped(values: Bytes, short: Ints, long: Ints) -> list[Found]:
     long = long[long + 5 < len(values)]
     long = long[(values[long + 2] == ord("0")) & (values[long + 3] == ord("0"))]
     return [
-        _saying(values, _first_backslash(values, last), last, size)
+        _saying(values, first_backslash(values, last), last, size)
         for last, size in ((short, 4), (long, 6))
         if len(last)
     ]
 
 
-def _first_backslash(values: Bytes, start: Ints) -> Ints:
+def first_backslash(values: Bytes, start: Ints) -> Ints:
+    """For each backslash the first of its row, which nested JSON makes long; eight at most."""
     for _ in range(_LEVELS):
         before = (start > 0) & (values[start - 1] == BACKSLASH)
         if not before.any():
@@ -209,7 +210,7 @@ def _written(values: Bytes, form: tuple[bytes, ...], slash: Ints | None = None) 
     for place, choice in enumerate(form):
         byte = values[start + place + 1]
         start = start[(byte == choice[0]) | (byte == choice[-1])]
-    return _first_backslash(values, start), start + len(form) + 1
+    return first_backslash(values, start), start + len(form) + 1
 
 
 def _sequences(values: Bytes, start: Ints, after: Ints) -> Found:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from quality.scrubbing.units import BACKSLASH, GONE, Bytes, Flags, Ints, Units, among
+from quality.scrubbing.units import BACKSLASH, GONE, Bytes, Flags, Ints, Units, among, first_backslash
 
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGIT: Final = among(b"0123456789")
@@ -86,10 +86,11 @@ def _breaks(values: Bytes, slash: Ints) -> tuple[Ints, Ints]:
     slash = slash[values[slash + 1] == ord("n")]
     if len(slash):
         written = slash + 2
-        for _ in range(3):
-            slash = slash - ((slash > 0) & (values[slash - 1] == ord("\\")))
+        slash = first_backslash(values, slash)
         cr = (slash > 1) & (values[slash - 1] == ord("r")) & (values[slash - 2] == ord("\\"))
         slash = slash - 2 * cr
+        if not len(start):
+            return slash, written
         start, end = np.concatenate([start, slash]), np.concatenate([end, written])
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
