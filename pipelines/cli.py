@@ -304,9 +304,14 @@ def _usage_ends_with(code: int) -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
+    from pipelines.reject_bounds import TooManyRejectsError
+    from pipelines.show import show_broken
+
     ending = ending_of(error)
     if ending.traceback:
         traceback.print_exception(error)
+    if isinstance(error, TooManyRejectsError) and error.broken:
+        show_broken(error.broken, notices())
     try:
         _fail(ValueError(ending.line), ending.code)
     except typer.Exit as done:

@@ -66,7 +66,7 @@ def ending_of(error: BaseException) -> Ending:
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
         return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
     from pipelines.connector_errors import is_noted, of_store
-    from pipelines.run import TooManyRejectsError
+    from pipelines.reject_bounds import TooManyRejectsError
 
     if isinstance(error, TooManyRejectsError):
         return Ending(Code.REJECTS, str(error))
@@ -118,6 +118,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         threading.excepthook = lambda _: None  # what Beam's threads say of their end
         error = Interrupted(number)
+        met.append(error)
         ending = ending_of(error)
         for seconds, end, argument in ((_PATIENCE_S, leave, ending), (_PATIENCE_S + 1, os._exit, ending.code)):
             watchdog = threading.Timer(seconds, end, args=(argument,))
@@ -125,9 +126,14 @@ def interruptible() -> Iterator[None]:
             watchdog.start()
         raise error
 
+    met: list[Interrupted] = []
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except Exception as error:
+        if met:  # what it came in the middle of, such as an import, made another error of it
+            raise met[0] from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

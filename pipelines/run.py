@@ -41,6 +41,7 @@ from pipelines.place import local_path, url_of
 from pipelines.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.recipe import Recipe
 from pipelines.record import Record
+from pipelines.reject_bounds import check_rejects
 from pipelines.replicates import NAME as REPLICATES
 from pipelines.replicates import UNIT as REPLICATES_UNIT
 from pipelines.runner import Execution, Seeing, run_over
@@ -60,57 +61,12 @@ from pipelines.units import (
 )
 from pipelines.variety import Varieties, kept_variety
 from quality.scrub import scrub_reject
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, TrajmillError, reject_table
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 CARD: Final = "README.md"
 CARD_UNIT: Final = "card"
-
-
-class TooManyRejectsError(TrajmillError):
-    """More was rejected than the recipe allows; the counts are in the line it carries.
-
-    Args:
-        line: of what too much was rejected.
-        share: of it.
-        limit: the share that the recipe allows.
-        name: of the limit in the recipe.
-    """
-
-    def __init__(self, line: Line, share: float, limit: float, name: str) -> None:
-        super().__init__(line, share, limit, name)
-        self.line, self.share, self.limit, self.name = line, share, limit, name
-
-    def __str__(self) -> str:
-        what = "were not recognized" if self.line.unit == "files" else "could not be read"
-        return (
-            f"{self.share:.1%} of {self.line.entered:,} {self.line.unit} {what}, the recipe allows {self.limit:.1%} "
-            f"({self.name}); not kept: {self.line.dropped}. See rejects/ in the output folder."
-        )
-
-
-def check_rejects(files: Line, inputs: Line, records: Line, recipe: Recipe) -> None:
-    """Ends the run where too much was rejected.
-
-    Too much is more than `max_reject_ratio` of inputs or of records that could not be read, more files than
-    `max_unrecognized_ratio` that no connector recognized, and, whatever the reasons, everything, unless the recipe
-    allows that all is rejected.
-
-    Raises:
-        TooManyRejectsError: the first of these that holds.
-    """
-    limit, unrecognized = recipe.normalize.max_reject_ratio, recipe.normalize.max_unrecognized_ratio
-    name = "normalize.max_reject_ratio"
-    share = 1 - files.kept / max(1, files.entered)
-    if unrecognized is not None and share > unrecognized:
-        raise TooManyRejectsError(files, share, unrecognized, "normalize.max_unrecognized_ratio")
-    for line in (inputs, records):
-        if line.unreadable > limit:
-            raise TooManyRejectsError(line, line.unreadable, limit, name)
-    for line in (inputs, files):
-        if line.entered and not line.kept and limit < 1:
-            raise TooManyRejectsError(line, 1.0, limit, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +201,7 @@ class Run:
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
         failed = failed_inputs(self._rejects / "normalize", parts)
         summary = replace(summary, broken=broken_connectors([*withdrawals(plan), *failed]))
-        check_rejects(files, inputs, records, self.recipe)
+        check_rejects(files, inputs, records, self.recipe, summary.broken)
         summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":
             return summary

@@ -26,7 +26,9 @@ _NAMED: Final = (
 )
 """A field's name."""
 
-PHONE_TRIGGER: Final = rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED + rb"\d{10}"
+PHONE_TRIGGER: Final = (
+    rb"\+\d[\d .()-]{7}|\d{3}\)?[ .-]\d{3}[ .-]\d{4}|" + _NAMED.replace(rb"(?:\b|_)", b"") + rb"\d{10}"
+)
 _NAMED_PHONE: Final = compiled(_NAMED + rb"(1?[2-9]\d\d[2-9]\d{6})")
 _PHONE: Final = compiled(
     rb"\+\d{1,3}(?:[ .-]?\(?\d{1,4}\)?){1,5}[ .-]?\d{2,4}|(?:1[ .-])?\(?[2-9]\d\d\)?[ .-][2-9]\d\d[ .-]\d{4}"
@@ -158,7 +160,10 @@ def _is_checked(plain: bytes) -> bool:
 
 
 _SSN_SAID: Final = rb"(?i)(?:(?:\b|_|\\[nrt])ssn|social.?security|(?:\b|\\[nrt])soc\.? sec)"
-SSN_TRIGGER: Final = _SSN_SAID
+SSN_TRIGGER: Final = rb"(?i)ssns?[^a-z]|social.?security|soc\.? sec"
+"""Without what has to stand before: the scan goes over texts that lie one behind the other, and what it meets there is
+the end of another text."""
+
 _NUMBERED: Final = re.compile(rb"(?<![\w-])(\d{3})([- ]?)(\d\d)\2(\d{4})(?![\w-])")
 _SSN_NAMED: Final = compiled(_SSN_SAID)
 _SSN_NEAR: Final = 256

@@ -137,6 +137,32 @@ def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path, enviro
     assert "│ inputs" in done.stdout
 
 
+def test_bugs_of_connectors_are_told_where_they_are_why_too_much_is_rejected(tmp_path, environment):
+    raw = logs(tmp_path / "raw", "good", "raises", "raises")
+    done = subprocess.run(command(raw, tmp_path / "out"), env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == Code.REJECTS, done.stderr
+    assert "failed on 2 inputs" in done.stderr
+    assert "max_reject_ratio" in done.stderr
+
+
+def test_a_signal_in_the_middle_of_an_import_is_an_interrupt_whatever_the_import_makes_of_it():
+    script = """
+import os, signal
+from pipelines.endings import Interrupted, ending_of, interruptible, leave
+try:
+    with interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException as error:
+            raise AttributeError("partially initialized module") from error
+except Interrupted as error:
+    leave(ending_of(error))
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == Code.TERMINATED, done.stderr
+    assert "interrupted" in done.stderr
+
+
 def test_a_strict_run_ends_with_3_at_the_first_bug_of_a_connector_and_shows_it(tmp_path, environment):
     raw = logs(tmp_path / "raw", "good", "raises")
     strict = command(raw, tmp_path / "out", "--strict")

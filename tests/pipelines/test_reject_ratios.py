@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 from pipelines.recipe import Recipe
-from pipelines.run import Run, TooManyRejectsError
+from pipelines.reject_bounds import TooManyRejectsError
+from pipelines.run import Run
 from tests.conftest import ROOT
 
 LOG = next((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))

@@ -91,8 +91,10 @@ BY_FORM: tuple[Kind, ...] = ("jwt", "token", "cloud_key", "url_password", "heade
 
 
 @pytest.mark.parametrize("way", ENCODED)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "phone"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_secret_that_is_cut_by_colours_or_encoded_is_found(kind: Kind, way: str) -> None:
+    if kind == "phone" and way.startswith("grep"):
+        pytest.skip("a number that is cut between its groups is not looked for")
     broken, read = ENCODED[way]
     _check(kind, broken, read)
 

@@ -1,0 +1,41 @@
+"""What a text holds is found whatever text lies before or behind it in the same buffer."""
+
+import pytest
+
+from quality.scrubbing.detection import Detection
+from quality.scrubbing.kinds import KINDS, Finds, Kind
+from tests.quality.planted import plants
+
+NEIGHBOURS = (b"word", b"x9", b"a/", b"_", b"-", b"=", b"tail: ", b"\xc3\xa4", b"\\n")
+
+
+def places(finds: Finds) -> set[tuple[int, int, str]]:
+    spans = {(span.start, span.end, str(span.kind)) for span in finds.spans}
+    return spans | {(loose.start, loose.end, str(loose.kind)) for loose in finds.loose}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_secret_is_found_whatever_text_stands_beside_it(kind: Kind) -> None:
+    detection = Detection.of(tuple(KINDS))
+    for plant in plants(kind, 24, seed=9):
+        text = plant.text.encode()
+        alone = places(detection.finds(text))
+        for beside in NEIGHBOURS:
+            data, offsets = (
+                beside + text + beside,
+                [0, len(beside), len(beside) + len(text), 2 * len(beside) + len(text)],
+            )
+            regions = detection.regions(data, offsets).get(1, [])
+            assert alone <= places(detection.finds(text, regions) if regions else Finds()), (beside, text)
+
+
+def test_a_number_is_found_by_its_name_at_the_beginning_of_a_text() -> None:
+    detection = Detection.of(tuple(KINDS))
+    for text in (
+        b"SSN: 536-22-1457",
+        b"ssns: 536-22-1457",
+        b"Soc. Sec. 536-22-1457",
+        b"tel: 2125550199",
+        b"fax=2124567890",
+    ):
+        assert detection.regions(b"word" + text, [0, 4, 4 + len(text)]).keys() == {1}, text
