@@ -20,7 +20,8 @@ MASKED_UNDER: Final = 8
 
 _UNITS: Final = re.compile(
     rb"\\+u(?P<hex>[0-9a-fA-F]{4})"
-    rb"|\\+(?:x[0-9a-fA-F]{2}|[^\x80-\xff])|%[0-9a-fA-F]{2}|\x1b\[[0-9;]*m"
+    rb"|\\+(?:x[0-9a-fA-F]{2}|[^\x80-\xff])|%[0-9a-fA-F]{2}|\x1b\[[0-9;?]*[A-Za-z]"
+    rb"|&(?:#[0-9]{1,9}|#[xX][0-9a-fA-F]{1,8}|[a-z]{2,8});"
     rb"|(?P<char>[A-Za-z0-9]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})"
 )
 _HEX: Final = re.compile(r"[0-9a-f]{16,}|[0-9A-F]{16,}")

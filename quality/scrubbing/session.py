@@ -21,6 +21,7 @@ from quality.scrubbing.matching import closes, opens
 from quality.scrubbing.occurrences import Forms
 from quality.scrubbing.placeholders import core_of, is_certified, placeholder
 from quality.scrubbing.sighted import is_cut, is_joined
+from quality.scrubbing.views import View
 
 Patch = tuple[int, int, bytes]
 """Start, end, and the bytes to stand there, as many."""
@@ -51,6 +52,9 @@ _LINE_BEGINS: Final = re.compile(rb"(?:\A|\n|\\n)\Z")
 _LINE_ENDS: Final = re.compile(rb"\Z|\r?\n|\\[rn]")
 _SAYS_WHO: Final = 3
 """Bytes of a name that is told by standing alone in its line."""
+
+_LETTER: Final = re.compile(rb"[A-Za-z0-9]")
+"""An `a` fits wherever one of these stood: as a reference, `&#97;` is as short as any."""
 
 _TELLS: Final = 160
 """Bytes before a name that can tell that it is one."""
@@ -216,7 +220,7 @@ class Session:
                 if _free([place], claims) and not _is_covered(place, finds):
                     claims = _with(claims, [place])
                     if not span.stays:
-                        patches.append(view.written(text, start, end, fresh))
+                        patches.append(self._written(text, view, (start, end, fresh)))
         return claims, patches
 
     def _placed(self, kind: Kind, raw: bytes) -> bytes:
@@ -225,6 +229,14 @@ class Session:
         if fresh is None:
             fresh = self._fresh[kind, raw] = placeholder(kind, raw, self._key)
         return fresh
+
+    def _written(self, text: bytes, view: View, patch: Patch) -> Patch:
+        """The patch of a text by which a view of it is patched; where that does not fit, with letters that do."""
+        start, end, fresh = patch
+        raw = view.data[start:end]
+        tries = (fresh, placeholder("token", raw, self._key), _LETTER.sub(b"a", raw))
+        found = (view.written(text, start, end, some) for some in tries)
+        return next(one for one in found if one is not None)
 
     def _body_patches(self, text: bytes, body: Encoded) -> Iterable[Patch]:
         inner = body.data[: body.text]

@@ -40,8 +40,8 @@ def add_plain(
     _add_suspects(text, view, found[1], loose)
     bodies = {body.start for body in encoded}
     for body in found[2]:
-        if _is_plain(view, body.start, body.end):
-            pieces = tuple(view.place(*piece) for piece in body.pieces)
+        if view.is_whole(body.start, body.end, open_end=True) and view.joint(body.start, body.end) is None:
+            pieces = tuple(view.place(start, end) for start, end in body.pieces if start < end)
             if pieces[0][0] not in bodies:
                 encoded.append(replace(body, pieces=pieces))
 
@@ -90,8 +90,8 @@ def _is_sought(view: View, kind: Kind) -> bool:
 
 
 def is_cut(view: View, start: int, end: int) -> bool:
-    """Whether the text cuts or encodes this part of a view."""
-    return view.is_whole(start, end) and view.joint(start, end) is not None
+    """Whether the text cuts or encodes this part of a view, which may go on beyond it."""
+    return view.is_whole(start, end, open_end=True) and view.joint(start, end) is not None
 
 
 def is_joined(view: View, start: int, end: int) -> bool:

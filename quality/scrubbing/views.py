@@ -35,12 +35,14 @@ class View:
         at: for each byte where in the text what says it begins, or -1.
         size: for each byte how many bytes of the text say it.
         joints: twice the place of each byte before which something is left out; one more for a byte said otherwise.
+        length: bytes of the text.
         wrapped: whether the joints are the ends of lines that only seem to go on.
     """
 
-    def __init__(self, data: bytes, at: Ints, size: Ints, joints: Ints, *, wrapped: bool) -> None:
+    def __init__(self, data: bytes, at: Ints, size: Ints, joints: Ints, length: int, *, wrapped: bool) -> None:
         self.data = data
         self.wrapped = wrapped
+        self._length = length
         self._at = at
         self._size = size
         self._joints = joints
@@ -49,9 +51,19 @@ class View:
         """Where in the text a part of `data` stands, from its first byte to its last."""
         return int(self._at[start]), int(self._at[end - 1] + self._size[end - 1])
 
-    def is_whole(self, start: int, end: int) -> bool:
-        """Whether a part of `data` is not empty and lies within one window."""
-        return start < end and bool((self._at[start:end] >= 0).all())
+    def is_whole(self, start: int, end: int, *, open_end: bool = False) -> bool:
+        """Whether a part of `data` is not empty, lies in one window, and touches no cut that this makes.
+
+        Args:
+            start: of the part.
+            end: of the part.
+            open_end: whether it may go on beyond the window.
+        """
+        if start >= end or not (self._at[start:end] >= 0).all():
+            return False
+        begun = self._at[start] == 0 or (start > 0 and self._at[start - 1] >= 0)
+        last = end == len(self._at) or self._at[end] < 0
+        return bool(begun) and (open_end or not last or self.place(start, end)[1] == self._length)
 
     def joint(self, start: int, end: int) -> int | None:
         """The place of the last joint within a part of `data`; None if the text has the part as it is."""
@@ -63,8 +75,8 @@ class View:
         place = int(np.searchsorted(self._joints, 2 * end))
         return place < len(self._joints) and int(self._joints[place]) == 2 * end
 
-    def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes]:
-        """The patch of the text by which this part of `data` says `fresh`, as many bytes."""
+    def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes] | None:
+        """The patch of the text by which this part of `data` says `fresh`; None if that does not fit in its bytes."""
         begin, stop = self.place(start, end)
         out = bytearray(text[begin:stop])
         place = start
@@ -79,8 +91,10 @@ class View:
             told = fresh[place - start : upto - start]
             if told != self.data[place:upto]:
                 unit = rewritten(old[0], told[0]) if len(old) == 1 else all_rewritten(old, told)
+                if unit is None:
+                    return None
                 at = int(self._at[place]) - begin
-                out[at : at + sum(map(len, old))] = unit if unit is not None else b"".join(old)
+                out[at : at + len(unit)] = unit
             place = upto
         return begin, stop, bytes(out)
 
@@ -140,9 +154,11 @@ class Views:
         low, high = self.bounds[place], self.bounds[place + 1]
         at, size = self._at[low:high], self._size[low:high]
         first, last = np.searchsorted(self._joints, (2 * low, 2 * high))
-        at = np.where(at >= 0, at - self._begins[self.numbers[place]], _NOWHERE)
+        begin = int(self._begins[self.numbers[place]])
+        at = np.where(at >= 0, at - begin, _NOWHERE)
         joints = self._joints[first:last] - 2 * low
-        return View(self.data[low:high], at, size, joints, wrapped=self._wrapped)
+        length = int(self._begins[self.numbers[place] + 1]) - begin
+        return View(self.data[low:high], at, size, joints, length, wrapped=self._wrapped)
 
 
 def _before(sizes: Ints) -> Ints:
