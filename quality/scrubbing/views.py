@@ -7,6 +7,8 @@ bytes where that stood, so that what is found in it is replaced in the text and 
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
@@ -43,13 +45,12 @@ class View:
         self.data = data
         self.wrapped = wrapped
         self._length = length
-        self._at = at
-        self._size = size
-        self._joints = joints
+        self._at, self._joints, self._cuts = (_fast(one) for one in (at, joints, np.flatnonzero(at < 0)))
+        self._size = size.astype(np.uint8).tobytes()
 
     def place(self, start: int, end: int) -> tuple[int, int]:
         """Where in the text a part of `data` stands, from its first byte to its last."""
-        return int(self._at[start]), int(self._at[end - 1] + self._size[end - 1])
+        return self._at[start], self._at[end - 1] + self._size[end - 1]
 
     def is_whole(self, start: int, end: int, *, open_end: bool = False) -> bool:
         """Whether a part of `data` is not empty, lies in one window, and touches no cut that this makes.
@@ -59,21 +60,22 @@ class View:
             end: of the part.
             open_end: whether it may go on beyond the window.
         """
-        if start >= end or not (self._at[start:end] >= 0).all():
+        cut = bisect_left(self._cuts, start)
+        if start >= end or (cut < len(self._cuts) and self._cuts[cut] < end):
             return False
         begun = self._at[start] == 0 or (start > 0 and self._at[start - 1] >= 0)
         last = end == len(self._at) or self._at[end] < 0
-        return bool(begun) and (open_end or not last or self.place(start, end)[1] == self._length)
+        return begun and (open_end or not last or self.place(start, end)[1] == self._length)
 
     def joint(self, start: int, end: int) -> int | None:
         """The place of the last joint within a part of `data`; None if the text has the part as it is."""
-        last = int(np.searchsorted(self._joints, 2 * end)) - 1
-        return int(self._joints[last]) // 2 if last >= 0 and self._joints[last] > 2 * start else None
+        last = bisect_left(self._joints, 2 * end) - 1
+        return self._joints[last] // 2 if last >= 0 and self._joints[last] > 2 * start else None
 
     def ends_hidden(self, end: int) -> bool:
         """Whether the text goes on, after the byte before `end`, with something that is not shown."""
-        place = int(np.searchsorted(self._joints, 2 * end))
-        return place < len(self._joints) and int(self._joints[place]) == 2 * end
+        place = bisect_left(self._joints, 2 * end)
+        return place < len(self._joints) and self._joints[place] == 2 * end
 
     def written(self, text: bytes, start: int, end: int, fresh: bytes) -> tuple[int, int, bytes] | None:
         """The patch of the text by which this part of `data` says `fresh`; None if that does not fit in its bytes."""
@@ -93,14 +95,19 @@ class View:
                 unit = rewritten(old[0], told[0]) if len(old) == 1 else all_rewritten(old, told)
                 if unit is None:
                     return None
-                at = int(self._at[place]) - begin
+                at = self._at[place] - begin
                 out[at : at + len(unit)] = unit
             place = upto
         return begin, stop, bytes(out)
 
     def _unit(self, text: bytes, place: int) -> bytes:
-        at = int(self._at[place])
-        return text[at : at + int(self._size[place])]
+        at = self._at[place]
+        return text[at : at + self._size[place]]
+
+
+def _fast(numbers: Ints) -> array[int]:
+    """The same numbers where one after the other is asked for, not all at once."""
+    return array("q", numbers.astype(np.int64).tobytes())
 
 
 class Views:
