@@ -13,6 +13,7 @@ from quality.scrub import scrub, scrub_name, scrub_text
 from tests.quality.test_scrub import batch_of, trajectory
 
 SMALL: Final = 12_000
+TRIES: Final = 5
 TIMES: Final = 4
 NOISE: Final = 0.03
 """CPU seconds that say nothing."""
@@ -97,9 +98,14 @@ def _seconds(work: Callable[[], object]) -> float:
 def _assert_linear(work: Callable[[int], object], size: int) -> None:
     """Four times as much takes four times as long: 16 times were a square's, and half of that is told from noise."""
     work(size // 4)
-    small = _seconds(lambda: work(size))
-    large = _seconds(lambda: work(size * TIMES))
-    assert large < 2 * TIMES * small + NOISE, f"{small:.3f} s, then {large:.3f} s"
+    measured = []
+    for _ in range(TRIES):  # a machine that is busy with others makes one of the two slow, seldom each time
+        small = _seconds(lambda: work(size))
+        large = _seconds(lambda: work(size * TIMES))
+        if large < 2 * TIMES * small + NOISE:
+            return
+        measured.append(f"{small:.3f} s, then {large:.3f} s")
+    pytest.fail(f"not linear in any of {TRIES} tries: {measured}")
 
 
 @pytest.mark.parametrize("what", HOSTILE)
