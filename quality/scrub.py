@@ -143,12 +143,12 @@ class _Marked:
         self.texts = texts
         self.rewriter = Rewriter(texts)
         self.find = detection.finds
-        self._homes: dict[int, list[Span]] = {}
-        homes = self._homes if detection.seeks("home") else None
-        self._regions: dict[int, list[Region]] = detection.regions(texts.whole, texts.offsets, homes)
+        self._names: dict[int, list[Span]] = {}
+        names = self._names if detection.seeks("home") else None
+        self._regions: dict[int, list[Region]] = detection.regions(texts.whole, texts.offsets, names)
         self._sights: dict[int, list[Sight]] = detection.sights(texts.whole, texts.offsets)
         told = {number for number, sights in self._sights.items() if any(regions for _, regions in sights)}
-        self._numbers = sorted(told.union(self._regions, self._homes))
+        self._numbers = sorted(told.union(self._regions, self._names))
         self._finds: dict[int, Finds] = {}
         self._used: dict[int, list[int]] = {}
         self._typed: dict[tuple[int, int], tuple[Loose, ...]] = {}
@@ -177,9 +177,9 @@ class _Marked:
         found = self._finds.get(number)
         if found is None:
             regions, sights = self._regions.get(number, ()), self._sights.get(number, ())
-            homes = self._homes.get(number, ())
-            marked = regions or sights or homes
-            found = self.find(self.texts.text(number), regions, sights, homes) if marked else Finds()
+            names = self._names.get(number, ())
+            marked = regions or sights or names
+            found = self.find(self.texts.text(number), regions, sights, names) if marked else Finds()
             self._finds[number] = found
         return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from quality.scrubbing import base64_bodies, context, hex_bodies, logins, numbers, own_form, personal, sighted
 from quality.scrubbing.kinds import KINDS, Encoded, Finds, Kind, Loose, Span, Viewed
 from quality.scrubbing.matching import compiled, compiled_set
-from quality.scrubbing.plain_homes import plain_home
+from quality.scrubbing.plain_names import plain_names
 from quality.scrubbing.views import View, views
 
 BEFORE: Final = 256
@@ -57,32 +57,62 @@ _APART: Final = frozenset(
 """Triggers that begin with fixed letters have an automaton of their own: states of one for all would be multiplied."""
 
 
-class _Leftmost:
-    """The leftmost match of several patterns, each of which is searched anew only past its last match.
+_PASSED: Final = 4
+"""So many matches in a row are passed over one by one; a search past them, which costs as much, passes the others."""
+
+
+class _Hits:
+    """The matches of a pattern, from the left.
 
     Args:
-        patterns: compiled.
+        pattern: compiled.
         data: what is searched.
-        limit: where it ends.
+        at: where the first may begin.
+        limit: where the data ends.
+
+    Attributes:
+        start: where the match begins at which this stands, `limit` after the last one.
+        end: where it ends.
     """
 
-    def __init__(self, patterns: Sequence[Any], data: Any, limit: int) -> None:
-        self._patterns = patterns
+    __slots__ = ("_data", "_limit", "_matches", "_pattern", "end", "start")
+
+    def __init__(self, pattern: Any, data: bytes, at: int, limit: int) -> None:
+        self._pattern = pattern
         self._data = data
         self._limit = limit
-        self._found: list[tuple[int, Any]] = [(-1, None)] * len(patterns)
+        self.start: int
+        self.end: int
+        self._search(at)
 
-    def match(self, at: int) -> Any:
-        """The first match that begins at `at`, which never goes back, or later; None if there is none."""
-        for place, (start, _) in enumerate(self._found):
-            if start < at:
-                match = self._patterns[place].search(self._data, at, self._limit)
-                self._found[place] = (match.start() if match else self._limit, match)
-        return min(self._found, key=_first)[1]
+    def go_to(self, at: int) -> None:
+        """Goes on to the first match that begins at `at` or later."""
+        for _ in range(_PASSED):
+            if self.start >= at or self.end > at:
+                break
+            self._step()
+        if self.start < at:
+            self._search(at)
+
+    def _search(self, at: int) -> None:
+        self._matches = self._pattern.finditer(self._data, at, self._limit)
+        self._step()
+
+    def _step(self) -> None:
+        match = next(self._matches, None)
+        self.start, self.end = match.span() if match else (self._limit, self._limit)
 
 
-def _first(found: tuple[int, Any]) -> int:
-    return found[0]
+def _start_of(hits: _Hits) -> int:
+    return hits.start
+
+
+_SLASH: Final = ord("/")
+
+
+def _past_common(data: bytes, start: int, begin: int, end: int) -> int:
+    """Where to go on after a home or prompt that tells nobody, 0 if none begins at `start`."""
+    return personal.common_home(data, start, end) or personal.common_prompt(data, start, begin)
 
 
 class Detection:
@@ -115,14 +145,14 @@ class Detection:
         return Detection(kinds, nesting)
 
     def regions(
-        self, data: Any, offsets: Sequence[int], homes: dict[int, list[Span]] | None = None, *, common: bool = False
+        self, data: bytes, offsets: Sequence[int], names: dict[int, list[Span]] | None = None, *, common: bool = False
     ) -> dict[int, list[Region]]:
         """Text number → regions (start, end) in it, disjoint and ordered, in which something may begin.
 
         Args:
-            data: the texts one after the other: bytes, or anything that gives a buffer of bytes.
+            data: the texts one after the other.
             offsets: where each text begins, and at last where the last one ends.
-            homes: takes in, by text, the homes that need no finder; their kind is looked for where it is given.
+            names: takes in, by text, what needs no finder; homes are looked for where it is given.
             common: whether the homes and prompts of users that tell nobody are marked too.
         """
         found: dict[int, list[Region]] = {}
@@ -130,17 +160,27 @@ class Detection:
         for text in (*base64_bodies.beginnings(data, starts), *hex_bodies.beginnings(data, starts)):
             found[text] = [(0, min(STRIDE, offsets[text + 1] - offsets[text]))]
         at, limit = offsets[0], offsets[-1]
-        leftmost = _Leftmost(self._scans, data, limit)
-        while at < limit and (match := leftmost.match(at)):
-            start, end = match.span()
-            if not common and (passed := personal.common_home(data, start) or personal.common_prompt(data, start)):
-                at = passed
-                continue
+        scans = [_Hits(scan, data, at, limit) for scan in self._scans]
+        while at < limit:
+            for hits in scans:
+                if hits.start < at:
+                    hits.go_to(at)
+            hits = min(scans, key=_start_of)
+            start, end = hits.start, hits.end
+            if start >= limit:
+                break
             first = bisect_right(offsets, start) - 1
-            if homes is not None and (home := plain_home(data, start)) and home.end <= offsets[first + 1]:
-                begin, at = offsets[first], home.end
-                homes.setdefault(first, []).append(Span(start - begin, at - begin, "home", False, home.kept))
-                continue
+            begin, text_end = offsets[first], offsets[first + 1]
+            if data[start] == _SLASH or data.startswith(b"@", start + 1):
+                passed = 0 if common else _past_common(data, start, begin, text_end)
+                if not passed and names is not None:
+                    plain = plain_names(data, start, begin, text_end, self._kinds)
+                    if plain:
+                        names.setdefault(first, []).extend(plain)
+                        passed = max(start + 2, begin + plain[-1].end)
+                if passed:
+                    at = passed
+                    continue
             last = first if end <= offsets[first + 1] else bisect_left(offsets, end, first) - 1
             for text in range(first, last + 1):
                 begin, text_end = offsets[text], offsets[text + 1]
@@ -167,17 +207,17 @@ class Detection:
         text: bytes,
         regions: Iterable[Region] | None = None,
         sights: Iterable[Sight] = (),
-        homes: Sequence[Span] = (),
+        names: Sequence[Span] = (),
     ) -> Finds:
-        """What the text holds: in these regions of it, by these views, and these; without regions, anywhere."""
+        """What the text holds: in these regions of it, by these views, and these names; without regions, anywhere."""
         if regions is None:
             regions = self.regions(text, (0, len(text))).get(0, ())
             sights = self.sights(text, (0, len(text))).get(0, ())
-        if homes and not (regions or sights):
-            return Finds(tuple(homes))
+        if names and not (regions or sights):
+            return Finds(tuple(sorted(names, key=_start)))
         spans, loose, encoded = self._found(text, regions)
-        if homes:
-            spans += set(homes).difference(spans)
+        if names:
+            spans += set(names).difference(spans)
         viewed = []
         for view_of, some in sights:
             view = view_of()

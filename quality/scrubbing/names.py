@@ -57,7 +57,7 @@ def scrub_names(column: pa.Array, *, salt: str, kinds: tuple[Kind, ...]) -> pa.A
     detection = Detection.of(kinds)
     sights = detection.sights(texts.whole, texts.offsets).items()
     marked = {number for number, seen in sights if any(regions for _, regions in seen)}
-    marked.update(detection.regions(texts.data, texts.offsets))
+    marked.update(detection.regions(texts.whole, texts.offsets))
     marked |= {number for number, at in enumerate(texts.offsets[:-1]) if _BARE_HOME.match(texts.whole, at)}
     fresh = {number: _scrubbed(texts.text(number), salt, kinds).decode() for number in sorted(marked)}
     changed = {number: name for number, name in fresh.items() if name.encode() != texts.text(number)}

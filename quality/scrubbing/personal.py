@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from quality.scrubbing.kinds import Kind, Span
 from quality.scrubbing.matching import closes, compiled, matches, opens, past_escape
@@ -191,13 +191,13 @@ WELL_KNOWN: Final = frozenset(
 _PLAIN_HOME: Final = re.compile(rb"/(?:home|Users)/([A-Za-z][A-Za-z0-9_-]{0,31})(?=[/\s\"',;)\]]|\Z)")
 
 
-def common_home(data: Any, start: int) -> int:
-    """Where the home folder of a common user ends that begins at `start`, 0 if none does: nothing is to be found in it.
+def common_home(data: bytes, start: int, end: int) -> int:
+    """Where the home folder of a common user ends that begins at `start` of a text that ends at `end`; 0 if none does.
 
     Logs of agents name such folders on every line, so they are passed over before any finder is called.
     """
-    match = _PLAIN_HOME.match(data, start)
-    return match.end() if match and _is_common(match.group(1)) else 0
+    match = _PLAIN_HOME.match(data, start, end)
+    return match.end() if match and is_common_account(match.group(1)) else 0
 
 
 def homes(text: bytes, lo: int, hi: int) -> Iterator[Span]:
@@ -232,7 +232,8 @@ def _is_home(text: bytes, start: int, group: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_common(name: bytes) -> bool:
+def is_common_account(name: bytes) -> bool:
+    """`is_common_user`, remembered: for names that a log shows on every line."""
     return is_common_user(name)
 
 
@@ -255,7 +256,7 @@ _HOST_NAME: Final = compiled(
 
 _AT: Final = re.compile(rb"@([A-Za-z0-9][A-Za-z0-9.-]{0,62})")
 _USER: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.-]{0,31}\Z")
-_USER_BYTES: Final = 64
+USER_BYTES: Final = 64
 """Bytes that a user's name and the escape sequence before it have room in."""
 
 _PROMPT: Final = re.compile(
@@ -292,7 +293,7 @@ def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[
         end = text.find(b"\n", at)
         end = end if end >= 0 else len(text)
         if end - begin <= _SHORT_LINE:
-            for middle, start, stop, kind, stays in _line_prompts(text[begin:end], wanted):
+            for middle, start, stop, kind, stays in line_prompts(text[begin:end], wanted):
                 if lo <= begin + middle < hi:
                     yield Span(begin + start, begin + stop, kind, stays)
         else:
@@ -301,23 +302,23 @@ def prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator[
         at = text.find(b"@", end, hi)
 
 
-def common_prompt(data: Any, start: int) -> int:
+def common_prompt(data: bytes, start: int, begin: int) -> int:
     """Where the host begins in `user@host` whose `@` is after `start`, if user and host both tell nobody, else 0.
 
-    Containers show such a prompt on every screen, so they are passed over like the homes of `common_home`. What begins
-    in the host, such as an address, is looked for still.
+    The text begins at `begin`. Containers show such a prompt on every screen, so they are passed over like the homes of
+    `common_home`. What begins in the host, such as an address, is looked for still.
     """
     match = _AT.match(data, start + 1)
     if match is None or not is_common_host(match[1].rstrip(b".-")):
         return 0
-    before = bytes(memoryview(data)[max(0, start - _USER_BYTES) : start + 1])
+    before = data[max(begin, start - USER_BYTES) : start + 1]
     return match.start(1) if _ends_in_common_user(before[before.rfind(b"\n") + 1 :]) else 0
 
 
 @lru_cache(maxsize=4096)
 def _ends_in_common_user(before: bytes) -> bool:
     user = _USER.search(before)
-    return user is not None and _is_common(before[past_escape(before, user.start()) :])
+    return user is not None and is_common_account(before[past_escape(before, user.start()) :])
 
 
 Prompt: TypeAlias = tuple[int, int, int, Kind, bool]
@@ -327,7 +328,7 @@ _SHORT_LINE: Final = 512
 
 
 @lru_cache(maxsize=1 << 16)
-def _line_prompts(line: bytes, wanted: frozenset[Kind]) -> tuple[Prompt, ...]:
+def line_prompts(line: bytes, wanted: frozenset[Kind]) -> tuple[Prompt, ...]:
     """The prompts of one line; a terminal shows the same lines on one screen after the other."""
     return tuple(_prompts(line, 0, len(line), wanted))
 
@@ -352,7 +353,7 @@ def _prompts(text: bytes, lo: int, hi: int, wanted: frozenset[Kind]) -> Iterator
         if "host" in wanted:
             yield middle, host, end, "host", is_common_host(text[host:end])
         if "home" in wanted:
-            yield middle, start, middle, "home", _is_common(text[start:middle])
+            yield middle, start, middle, "home", is_common_account(text[start:middle])
 
 
 @lru_cache(maxsize=4096)

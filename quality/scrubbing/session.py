@@ -151,6 +151,8 @@ class Session:
         """What changes in a text, in order and disjoint; `occurrences` are those of this text."""
         if not (occurrences or finds.loose or finds.encoded or finds.viewed) and all(s.stays for s in finds.spans):
             return []
+        if not (finds.loose or finds.encoded or finds.viewed) and _are_told(occurrences, finds.spans):
+            return self._replaced(text, finds.spans)
         claimed: Sequence[Span] = finds.spans
         bodies: Sequence[Encoded] = ()
         seen, patches = self._seen(text, finds) if finds.viewed else ([], [])
@@ -158,13 +160,22 @@ class Session:
             claimed, bodies = self._claimed(text, finds, occurrences, seen)
         for body in bodies:
             patches += self._body_patches(text, body)
-        for span in claimed:
-            if not span.stays:
-                start, end = span.secret, span.end
-                patches.append((start, end, self._placed(span.kind, text[start:end])))
+        patches += self._replaced(text, claimed)
         changed = sorted(patch for patch in patches if patch[2] != text[patch[0] : patch[1]])
         self.crowded = self.crowded or (bool(changed) and (bool(seen) or _is_crowded(finds, occurrences)))
         return changed
+
+    def _replaced(self, text: bytes, claimed: Sequence[Span]) -> list[Patch]:
+        """The patches of those claims that change."""
+        found = []
+        for span in claimed:
+            if not span.stays:
+                start, end = span.secret, span.end
+                raw = text[start:end]
+                fresh = self._placed(span.kind, raw)
+                if fresh != raw:
+                    found.append((start, end, fresh))
+        return found
 
     def _claimed(
         self, text: bytes, finds: Finds, occurrences: Sequence[Span], seen: Sequence[Span] = ()
@@ -286,6 +297,12 @@ def settled(texts: Mapping[Id, bytes], key: bytes, find: Callable[[bytes], Finds
             break
         current.update(fresh)
     return found
+
+
+def _are_told(occurrences: Sequence[Span], spans: Sequence[Span]) -> bool:
+    """Whether the occurrences are but names, which the spans claim too."""
+    places = {(span.secret, span.end) for span in spans} if occurrences else ()
+    return all(one.kind in _NAMES and (one.start, one.end) in places for one in occurrences)
 
 
 def _is_crowded(finds: Finds, guesses: Iterable[Span]) -> bool:

@@ -31,6 +31,9 @@ _NARROWEST: Final = 40
 
 _RUN: Final = 12
 _LONG_RUN: Final = 16
+_SHORT_RUN: Final = _LONG_RUN - _RUN
+"""Bytes of a long token on each side at least, since no more than `_RUN` of the other are counted."""
+
 _WORDY: Final = 6
 """Bytes from which letters of one case with nothing among them are taken for a word."""
 
@@ -64,6 +67,7 @@ def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints
     soft = (last == ord("=")) & (width >= _SOFT[0]) & (width <= _SOFT[1])
     marked = (start > 0) & ((last == BACKSLASH) | soft)
     chosen = np.flatnonzero(marked | ((alike | _WIDTHS[width.clip(0, 511)]) & (width >= _NARROWEST)))
+    chosen = chosen[_are_long(values, start[chosen], end[chosen])]
     text = text[chosen]
     low, high = offsets[text], offsets[text + 1]
     begin, stop = (start - marked)[chosen], end[chosen]
@@ -75,6 +79,15 @@ def wraps(values: Bytes, offsets: Ints, slash: Ints, shown: Units) -> tuple[Ints
     opened = _OPENING[values[np.minimum(stop, len(values) - 1)]]
     token = opened & (after > 0) & ~wordy & (before + after >= _LONG_RUN)
     return begin[token], stop[token]
+
+
+def _are_long(values: Bytes, start: Ints, end: Ints) -> Flags:
+    """Whether a break could stand in a long token, by the few bytes next to it: tells most of them apart cheaply."""
+    limit = len(values) - 1
+    ahead = np.minimum(end[:, None] + np.arange(_SHORT_RUN), limit)
+    back = np.maximum(start[:, None] - np.arange(1, _SHORT_RUN + 1), 0)
+    indented = values[ahead[:, 0]] == ord(" ")
+    return _TOKEN[values[back]].all(axis=1) & (indented | _TOKEN[values[ahead]].all(axis=1))
 
 
 def _breaks(values: Bytes, slash: Ints) -> tuple[Ints, Ints]:
