@@ -11,9 +11,25 @@ from quality.scrubbing.detection import Detection
 from quality.scrubbing.kinds import Kind, Span
 
 WANTED: tuple[Kind, ...] = ("host", "home")
-WORDS = (
-    "carol root dev jane.doe thinkpad box localhost 4f2a9c1b77de devbox-2 10.1.2.3 @ : ~ / ~/src /home/ /Users/".split()
-)
+WORDS = [
+    "carol",
+    "root",
+    "dev",
+    "jane.doe",
+    "thinkpad",
+    "box",
+    "localhost",
+    "4f2a9c1b77de",
+    "devbox-2",
+    "10.1.2.3",
+    "@",
+    ":",
+    "~",
+    "/",
+    "~/src",
+    "/home/",
+    "/Users/",
+]
 MARKS = (
     " ",
     "\n",
