@@ -1,0 +1,178 @@
+"""What every connector makes of everything at hand, as digests: to hold before and after a change beside each other.
+
+    python -m tests.golden.digests write FILE [--mutations 12] [NAME…]
+    python -m tests.golden.digests compare BEFORE AFTER
+
+Read are the fixtures (good and bad), the generated logs of `benchmarks.generate`, the real corpora where they are at
+hand, and mutations of them all: cut, damaged, or with a value of another type. Mutations hang on the log and their
+number alone. A line of FILE is one log as it comes out: transitions, a digest over them, rejects by reason and a digest
+over those. The connector's version is no part of a digest, so that a change shows where transitions do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from benchmarks import generate
+from connectors.connector import Connector, MemoryBlob
+from connectors.registry import connectors
+from pipelines.raw_blob import StoredBlob
+from schemas import Assembler, Origin, ParseError, Reject
+from tests.conftest import ROOT, corpora_folder
+from tests.connectors.mutations import SIGNS, STRANGERS, documents, places, replaced, written
+from tests.rows import RECIPE, blob_at, line, recognized
+
+_LARGEST: Final = 400_000
+"""Bytes of a log from which it is no longer mutated."""
+
+_STRANGERS: Final = (*STRANGERS, float("nan"), float("inf"), 123456789012345678901, 2**53 + 1, 0.1 + 0.2)
+
+Log = tuple[str, Connector, MemoryBlob]
+"""A name, who reads it, and its bytes."""
+
+
+def outcome(connector: Connector, blob: MemoryBlob) -> dict[str, Any]:
+    """What a connector makes of a log, in the words of a digest file."""
+    assembler, parents = Assembler(), dict[str, str]()
+    origin = Origin(blob.uri, "digest", connector.name, "-", blob.digest)
+    rejects: list[tuple[str, str | None, int]] = []
+    rows = hashlib.sha256()
+    count = 0
+
+    def taken() -> None:
+        nonlocal count
+        batch = assembler.take()
+        count += batch.num_rows
+        for row in batch.to_pylist():
+            rows.update(line(row).encode("utf-8", "surrogatepass") + b"\n")
+
+    try:
+        for found in connector.parse(blob):
+            if isinstance(found, Reject):
+                rejects.append((found.reason, found.member, found.offset))
+            else:
+                assembler.add(found, origin, parents)
+                taken()
+    except ParseError as error:
+        rejects.append((error.reason, "raised", error.offset))
+    except Exception as error:  # noqa: BLE001 - a bug is an outcome too
+        rejects.append((f"bug: {type(error).__name__}", "", -1))
+    taken()
+    refused = hashlib.sha256(json.dumps(rejects).encode()).hexdigest()[:16]
+    reasons = dict(sorted(Counter(reason for reason, _, _ in rejects).items()))
+    return {"rows": count, "digest": rows.hexdigest()[:16], "rejects": reasons, "refused": refused}
+
+
+def logs(names: Iterable[str]) -> Iterator[Log]:
+    """Every log at hand that one of these connectors reads."""
+    chosen = {name: connectors()[name] for name in names}
+    for name, connector in chosen.items():
+        for folder in ("input", "bad"):
+            place = ROOT / "tests" / "fixtures" / name / folder
+            for path in sorted(place.iterdir()) if place.is_dir() else ():
+                if path.suffix != ".reason":
+                    yield f"fixture/{name}/{folder}/{path.name}", connector, blob_at(path)
+        if name in generate.FORMATS:
+            members = dict(generate.files(name, 300_000, 5))
+            yield (
+                f"generated/{name}",
+                connector,
+                MemoryBlob(name, members if len(members) > 1 else next(iter(members.values()))),
+            )
+    root = corpora_folder()
+    if root is not None:
+        inputs, _ = recognized((path for path in sorted(root.rglob("*")) if path.is_file()), root)
+        for one in inputs:
+            if one.connector in chosen:
+                with StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes) as blob:
+                    held = {member: blob.read(member) for member in blob.members}
+                yield f"corpora/{one.uri}", chosen[one.connector], MemoryBlob(one.uri, held)
+
+
+def mutated(name: str, blob: MemoryBlob, number: int) -> MemoryBlob:
+    """The log with one of its members changed, the same for the same name and number."""
+    random = Random(f"{name}/{number}")
+    content = {member: blob.read(member) for member in blob.members}
+    member = random.choice(blob.members)
+    values = documents(content[member]) if number % 2 else None
+    content[member] = _strange(values, random) if values else _damaged(content[member], random)
+    return MemoryBlob(blob.uri, content)
+
+
+def _strange(values: list[Any], random: Random) -> bytes:
+    place = random.randrange(len(values))
+    at = random.choice([*places(values[place])])
+    return written([*values[:place], replaced(values[place], at, random.choice(_STRANGERS)), *values[place + 1 :]])
+
+
+def _damaged(data: bytes, random: Random) -> bytes:
+    place, what = random.randint(0, len(data)), random.choice(("cut", "put", "take", "number"))
+    if what == "cut":
+        return data[:place]
+    if what == "take":
+        return data[:place] + data[place + random.randint(1, 40) :]
+    return data[:place] + (random.choice(SIGNS) if what == "put" else b"NaN") + data[place:]
+
+
+def write(out: Path, names: Iterable[str], mutations: int) -> None:
+    """Writes a line of JSON for each log and mutation."""
+    with out.open("w", encoding="utf-8") as file:
+        for name, connector, blob in logs(names):
+            size = sum(len(blob.read(member)) for member in blob.members)
+            numbers = range(1, mutations + 1) if 0 < size <= _LARGEST else ()
+            versions = [("", blob), *((f"#{number}", mutated(name, blob, number)) for number in numbers)]
+            for version, one in versions:
+                row = {"log": name + version, "connector": connector.name, **outcome(connector, one)}
+                file.write(json.dumps(row) + "\n")
+
+
+def compare(before: Path, after: Path) -> bool:
+    """Prints, by connector, the logs that come out otherwise, and says whether there are none."""
+    old, new = ({row["log"]: row for row in map(json.loads, path.open(encoding="utf-8"))} for path in (before, after))
+    changed: dict[str, list[str]] = {}
+    for name in sorted(old.keys() | new.keys()):
+        was, now = old.get(name), new.get(name)
+        if was != now:
+            words = [
+                f"{key} {(was or {}).get(key)} → {(now or {}).get(key)}"
+                for key in ("rows", "digest", "rejects", "refused")
+                if (was or {}).get(key) != (now or {}).get(key)
+            ]
+            changed.setdefault((was or now or {})["connector"], []).append(f"{name}: {', '.join(words)}")
+    for connector, lines in changed.items():
+        sys.stdout.write(f"{connector}: {len(lines)}\n")
+        sys.stdout.writelines(f"  {one}\n" for one in lines)
+    sys.stdout.write(
+        f"{len(old)} logs before, {len(new)} after; {sum(map(len, changed.values()))} come out otherwise\n"
+    )
+    return not changed
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    writing = actions.add_parser("write")
+    writing.add_argument("out", type=Path)
+    writing.add_argument("names", nargs="*", default=sorted(connectors()))
+    writing.add_argument("--mutations", type=int, default=12)
+    comparing = actions.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    chosen = parser.parse_args()
+    if chosen.action == "write":
+        write(chosen.out, chosen.names, chosen.mutations)
+    elif not compare(chosen.before, chosen.after):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
