@@ -25,7 +25,7 @@ from pipelines.compression import COMPRESSIONS
 from pipelines.containers import NESTING, kind_of
 from pipelines.mapped import TABLE
 from pipelines.place import Place, text_of
-from pipelines.raw import FAULTS, JUNK, RawFile
+from pipelines.raw import FAULTS, JUNK, RawFile, root_name
 from pipelines.raw_blob import StoredBlob, opened_archive
 from quality.scrub import scrub_text
 from schemas import ParseError, Reject, ShardError
@@ -177,7 +177,7 @@ class Recognizer:
                 told = self._anchored(connector, members[log.anchor], found)
                 own = {file.name for member, file in members.items() if member not in log.shared}
                 if told is not None and taken.isdisjoint(own):
-                    found.inputs.append(_input(log.uri, connector, told.why, members))
+                    found.inputs.append(_input(_uri(log, members[log.anchor]), connector, told.why, members))
                     taken |= own
                     shared.update(members[member].name for member in log.shared)
                     claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
@@ -252,6 +252,11 @@ class _Names:
 def _folder(log: Log) -> str:
     """The folder that the names of a log's members are relative to, with `/` at its end."""
     return log.members[log.anchor].removesuffix(log.anchor)
+
+
+def _uri(log: Log, anchor: RawFile) -> str:
+    """The log's uri; of one whose folder is the root itself, the root's own name, or that of its anchor."""
+    return log.uri or root_name(anchor.root) or _plain_name(anchor.name)
 
 
 def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
