@@ -18,32 +18,10 @@ from pipelines.run import Run
 from pipelines.runner import Execution
 from pipelines.storage import Folder
 from schemas import ConfigError
-from tests.conftest import ROOT
 from tests.pipelines.test_run import shards_of
 
 RECIPE = load_recipe("terminal")
 OTHER = load_recipe("swe")
-
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("raw")
-    for log in sorted((ROOT / "samples" / "terminal" / "asciicast").rglob("*.cast"))[:6]:
-        shutil.copy(log, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def made(raw, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
-    Run(RECIPE, [str(raw)], str(out)).run()
-    return out
-
-
-@pytest.fixture
-def finished(made, tmp_path) -> Path:
-    """A copy of a finished run, for tests that change it."""
-    return shutil.copytree(made, tmp_path / "out")
 
 
 def changed(**judge):
