@@ -148,4 +148,4 @@ def test_what_a_run_says_of_a_dropped_copy_is_said_of_that_copy_alone(tmp_path):
     told = {row["provenance"]["uri"]: table.details.get((row["row_id"], -1)) for row in copies}
     assert [detail is not None for detail in told.values()].count(True) == 1
     (dropped,) = drops_of(table, ["duplicate_trajectory"])["duplicate_trajectory"]
-    assert told[dropped.place.file] in "\n".join(shown(table, dropped, 60))
+    assert f"detail      {told[dropped.place.file]}" in "\n".join(shown(table, dropped, 60))
