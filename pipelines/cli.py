@@ -302,12 +302,17 @@ def _usage_ends_with(code: int) -> None:
     vars_of.exit_code = code
 
 
+def _goes_on() -> bool:
+    """Whether the command that was given goes on where it stopped when it is given again."""
+    return sys.argv[1:2] == [run.__name__]
+
+
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
     from pipelines.reject_bounds import TooManyRejectsError
     from pipelines.show import show_broken
 
-    ending = ending_of(error)
+    ending = ending_of(error, goes_on=_goes_on())
     if ending.traceback:
         traceback.print_exception(error)
     if isinstance(error, TooManyRejectsError) and error.broken:
@@ -327,6 +332,6 @@ def main() -> None:
         with interruptible():
             app()
     except Interrupted as error:
-        leave(ending_of(error))
+        leave(ending_of(error, goes_on=_goes_on()))
     except Exception as error:  # noqa: BLE001 - each ends in its own way
         _end(error)
