@@ -246,6 +246,7 @@ def schema(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,
 ) -> None:
     """Export the transition schema as JSON Schema."""
+    from pipelines.storage import Folder
     from schemas import json_schema
     from schemas.document import schema_markdown
 
@@ -255,7 +256,7 @@ def schema(
     elif out.exists():
         _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
     else:
-        out.write_text(text, "utf-8")
+        Folder(str(out.parent)).write(out.name, text.encode())
 
 
 @app.command()

@@ -68,9 +68,10 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
         goes_on: whether the command, given again, goes on where it stopped.
     """
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
-        return Ending(Code(128 + error.number), f"interrupted{'; run the same command again to go on' * goes_on}")
-    from pipelines.addresses import missing_package
+        line = "interrupted; run the same command again to go on" if goes_on else "interrupted"
+        return Ending(Code(128 + error.number), line)
     from pipelines.connector_errors import is_noted, of_store
+    from pipelines.place import missing_package
     from pipelines.reject_bounds import TooManyRejectsError
 
     if isinstance(error, TooManyRejectsError):

@@ -65,7 +65,7 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     ],
 )
 def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_on(
-    tmp_path, monkeypatch, capsys, command
+    tmp_path, monkeypatch, capsys, command, code, words
 ):
     Run(RECIPE, LOGS[:1], str(tmp_path / "out")).run("normalize")
     (file,) = (tmp_path / "out" / "transitions" / "terminal").iterdir()
