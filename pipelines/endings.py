@@ -108,12 +108,18 @@ def _of_system(error: OSError) -> str:
 
 
 def _with_remedy(told: str, again: str) -> str:
-    """The words, and after them what to do: where a disk is full, to make room; and then `again`."""
+    """The words, and after them what to do: to make room where a disk is full, to mend rights; and then `again`."""
     line = _one_line(told)
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    if any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in full):
+    if _names_one_of(line, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {again}"
+    if _names_one_of(line, errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{line}. Make it one that you may read and write. {again}"
     return f"{line}. {again}"
+
+
+def _names_one_of(line: str, *codes: int) -> bool:
+    """Whether the words are those of an error of the system with one of these codes."""
+    return any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in codes)
 
 
 @contextmanager

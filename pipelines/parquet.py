@@ -166,8 +166,9 @@ def _damage(folder: Folder, name: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise ShardError(f"{folder.path(name)} is missing. {MADE_AGAIN}.") from error
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        told = why(error) if isinstance(error, OSError) else str(error) or type(error).__name__
-        line = told.splitlines()[0].rstrip(".")
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, which is no damage
+            raise ShardError(f"{folder.path(name)} cannot be read: {why(error)}.") from error
+        line = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise ShardError(f"{folder.path(name)} is damaged: {line}. {MADE_AGAIN}.") from error
 
 

@@ -21,7 +21,6 @@ from pipelines.place import Place
 from pipelines.raw import gather
 from pipelines.recipe import Recipe
 from pipelines.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
-from pipelines.storage import Folder
 from schemas import SCHEMA_VERSION, Reject
 
 __all__ = [
@@ -172,7 +171,6 @@ def make_plan(
     raws: Sequence[str],
     part_bytes: int = PART_BYTES,
     limit: int | None = None,
-    out: Folder | None = None,
     *,
     strict: bool = False,
 ) -> Plan:
@@ -183,7 +181,6 @@ def make_plan(
         raws: files, folders or globs.
         part_bytes: decompressed bytes that a part holds.
         limit: take only this many inputs, the first by uri.
-        out: the run's folder; what lies in it is no input, even where it lies within a raw folder.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
 
     Raises:
@@ -191,12 +188,10 @@ def make_plan(
     """
     known = connectors()
     among = [known[name] for name in recipe.normalize.connectors or known]
-    inside = f"{out.path()}/" if out is not None else None
     settings = recipe.normalize
-    files = [one for one in gather(raws, settings.dataset) if inside is None or not one.place.path.startswith(inside)]
     mapped = Mapped(recipe) if settings.dataset.layout else None
     recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
-    found = recognizer.recognize(files)
+    found = recognizer.recognize(gather(raws, settings.dataset))
     parts = binned(told_apart(found.inputs)[:limit], recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
     digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()

@@ -244,7 +244,7 @@ class Run:
 
     def _planned(self) -> Plan:
         how = self.execution
-        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, self.out, strict=how.strict)
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

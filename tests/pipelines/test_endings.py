@@ -33,7 +33,11 @@ RECIPE = load_recipe("terminal")
         (ImportError("Install s3fs to access S3"), 1, ["pip install s3fs"]),
         (ShardError("/out/x cannot be written: [Errno 28] No space left on device"), 4, ["/out/x", "Make room"]),
         (OSError(28, "No space left on device", "/out/x"), 4, ["/out/x", "Make room", "same command again"]),
-        (PermissionError(13, "Permission denied", "/out/x"), 4, ["/out/x: Permission denied", "same command again"]),
+        (
+            PermissionError(13, "Permission denied", "/out/x"),
+            4,
+            ["/out/x: Permission denied", "you may", "same command again"],
+        ),
         (MemoryError(), 4, ["memory", "same command again"]),
         (ContractError("5 went in, 4 are accounted for"), 70, ["bug of trajmill", "report"]),
         (ZeroDivisionError("by zero"), 70, ["bug of trajmill", "report"]),

@@ -147,6 +147,14 @@ def test_an_output_folder_among_the_raw_logs_is_refused_and_nothing_is_left_ther
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_dir()) == ["logs"]
 
 
+def test_raw_logs_in_the_output_folder_are_refused_and_stay(finished, raw):
+    before = contents(finished)
+    for name in ("transitions", "shards/README.md", "rejects/*"):
+        with pytest.raises(ConfigError, match="lie in the output folder"):
+            Run(OTHER, [str(raw), str(finished / name)], str(finished), overwrite=True).run()
+    assert contents(finished) == before
+
+
 def test_an_output_folder_that_a_link_puts_among_the_raw_logs_is_refused(raw, tmp_path):
     logs = shutil.copytree(raw, tmp_path / "logs")
     (tmp_path / "out").symlink_to(logs)
