@@ -50,7 +50,7 @@ class Input:
     """One input: a log of one or several files, and who reads it.
 
     Attributes:
-        uri: relative to the raw root.
+        uri: relative to the raw root; in a plan no other input has it.
         connector: name of the connector.
         version: the connector's version.
         why: why that connector takes it.
