@@ -23,6 +23,7 @@ from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
 from connectors.registry import connectors, sniff, sniff_one
 from pipelines.compression import COMPRESSIONS
 from pipelines.containers import NESTING, kind_of
+from pipelines.frames import raised_at
 from pipelines.mapped import TABLE
 from pipelines.place import Place, text_of
 from pipelines.raw import FAULTS, JUNK, RawFile, root_name
@@ -222,7 +223,7 @@ class Recognizer:
 
     def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
         def note(connector: Connector, error: Exception) -> None:
-            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, _raised_at(error)))
+            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
 
         return None if self.strict else note
 
@@ -289,18 +290,6 @@ def _without_secrets(reject: Reject, salt: str) -> Reject:
 @lru_cache(maxsize=1024)
 def _scrubbed(text: str, salt: str) -> str:
     return scrub_text(text, salt=salt) if text else text
-
-
-def _raised_at(error: Exception) -> str:
-    """Module, function and line of the innermost frame of a connector, or else of any."""
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        frames.append(f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    ours = [frame for frame in frames if frame.startswith("connectors.") and "connectors.registry:" not in frame]
-    return [*frames, *ours][-1]
 
 
 def _head(file: RawFile) -> bytes:
