@@ -51,11 +51,13 @@ def sample(number: int, rows: Rows) -> dict[str, Any]:
 
 
 def trajectories(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each trajectory of a run."""
+    """The rows of each trajectory of a run; exact copies, which share its id, count once."""
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for name in run.transitions.names(".parquet"):
         for row in pq.read_table(run.transitions.path(name)).to_pylist():
-            found[row["trajectory_id"]].append(row)
+            held = found[row["trajectory_id"]]
+            if len(held) == row["step"]:  # else a copy, of which all rows stand together
+                held.append(row)
     return found
 
 

@@ -36,6 +36,7 @@ from pipelines.recipe import Benchmark, Recipe, RuleValues
 from pipelines.recipe_file import load_recipe
 from pipelines.replicates import NAME as REPLICATES
 from pipelines.run import Run
+from pipelines.sidecar import Unit
 from pipelines.storage import Folder
 from quality.signal import Numbers
 from schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
@@ -105,7 +106,7 @@ class Table:
         recipe: that was run.
         rows: of the payload.
         verdicts: beside them.
-        details: (trajectory, step or -1) → what the run says about a drop.
+        details: (`row_id`, step or -1 for the whole trajectory) → what the run says about a drop.
     """
 
     recipe: Recipe
@@ -115,6 +116,7 @@ class Table:
 
 
 Found: TypeAlias = tuple[Table, Drop]
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def whole_recipe(name: str) -> Recipe:
@@ -146,12 +148,21 @@ def run_over(recipe: Recipe, raw: str, out: str) -> Table:
     made.run("judge")
     rows: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
-    for name in made.transitions.names(".parquet"):
-        rows += pq.read_table(made.transitions.path(name)).to_pylist()
-        verdicts += pq.read_table(made.verdicts.path(name)).to_pylist()
+    details: dict[tuple[str, int], str] = {}
     rejects = Folder(out) / "rejects" / "judge"
-    told = [line for name in rejects.names(".parquet") for line in pq.read_table(rejects.path(name)).to_pylist()]
-    return Table(recipe, rows, verdicts, {(line["trajectory_id"], line["step"]): line["detail"] for line in told})
+    for number, name in enumerate(made.transitions.names(".parquet")):
+        rows += pq.read_table(made.transitions.path(name)).to_pylist()
+        judged = pq.read_table(made.verdicts.path(name)).to_pylist()
+        told = pq.read_table(rejects.path(f"{Unit(number, name, '').label}.parquet")).to_pylist()
+        verdicts += judged
+        details |= details_of(judged, told)
+    return Table(recipe, rows, verdicts, details)
+
+
+def details_of(verdicts: Rows, rejects: Rows) -> dict[tuple[str, int], str]:
+    """(`row_id`, step or -1) → detail of each reject of a unit, which stand in the order of the rows they are about."""
+    about = [one for one in verdicts if (one["use"] != "target" if one["kept"] else one["step"] == 0)]
+    return {(one["row_id"], told["step"]): told["detail"] for one, told in zip(about, rejects, strict=True)}
 
 
 def order(place: Place) -> str:
@@ -209,7 +220,7 @@ def shown(table: Table, drop: Drop, width: int) -> Iterator[str]:
     yield f"# {place.file} {at}"
     step = f"trajectory of {held['num_steps']} steps" if whole else f"step {place.step} of {held['num_steps']}"
     yield f"  {place.trajectory} {step} {drop.domain} measured {drop.measured:g}"
-    detail = table.details.get((place.trajectory, place.step))
+    detail = table.details.get((held["row_id"], place.step))
     if detail:
         yield f"  detail      {detail}"
     yield f"  instruction {_head(held['task'] and held['task']['instruction'], width // 3)}"

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import islice
 from typing import IO, BinaryIO, Final, cast
 
 import zstandard
@@ -38,6 +39,18 @@ FREE_BYTES: Final = 16 << 20
 """Decompressed bytes of a member that are granted whatever its ratio."""
 
 _PART_BYTES: Final = 1 << 20
+
+_END: Final = b"PK\x05\x06"
+_END_LEAST: Final = 22
+_END_BYTES: Final = _END_LEAST + 65535
+"""Last bytes of a zip file in which the end of its directory stands."""
+
+_DIRECTORY_BYTES_AT: Final = 12
+"""Where the end of a directory says how many bytes the directory has."""
+
+_LOCATOR: Final = b"PK\x06\x07"
+_LOCATOR_BYTES: Final = 20
+_ENTRY: Final = b"PK\x01\x02"
 
 _HEADER: Final = struct.Struct("<4sHHHHHIIIHH")
 _SIGNATURE: Final = b"PK\x03\x04"
@@ -80,15 +93,20 @@ class Archive:
         head = self._read(0, 64)
         if not head.startswith(_SIGNATURE):
             raise ParseError(uri, 0, "bad_archive", "wanted a zip archive", "", head)
+        self._refuse_many(entries(self._stream, MEMBERS) or 0)
         try:
             found = _listed(self._stream)
         except (zipfile.BadZipFile, ValueError, OverflowError, struct.error, NotImplementedError):
             self.whole = False
-            found = list(self._walked())
-        if len(found) > MEMBERS:
-            raise ParseError(uri, 0, "too_many_members", f"the archive has {len(found)} members, at most {MEMBERS}")
+            found = list(islice(self._walked(), MEMBERS + 1))
+        self._refuse_many(len(found))
         self.members = {member.name: member for member in found if _stays_within(member.name)}
         self.outside = [member for member in found if not _stays_within(member.name)]
+
+    def _refuse_many(self, count: int) -> None:
+        if count > MEMBERS:
+            detail = f"the archive has more than the {MEMBERS} members that are read at most"
+            raise ParseError(self._uri, 0, "too_many_members", detail)
 
     def rejects(self, connector: str) -> Iterator[Reject]:
         """What of the archive is no member: all behind the cut of one that was cut off, and names that climb out."""
@@ -215,6 +233,36 @@ class Archive:
 
     def _bad(self, member: Member, why: str) -> ParseError:
         return ParseError(self._uri, member.offset, "bad_archive", f"member {member.name:.100} is damaged: {why}")
+
+
+def entries(stream: BinaryIO, most: int) -> int | None:
+    """Entries of the directory at a zip archive's end, folders too; None if it has no end.
+
+    They are counted without being taken in, since a directory may name millions, and no further than just above `most`.
+    Of an archive with the ZIP64 end, which says elsewhere where its directory begins, all bytes are looked through, so
+    that what its stored members hold counts as well.
+
+    Args:
+        stream: the archive, that can be read at any place.
+        most: where counting may stop.
+    """
+    size = stream.seek(0, 2)
+    stream.seek(max(0, size - _END_BYTES))
+    tail = stream.read(_END_BYTES)
+    plain = tail[-_END_LEAST:]
+    is_last = plain.startswith(_END) and plain.endswith(b"\0\0")
+    end = len(tail) - _END_LEAST if is_last else tail.rfind(_END)
+    if end < 0:
+        return None
+    told = int.from_bytes(tail[end + _DIRECTORY_BYTES_AT :][:4], "little")
+    is_zip64 = tail[max(0, end - _LOCATOR_BYTES) : end].startswith(_LOCATOR)
+    stream.seek(0 if is_zip64 else max(0, size - len(tail) + end - told))
+    count, kept = 0, b""
+    while count <= most and (data := stream.read(_PART_BYTES)):
+        data = kept + data
+        count += data.count(_ENTRY)
+        kept = data[1 - len(_ENTRY) :]
+    return count
 
 
 def _stays_within(name: str) -> bool:

@@ -7,27 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-import fsspec
-from fsspec.registry import known_implementations
-
+from pipelines.place import filesystem_class
 from schemas import ConfigError, ShardError
 
 _PATIENCE_S: Final = 5.0
-
-
-def missing_package(error: BaseException) -> str:
-    """What to do where fsspec lacks the package of a file system, or knows no file system of that name; else empty."""
-    if isinstance(error, ImportError) and str(error):
-        lacking = [name for name, known in known_implementations.items() if known.get("err") == str(error)]
-        if lacking:
-            names = " or ".join(f"{name}://" for name in lacking)
-            module = known_implementations[lacking[0]]["class"].partition(".")[0]
-            package = "aiohttp requests" if module == "fsspec" and "aiohttp" in str(error) else module
-            words = f"pip install {package}" if package != "fsspec" else str(error)
-            return f"{names} cannot be opened, since a package is missing: {words}"
-    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
-        return f"{error}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
-    return ""
 
 
 def require_openable(urls: Iterable[str]) -> None:
@@ -39,10 +22,7 @@ def require_openable(urls: Iterable[str]) -> None:
     for url in urls:
         protocol, mark, _ = url.partition("://")
         if mark and protocol.replace("+", "").isalnum():
-            try:
-                fsspec.get_filesystem_class(protocol)
-            except (ImportError, ValueError) as error:
-                raise ConfigError(missing_package(error) or f"{url} cannot be opened: {error}") from error
+            filesystem_class(url)
 
 
 def require_answer(address: str, option: str) -> None:

@@ -104,7 +104,7 @@ def plan(config: Config, raw: Raw) -> None:
         made = make_plan(recipe, raw)
         show_plan(made, recipe, results())
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
     _tell_withdrawn(made)
 
 
@@ -127,7 +127,7 @@ def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or glo
     try:
         found = make_plan(Recipe(name="sniff", source="sniff"), files)
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
     for one in found.inputs:
         console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
@@ -150,7 +150,7 @@ def inspect(
     try:
         show_found(look(path, trajectory), results(), lines)
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
 
 
 @app.command()
@@ -162,10 +162,10 @@ def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -
     try:
         found = checked(out)
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
     show_verification(found, results())
     if not found.is_whole:
-        raise typer.Exit(5)
+        raise typer.Exit(Code.DAMAGE)
 
 
 @app.command()
@@ -179,7 +179,7 @@ def turns(
     try:
         show_mask(mask_report(path), results())
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
 
 
 @app.command()
@@ -193,7 +193,7 @@ def diversity(
     try:
         show_variety(variety(path), results())
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
 
 
 class Labels(StrEnum):
@@ -235,7 +235,7 @@ def train_classifier(
         training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
         report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
     show_classifier(report, results())
     results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
@@ -246,6 +246,7 @@ def schema(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,
 ) -> None:
     """Export the transition schema as JSON Schema."""
+    from pipelines.storage import Folder
     from schemas import json_schema
     from schemas.document import schema_markdown
 
@@ -253,9 +254,9 @@ def schema(
     if out is None:
         results().document(text)
     elif out.exists():
-        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), 1)
+        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
     else:
-        out.write_text(text, "utf-8")
+        Folder(str(out.parent)).write(out.name, text.encode())
 
 
 @app.command()
@@ -270,7 +271,7 @@ def export(
     try:
         count = write(path, form, out)
     except ConfigError as error:
-        _fail(error, 1)
+        _fail(error, Code.USAGE)
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
@@ -302,12 +303,17 @@ def _usage_ends_with(code: int) -> None:
     vars_of.exit_code = code
 
 
+def _goes_on() -> bool:
+    """Whether the command that was given goes on where it stopped when it is given again."""
+    return sys.argv[1:2] == [run.__name__]
+
+
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
     from pipelines.reject_bounds import TooManyRejectsError
     from pipelines.show import show_broken
 
-    ending = ending_of(error)
+    ending = ending_of(error, goes_on=_goes_on())
     if ending.traceback:
         traceback.print_exception(error)
     if isinstance(error, TooManyRejectsError) and error.broken:
@@ -327,6 +333,6 @@ def main() -> None:
         with interruptible():
             app()
     except Interrupted as error:
-        leave(ending_of(error))
+        leave(ending_of(error, goes_on=_goes_on()))
     except Exception as error:  # noqa: BLE001 - each ends in its own way
         _end(error)

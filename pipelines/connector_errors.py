@@ -15,13 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
-import connectors
-import quality
-import schemas
 from connectors.registry import connectors as known_connectors
+from pipelines.frames import OURS, raised_at
 from pipelines.parquet import read_batches
 from pipelines.plan import Input, Plan
 from pipelines.storage import Folder
@@ -34,7 +31,6 @@ COUNT: Final = f"rejected.input.{CONNECTOR_ERROR}"
 NOTE: Final = "while connector '"
 """How the note begins by which an exception is known for a connector's, in whichever process it came up."""
 
-_OURS: Final = (connectors, quality, schemas)
 _STORES: Final = frozenset(("aiohttp", "azure", "botocore", "gcsfs", "google", "huggingface_hub", "requests"))
 """Packages whose exceptions say that a store failed, and are no `OSError`."""
 
@@ -72,30 +68,12 @@ def of_store(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in _STORES
 
 
-def place_of(error: BaseException, connector: str) -> str:
-    """`module:function:line` of the connector's innermost frame, or else of one of our packages; empty without one."""
-    module = type(known_connectors()[connector]).__module__
-    own = {"connectors", module.partition(".")[0]}
-    frames = list(_frames(error.__traceback__))
-    for packages in (own, {package.__name__ for package in _OURS}):
-        inside = [frame for frame in frames if frame[0].partition(".")[0] in packages]
-        if inside:
-            return ":".join(map(str, inside[-1]))
-    return ""
-
-
-def _frames(trace: TracebackType | None) -> Iterable[tuple[str, str, int]]:
-    while trace is not None:
-        yield trace.tb_frame.f_globals.get("__name__", ""), trace.tb_frame.f_code.co_name, trace.tb_lineno
-        trace = trace.tb_next
-
-
 def connector_error(one: Input, error: BaseException, salt: str) -> Reject:
     """The reject of an input that its connector failed on: a scrubbed line of what it raised, and where in the code."""
     told = "".join(traceback.format_exception_only(error))[:_READ]
     lines = [line.strip() for line in scrub_text(told, salt=salt).splitlines() if line.strip()]
     line = lines[0] if lines else type(error).__name__
-    place = place_of(error, one.connector)
+    place = raised_at(error, known_connectors()[one.connector])
     detail = f"{line[:_LINE]} (at {place})" if place else line[:_LINE]
     return Reject("input", CONNECTOR_ERROR, detail, one.uri, connector=one.connector)
 
@@ -113,7 +91,7 @@ def _sources(package: str) -> Iterable[Path]:
 def code_digest() -> str:
     """sha256 of all code that makes rows of logs: ours, and the packages of users' connectors."""
     packages = {type(one).__module__.partition(".")[0] for one in known_connectors().values()}
-    names = sorted(packages | {package.__name__ for package in _OURS})
+    names = sorted(packages | {package.__name__ for package in OURS})
     digest = hashlib.sha256()
     for name in names:
         for path in _sources(name):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final, cast
 
+from connectors.archive import entries
 from pipelines.place import text_of
 from schemas import ParseError, Reject
 
@@ -35,17 +36,7 @@ NESTING: Final = 1
 
 _IN_MEMORY: Final = 64 << 20
 _ZIP: Final = b"PK\x03\x04"
-_ZIP_ENTRY: Final = b"PK\x01\x02"
-_ZIP_END: Final = b"PK\x05\x06"
-_DIRECTORY_BYTES_AT: Final = 12
-"""Where the end of a zip's directory says how many bytes the directory has."""
-
-_ZIP64_LOCATOR: Final = b"PK\x06\x07"
-_LOCATOR_BYTES: Final = 20
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
-_ZIP_END_LEAST: Final = 22
-_ZIP_END_BYTES: Final = _ZIP_END_LEAST + 65535
-"""Last bytes of a zip file in which the end of its directory stands."""
 
 _NAME_CHARACTERS: Final = 4096
 """Of a member's name; what file systems allow of a path."""
@@ -173,21 +164,10 @@ class Archive:
 
     def _opened_zip(self) -> zipfile.ZipFile:
         """The archive by the directory at its end, of which nothing is believed before its entries were counted."""
-        self._spool.seek(max(0, self._size - _ZIP_END_BYTES))
-        tail = self._spool.read()
-        plain = tail[-_ZIP_END_LEAST:]
-        is_last = plain.startswith(_ZIP_END) and plain.endswith(b"\0\0")
-        end = len(tail) - _ZIP_END_LEAST if is_last else tail.rfind(_ZIP_END)
-        if end < 0:
+        count = entries(self._spool, MAX_MEMBERS)
+        if count is None:
             raise self._fault("truncated", "it ends before the directory that names its members")
-        told = int.from_bytes(tail[end + _DIRECTORY_BYTES_AT :][:4], "little")
-        is_zip64 = tail[max(0, end - _LOCATOR_BYTES) : end].startswith(_ZIP64_LOCATOR)
-        self._spool.seek(0 if is_zip64 else max(0, self._size - len(tail) + end - told))
-        count, kept = 0, b""
-        while data := self._spool.read(1 << 20):
-            count += (kept + data).count(_ZIP_ENTRY)
-            kept = data[1 - len(_ZIP_ENTRY) :]
-            self._refuse_many(count)
+        self._refuse_many(count)
         with _damage(lambda why: self._fault("bad_archive", f"it cannot be read as zip: {why}")):
             return zipfile.ZipFile(self._spool)
 

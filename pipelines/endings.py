@@ -20,6 +20,7 @@ from pipelines.printing import notices
 from schemas import ConfigError, ShardError
 
 AGAIN: Final = "Run the same command again to go on where it stopped."
+REPEAT: Final = "Mend that and run the same command again."
 REPORT: Final = "Please report it, with the lines above, to whoever gave you trajmill."
 _PATIENCE_S: Final = 3.0
 """What an interrupted run has to put things away; what it has not then is put away by the next."""
@@ -59,13 +60,18 @@ class Interrupted(BaseException):
         self.number = number
 
 
-def ending_of(error: BaseException) -> Ending:
-    """How a command ends that raised this error."""
-    from pipelines.addresses import missing_package
+def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
+    """How a command ends that raised this error.
 
+    Args:
+        error: what it raised.
+        goes_on: whether the command, given again, goes on where it stopped.
+    """
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
-        return Ending(Code(128 + error.number), "interrupted; run the same command again to go on")
+        line = "interrupted; run the same command again to go on" if goes_on else "interrupted"
+        return Ending(Code(128 + error.number), line)
     from pipelines.connector_errors import is_noted, of_store
+    from pipelines.place import missing_package
     from pipelines.reject_bounds import TooManyRejectsError
 
     if isinstance(error, TooManyRejectsError):
@@ -75,17 +81,18 @@ def ending_of(error: BaseException) -> Ending:
     missing = missing_package(error)
     if missing:
         return Ending(Code.USAGE, missing)
+    again = AGAIN if goes_on else REPEAT
     if isinstance(error, ShardError):
-        return Ending(Code.ENVIRONMENT, _with_remedy(str(error)))
+        return Ending(Code.ENVIRONMENT, _with_remedy(str(error), again))
     if is_noted(error):
         return Ending(Code.CONNECTOR, f"A connector failed, which is a bug of its. {REPORT}", traceback=True)
     if isinstance(error, OSError):
-        return Ending(Code.ENVIRONMENT, _with_remedy(_of_system(error)))
+        return Ending(Code.ENVIRONMENT, _with_remedy(_of_system(error), again))
     if isinstance(error, MemoryError):
         line = "There is not enough memory. Give the process more, or take fewer --workers."
-        return Ending(Code.ENVIRONMENT, f"{line} {AGAIN}")
+        return Ending(Code.ENVIRONMENT, f"{line} {again}")
     if of_store(error) or type(error).__module__.partition(".")[0] == "grpc":
-        return Ending(Code.ENVIRONMENT, f"{type(error).__name__}: {_one_line(str(error))}. {AGAIN}")
+        return Ending(Code.ENVIRONMENT, f"{type(error).__name__}: {_one_line(str(error))}. {again}")
     return Ending(Code.BUG, f"This is a bug of trajmill. {REPORT}", traceback=True)
 
 
@@ -100,13 +107,19 @@ def _of_system(error: OSError) -> str:
     return f"{' → '.join(files)}: {said}" if files else _one_line(str(error)) or said
 
 
-def _with_remedy(told: str) -> str:
-    """The words, and after them what to do: where a disk is full, to make room."""
+def _with_remedy(told: str, again: str) -> str:
+    """The words, and after them what to do: to make room where a disk is full, to mend rights; and then `again`."""
     line = _one_line(told)
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    if any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in full):
-        return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {AGAIN}"
-    return f"{line}. {AGAIN}"
+    if _names_one_of(line, errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{line}. Make room there; temporary files lie in {tempfile.gettempdir()} (TMPDIR). {again}"
+    if _names_one_of(line, errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{line}. Make it one that you may read and write. {again}"
+    return f"{line}. {again}"
+
+
+def _names_one_of(line: str, *codes: int) -> bool:
+    """Whether the words are those of an error of the system with one of these codes."""
+    return any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in codes)
 
 
 @contextmanager

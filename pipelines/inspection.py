@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.place import url_of
 from pipelines.plan import make_plan
 from pipelines.reading import read_input
 from pipelines.recipe import Recipe
@@ -76,7 +77,8 @@ def inspect(path: str, trajectory: str | None = None) -> Found:
 
 def _found(place: Path, path: str, trajectory: str | None) -> Found:
     if not place.exists():
-        raise ConfigError(f"There is nothing at '{path}'.")
+        local = " Only what lies on this machine is inspected: copy it." if url_of(path) else ""
+        raise ConfigError(f"There is nothing at '{path}'.{local}")
     files = [place] if place.is_file() else _tables(place)
     kinds = {file: _kind(file) for file in files if file.suffix == ".parquet"}
     if "transitions" in kinds.values():

@@ -10,20 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import apache_beam as beam
-import numpy as np
 import orjson
 import pyarrow as pa
-import xxhash
 
 from pipelines.exchange import BLOCK_BYTES, Exchange
-from pipelines.parquet import read_batches, read_transitions, write_parquet
+from pipelines.parquet import read_batches, write_parquet
 from pipelines.recipe import POOLS, Mix, Recipe
-from pipelines.render import document, ground_truth, messages, render, targets, trajectories
+from pipelines.render import trajectories
+from pipelines.samples import SAMPLE_SCHEMAS, kept_rows, keyed_hash, sample_of, with_own_ids
 from pipelines.sidecar import Unit
 from pipelines.storage import Folder, sha256_of
 from pipelines.units import check_file, check_unit, finish_unit
@@ -31,61 +30,6 @@ from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
-
-_MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
-_MESSAGE_WITH_LOSS: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
-_COMMON: Final = [
-    ("id", pa.string()),
-    ("domain", pa.string()),
-    ("source", pa.string()),
-    ("trajectory_id", pa.string()),
-    ("group", pa.string()),
-    ("num_turns", pa.int32()),
-    ("num_tokens", pa.int64()),
-]
-
-SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
-    "cpt": pa.schema([*_COMMON, ("text", pa.string())]),
-    "sft": pa.schema([*_COMMON, ("messages", pa.list_(_MESSAGE_WITH_LOSS))]),
-    "rl": pa.schema(
-        [
-            ("data_source", pa.string()),
-            ("prompt", pa.list_(_MESSAGE)),
-            ("ability", pa.string()),
-            ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-            (
-                "extra_info",
-                pa.struct(
-                    [
-                        ("split", pa.string()),
-                        ("index", pa.int64()),
-                        ("id", pa.string()),
-                        ("domain", pa.string()),
-                        ("turn_idx", pa.int32()),
-                        ("total_turns", pa.int32()),
-                        ("trajectory_id", pa.string()),
-                        ("group", pa.string()),
-                    ]
-                ),
-            ),
-        ]
-    ),
-    "eval": pa.schema(
-        [
-            ("task", pa.string()),
-            ("id", pa.int64()),
-            ("prompt", pa.list_(pa.string())),
-            ("response", pa.list_(pa.string())),
-            ("current_prompt", pa.string()),
-            ("system_str", pa.string()),
-            ("turn_idx", pa.int32()),
-            ("total_turns", pa.int32()),
-            ("sample_id", pa.string()),
-            ("group", pa.string()),
-        ]
-    ),
-}
-"""Columns of each pool's samples. `rl` is what verl and TRL read as it is; `eval` is AgentWorldBench's."""
 
 _ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
@@ -131,11 +75,6 @@ class Mixing:
     digest: str
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
-
-
-def keyed_hash(key: str, seed: int) -> int:
-    """64 bits that choices by hash are made from; stable over versions and machines."""
-    return xxhash.xxh3_64_intdigest(key.encode(), seed)
 
 
 def pool_of(group: str, mix: Mix) -> str:
@@ -188,121 +127,6 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _sample(pool: str, rows: Sequence[Mapping[str, Any]], mix: Mix) -> dict[str, Any] | None:
-    """The sample that a trajectory becomes in a pool, or None if it holds nothing to learn there."""
-    first, seed = rows[0], mix.seed
-    rendered = render(rows, mix.harness)
-    loss = targets(rendered)
-    if not loss:
-        return None
-    key = first["trajectory_id"] + (f"-{first['segment']}" if first["num_segments"] > 1 else "")
-    total = len(rendered.turns)
-    common = {
-        "id": key,
-        "domain": first["domain"],
-        "source": first["source"],
-        "trajectory_id": first["trajectory_id"],
-        "group": first["group"],
-        "num_turns": total,
-        "num_tokens": sum(row["tokens"] for row in rows if row["use"] != "omit"),
-    }
-    if pool == "cpt":
-        return {**common, "text": document(rendered), "_id": key}
-    if pool == "sft":
-        return {**common, "messages": messages(rendered), "_id": key}
-    position = loss[keyed_hash(f"turn:{key}", seed) % len(loss)]
-    turn = rendered.turns[position]
-    number = keyed_hash(f"index:{key}", seed) >> 1
-    if pool == "eval":
-        return {
-            "task": first["domain"],
-            "id": number,
-            "prompt": [one.user for one in rendered.turns[: position + 1]],
-            "response": [one.assistant for one in rendered.turns[: position + 1]],
-            "current_prompt": turn.user,
-            "system_str": rendered.system,
-            "turn_idx": position + 1,
-            "total_turns": total,
-            "sample_id": key,
-            "group": first["group"],
-            "_id": key,
-        }
-    return {
-        "data_source": f"trajmill/{first['domain']}",
-        "prompt": [{k: m[k] for k in ("role", "content")} for m in messages(rendered, position + 1)],
-        "ability": "world_model",
-        "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
-        "extra_info": {
-            "split": "train",
-            "index": number,
-            "id": f"{key}:{turn.step}",
-            "domain": first["domain"],
-            "turn_idx": position + 1,
-            "total_turns": total,
-            "trajectory_id": first["trajectory_id"],
-            "group": first["group"],
-        },
-        "_id": key,
-    }
-
-
-_COLUMNS: Final = (
-    "row_id",
-    "trajectory_id",
-    "step",
-    "turn",
-    "segment",
-    "num_segments",
-    "domain",
-    "source",
-    "interleaved",
-)
-_STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
-    "observation": ("content",),
-    "action": ("text",),
-    "next_observation": ("content", "origin"),
-}
-
-
-def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[dict[str, Any]]:
-    """The rows as Python values, with only what rendering needs; a text that rows share is one object.
-
-    `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
-    """
-    columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, "exit_code", "scrubbed")}
-    for struct, names in _STRUCTS.items():
-        parts = {name: _shared_pylist(pa.compute.struct_field(batch[struct], name)) for name in names}
-        present = batch[struct].is_valid().to_pylist()
-        values = zip(*parts.values(), strict=True)
-        columns[struct] = [
-            dict(zip(names, row, strict=True)) if there else None for row, there in zip(values, present, strict=True)
-        ]
-    columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
-    for name in ("use", "group", "kept", "tokens"):
-        columns[name] = verdict[name].to_pylist()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _shared_pylist(column: pa.Array) -> list[Any]:
-    if not pa.types.is_dictionary(column.type):
-        return column.to_pylist()
-    texts = [*column.dictionary.to_pylist(), None]
-    return [texts[i] for i in pa.compute.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False)]
-
-
-def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
-    """The rows of kept trajectories, in the order of their file, whose row groups may cut a long trajectory."""
-    offset = begun = 0
-    for batch in read_transitions(mixing.transitions, unit.name):
-        verdict = verdicts.slice(offset, batch.num_rows)
-        offset += batch.num_rows
-        kept = verdict["kept"].combine_chunks()
-        rows = batch.filter(kept)
-        yield from _python_rows(rows, verdict.filter(kept), begun)
-        begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))
-
-
 def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
     """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it.
 
@@ -314,12 +138,12 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix = mixing.recipe.mix
-    for rows in trajectories(_kept_rows(unit, mixing, verdicts)):
+    for rows in trajectories(kept_rows(mixing.transitions, unit.name, verdicts)):
         first = rows[0]
         pool = pool_of(first["group"], mix)
         if first["segment"] and pool in ("rl", "eval"):
             continue  # one turn of a trajectory, and its first segment has given it
-        sample = _sample(pool, rows, mix)
+        sample = sample_of(pool, rows, mix)
         if sample is None:
             detail = f"no turn of it can stand alone as a target in pool {pool}"
             # a later segment is no trajectory: its first row stands for it
@@ -392,7 +216,8 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
     schema = _with_order(shard.pool)
     batches = [batch for block in blocks for batch in pa.ipc.open_stream(block)]
     ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
-    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names).combine_chunks()
+    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
+    table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     if shard.pool == "eval":
         entry = _write_jsonl(mixing.shards_folder, shard.name, table)
     else:

@@ -210,7 +210,7 @@ class Ownership:
         return found
 
     def _check_apart(self, raws: Sequence[str]) -> None:
-        """Refuses a folder that is, or lies in, a folder of raw logs; a pattern stands for all that it can match."""
+        """Refuses a folder that is, lies in, or holds raw logs; a pattern stands for all that it can match."""
         out = PurePosixPath(_real(self.out.url))
         around = [str(out), *map(str, out.parents)]
         for raw in raws:
@@ -220,6 +220,11 @@ class Ownership:
                 raise ConfigError(
                     f"The output folder {self.out.path()} lies in the raw logs '{raw}': the next run would read what "
                     "this one writes. Choose an --out beside them."
+                )
+            if root.startswith(f"{out}/"):
+                raise ConfigError(
+                    f"The raw logs '{raw}' lie in the output folder {self.out.path()}, which is for what a run writes. "
+                    "Choose another --out."
                 )
 
     def _check_free(self) -> None:

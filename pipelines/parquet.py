@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.storage import Folder, sha256_of, why
+from pipelines.storage import MADE_AGAIN, Folder, sha256_of, why
 from schemas import DOMAINS, ConfigError, ShardError
 from schemas.manifest import FileEntry
 from schemas.migrations import Migration
@@ -164,12 +164,12 @@ def _damage(folder: Folder, name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ShardError(f"{folder.path(name)} is missing. What made it makes it again.") from error
+        raise ShardError(f"{folder.path(name)} is missing. {MADE_AGAIN}.") from error
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        told = why(error) if isinstance(error, OSError) else str(error) or type(error).__name__
-        raise ShardError(
-            f"{folder.path(name)} is damaged: {told.splitlines()[0]}. What made it makes it again."
-        ) from error
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, which is no damage
+            raise ShardError(f"{folder.path(name)} cannot be read: {why(error)}.") from error
+        line = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise ShardError(f"{folder.path(name)} is damaged: {line}. {MADE_AGAIN}.") from error
 
 
 def transition_files(path: str) -> tuple[Folder, list[str]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
 import fsspec
+from fsspec.registry import known_implementations
 
 from schemas import ConfigError
 
@@ -103,17 +104,40 @@ def local_path(raw: str) -> str:
     return os.path.abspath(raw if os.path.lexists(raw) else os.path.expanduser(raw))
 
 
+def missing_package(error: BaseException) -> str:
+    """What to do where fsspec lacks the package of a file system, or knows no file system of that name; else empty."""
+    if isinstance(error, ImportError) and str(error):
+        lacking = [name for name, known in known_implementations.items() if known.get("err") == str(error)]
+        if lacking:
+            names = " or ".join(f"{name}://" for name in lacking)
+            module = known_implementations[lacking[0]]["class"].partition(".")[0]
+            package = "aiohttp requests" if module == "fsspec" and "aiohttp" in str(error) else module
+            words = f"pip install {package}" if package != "fsspec" else str(error)
+            return f"{names} cannot be opened, since a package is missing: {words}"
+    if isinstance(error, ValueError) and str(error).startswith("Protocol not known"):
+        return f"{error}. Wanted a path, or a URL such as s3://, gs://, https:// or hf://."
+    return ""
+
+
+def filesystem_class(url: str) -> Any:
+    """The class of the file system that a URL is of.
+
+    Raises:
+        ConfigError: its package is missing, or nobody knows such a one.
+    """
+    try:
+        return fsspec.get_filesystem_class(url.partition("://")[0])
+    except (ImportError, ValueError) as error:
+        raise ConfigError(missing_package(error) or f"{url} cannot be opened: {error}") from error
+
+
 def filesystem_of(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path on it, which is everything behind the scheme: nothing is chained.
 
     Raises:
-        ConfigError: what reads such URLs is not installed.
+        ConfigError: as of `filesystem_class`.
     """
-    scheme = url.partition("://")[0]
-    try:
-        kind = fsspec.get_filesystem_class(scheme)
-    except ImportError as error:
-        raise ConfigError(f"'{url}' cannot be reached: {error}.") from error
+    kind = filesystem_class(url)
     return kind(**kind._get_kwargs_from_urls(url)), str(kind._strip_protocol(url)).rstrip("/")
 
 

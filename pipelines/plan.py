@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count, groupby
 from typing import Any, Final
 
 from connectors.registry import connectors
@@ -20,10 +21,19 @@ from pipelines.place import Place
 from pipelines.raw import gather
 from pipelines.recipe import Recipe
 from pipelines.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
-from pipelines.storage import Folder
 from schemas import SCHEMA_VERSION, Reject
 
-__all__ = ["PART_BYTES", "UNRECOGNIZED_REASONS", "Input", "Part", "Plan", "Withdrawn", "binned", "make_plan"]
+__all__ = [
+    "PART_BYTES",
+    "UNRECOGNIZED_REASONS",
+    "Input",
+    "Part",
+    "Plan",
+    "Withdrawn",
+    "binned",
+    "make_plan",
+    "told_apart",
+]
 
 PART_BYTES: Final = 256 << 20
 """Decompressed bytes of raw input, estimated from file sizes, that one part holds."""
@@ -120,6 +130,30 @@ def binned(inputs: Iterable[Input], recipe: Recipe, part_bytes: int = PART_BYTES
     return [Part(number, _part_digest(recipe, content), tuple(content)) for number, content in enumerate(bins)]
 
 
+def told_apart(inputs: Iterable[Input]) -> list[Input]:
+    """The inputs, each under a uri of its own, sorted by it: keys of rows hang on uris.
+
+    Inputs share a uri where two formats join files of one folder, or a folder bears the name of an archive. The first
+    by depth in archives, connector and members keeps it; each further one gets a number before it, as the files of
+    several roots do, so that its last names, which some formats take for the log's own, stay as they are.
+    """
+    ranked = sorted(inputs, key=lambda one: (one.uri, _depth(one), one.connector, *sorted(one.members.items())))
+    used = {one.uri for one in ranked}
+    found: list[Input] = []
+    for _, sharing in groupby(ranked, key=lambda one: one.uri):
+        first, *others = sharing
+        found.append(first)
+        for one in others:
+            free = next(uri for number in count(2) if (uri := f"{number}/{one.uri}") not in used)
+            used.add(free)
+            found.append(replace(one, uri=free))
+    return sorted(found, key=lambda one: one.uri)
+
+
+def _depth(one: Input) -> int:
+    return max(len(place.within) for place in one.members.values())
+
+
 def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
     """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
     settings = [recipe.digest("name", "source", "licence", "domains"), recipe.reading_digest()]
@@ -137,7 +171,6 @@ def make_plan(
     raws: Sequence[str],
     part_bytes: int = PART_BYTES,
     limit: int | None = None,
-    out: Folder | None = None,
     *,
     strict: bool = False,
 ) -> Plan:
@@ -148,7 +181,6 @@ def make_plan(
         raws: files, folders or globs.
         part_bytes: decompressed bytes that a part holds.
         limit: take only this many inputs, the first by uri.
-        out: the run's folder; what lies in it is no input, even where it lies within a raw folder.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
 
     Raises:
@@ -156,13 +188,11 @@ def make_plan(
     """
     known = connectors()
     among = [known[name] for name in recipe.normalize.connectors or known]
-    inside = f"{out.path()}/" if out is not None else None
     settings = recipe.normalize
-    files = [one for one in gather(raws, settings.dataset) if inside is None or not one.place.path.startswith(inside)]
     mapped = Mapped(recipe) if settings.dataset.layout else None
     recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
-    found = recognizer.recognize(files)
-    parts = binned(found.inputs[:limit], recipe, part_bytes)
+    found = recognizer.recognize(gather(raws, settings.dataset))
+    parts = binned(told_apart(found.inputs)[:limit], recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
     digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
     claimed = dict(sorted(found.claimed.items()))

@@ -281,10 +281,10 @@ def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
     for file in found:
         by_name.setdefault(file.name, set()).add(file.root)
     unclear = {root for sharing in by_name.values() if len(sharing) > 1 for root in sharing}
-    labels = {root: text_of(root.rstrip("/").rpartition("/")[2]) for root in unclear}
+    labels = {root: root_name(root) for root in unclear}
     named = [_below_label(file, labels.get(file.root)) for file in found]
     telling = all(labels.values()) and len(set(labels.values())) == len(labels)
-    if telling and not any(_is_home(root) for root in unclear) and _told_apart(named):
+    if telling and _told_apart(named):
         return _sorted(named)
     numbers = {root: str(number) for number, root in enumerate(sorted({file.root for file in found}), 1)}
     return _sorted([_below_label(file, numbers[file.root]) for file in found])
@@ -302,6 +302,7 @@ def _sorted(files: Sequence[RawFile]) -> list[RawFile]:
     return sorted(files, key=lambda file: file.name)
 
 
-def _is_home(root: str) -> bool:
-    """Whether the folder bears the name of a person."""
-    return root == os.path.expanduser("~") or os.path.dirname(root) in _HOMES
+def root_name(root: str) -> str:
+    """The own name of a root, as text; empty where there is none, or where it is the name of a person."""
+    is_home = root == os.path.expanduser("~") or os.path.dirname(root) in _HOMES
+    return "" if is_home else text_of(root.rstrip("/").rpartition("/")[2])

@@ -227,7 +227,8 @@ class Judge(Values):
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
             of targets one `place` or `command_head`; see `quality.share`.
         spans: whether to write what parts of next observations can be known from (see `quality.spans`), beside them.
-        drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it.
+        drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it. Where all are
+            kept, those that share an id come to samples `<id>`, `<id>.2` and so on.
         mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
     """
 

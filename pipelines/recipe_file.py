@@ -113,7 +113,12 @@ def load_recipe(config: str) -> Recipe:
     """
     path = Path(config)
     if path.is_file():
-        text = path.read_text("utf-8")
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"The recipe {config} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{config} is no recipe: it is no text in UTF-8.") from error
         return parse_recipe(_recorded(text, config) or text, config)
     known = builtin_recipes()
     if config in known:

@@ -23,9 +23,10 @@ from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
 from connectors.registry import connectors, sniff, sniff_one
 from pipelines.compression import COMPRESSIONS
 from pipelines.containers import NESTING, kind_of
+from pipelines.frames import raised_at
 from pipelines.mapped import TABLE
 from pipelines.place import Place, text_of
-from pipelines.raw import FAULTS, JUNK, RawFile
+from pipelines.raw import FAULTS, JUNK, RawFile, root_name
 from pipelines.raw_blob import StoredBlob, opened_archive
 from quality.scrub import scrub_text
 from schemas import ParseError, Reject, ShardError
@@ -50,7 +51,7 @@ class Input:
     """One input: a log of one or several files, and who reads it.
 
     Attributes:
-        uri: relative to the raw root.
+        uri: relative to the raw root; in a plan no other input has it.
         connector: name of the connector.
         version: the connector's version.
         why: why that connector takes it.
@@ -177,7 +178,7 @@ class Recognizer:
                 told = self._anchored(connector, members[log.anchor], found)
                 own = {file.name for member, file in members.items() if member not in log.shared}
                 if told is not None and taken.isdisjoint(own):
-                    found.inputs.append(_input(log.uri, connector, told.why, members))
+                    found.inputs.append(_input(_uri(log, members[log.anchor]), connector, told.why, members))
                     taken |= own
                     shared.update(members[member].name for member in log.shared)
                     claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
@@ -222,7 +223,7 @@ class Recognizer:
 
     def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
         def note(connector: Connector, error: Exception) -> None:
-            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, _raised_at(error)))
+            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
 
         return None if self.strict else note
 
@@ -252,6 +253,11 @@ class _Names:
 def _folder(log: Log) -> str:
     """The folder that the names of a log's members are relative to, with `/` at its end."""
     return log.members[log.anchor].removesuffix(log.anchor)
+
+
+def _uri(log: Log, anchor: RawFile) -> str:
+    """The log's uri; of one whose folder is the root itself, the root's own name, or that of its anchor."""
+    return log.uri or root_name(anchor.root) or _plain_name(anchor.name)
 
 
 def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
@@ -284,18 +290,6 @@ def _without_secrets(reject: Reject, salt: str) -> Reject:
 @lru_cache(maxsize=1024)
 def _scrubbed(text: str, salt: str) -> str:
     return scrub_text(text, salt=salt) if text else text
-
-
-def _raised_at(error: Exception) -> str:
-    """Module, function and line of the innermost frame of a connector, or else of any."""
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        frames.append(f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    ours = [frame for frame in frames if frame.startswith("connectors.") and "connectors.registry:" not in frame]
-    return [*frames, *ours][-1]
 
 
 def _head(file: RawFile) -> bytes:

@@ -1,7 +1,8 @@
-"""The record of a run, `run.json`: by what it was made, what it did and how long that took.
+"""The record of a run, `run.json`: by what it was made, what it did, how long that took and how it ended.
 
-It stands in no dataset and no digest depends on it, so clock, machine and command line may stand there. The recipe in
-it can be run again; its salt, which is a secret, is asked for then.
+It is written when the run begins to work, and again when it ends, well or not; of a run that was killed the first one
+stays. It stands in no dataset and no digest depends on it, so clock, machine and command line may stand there. The
+recipe in it can be run again; its salt, which is a secret, is asked for then.
 """
 
 from __future__ import annotations
@@ -41,8 +42,14 @@ class Record:
         self._recipe, self._execution, self._command = recipe, execution, command
         self._begun = time.time()
 
-    def to_json(self, summary: Summary) -> bytes:
-        """The record of the run that came to this summary."""
+    def to_json(self, summary: Summary, code: int | None = None, error: str = "") -> bytes:
+        """The record of the run that has come to this summary.
+
+        Args:
+            summary: of what is done.
+            code: the exit code that it ended with; None while it works.
+            error: the line that says why it ended so.
+        """
         recipe = self._recipe.model_dump(mode="json")
         if recipe["normalize"]["scrub_salt"] is not None:
             recipe["normalize"]["scrub_salt"] = SALTED
@@ -60,8 +67,10 @@ class Record:
             "part_bytes": self._execution.part_bytes,
             "limit": self._execution.limit,
             "last_stage": summary.last,
+            "exit_code": code,
+            "error": scrub_text(error) or None,
             "begun": self._begun,
-            "finished": time.time(),
+            "finished": None if code is None else time.time(),
             "seconds": summary.seconds,
             "counts": {line.unit: asdict(line) for line in summary.lines},
             "tokens": {"all": summary.tokens, "target": summary.target_tokens},

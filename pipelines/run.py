@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from pipelines.conservation import (
     transition_line,
     unrecognized_line,
 )
+from pipelines.endings import Code, ending_of
 from pipelines.judge import UnitsToVerdicts
 from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
 from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
@@ -61,7 +63,7 @@ from pipelines.units import (
 )
 from pipelines.variety import Varieties, kept_variety
 from quality.scrub import scrub_reject
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, reject_table
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
@@ -157,6 +159,7 @@ class Run:
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell
+        self._so_far: Summary | None = None
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
         self._models: dict[str, str] = {}
@@ -178,10 +181,25 @@ class Run:
         self._owner.check(self.raws)
         plan = self._timed("plan", self._planned)
         with self._owner.held():
-            summary = self._run(plan, last)
-            self._owner.intend([RUN])
-            self.out.write(RUN, self._record.to_json(summary), private=True)
+            try:
+                summary = self._run(plan, last)
+            except BaseException as error:
+                ending = ending_of(error)
+                with suppress(OSError, ShardError):  # what ended the run may keep its record from being written
+                    self._write_record(ending.code, ending.line)
+                raise
+            self._write_record(Code.CONNECTOR if summary.broken else Code.DONE)
             return summary
+
+    def _write_record(self, code: Code | None = None, error: str = "") -> None:
+        """Writes the record, once there is work in the folder."""
+        if self._so_far is not None:
+            self._owner.intend([RUN])
+            self.out.write(RUN, self._record.to_json(self._so_far, code, error), private=True)
+
+    def _reached(self, summary: Summary) -> Summary:
+        self._so_far = summary
+        return summary
 
     def _run(self, plan: Plan, last: str) -> Summary:
         self._benchmarks = self._index_benchmarks()
@@ -191,7 +209,8 @@ class Run:
         lost = Counter(one.reason for one in plan.unrecognized)
         damaged = {reason: lost.pop(reason) for reason in sorted(lost.keys() - UNRECOGNIZED_REASONS)}
         broken = broken_connectors(withdrawals(plan))
-        summary = Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken)
+        summary = self._reached(Summary(self.out.path(), "plan", (), plan, seconds=self._seconds, broken=broken))
+        self._write_record()
         if last == "plan":
             return summary
         normalized = self._timed("normalize", lambda: self._normalize(plan))
@@ -200,9 +219,9 @@ class Run:
         read = (files, inputs, records) if files.lost else (inputs, records)
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
         failed = failed_inputs(self._rejects / "normalize", parts)
-        summary = replace(summary, broken=broken_connectors([*withdrawals(plan), *failed]))
+        broken = broken_connectors([*withdrawals(plan), *failed])
+        summary = self._reached(replace(summary, last="normalize", lines=read, broken=broken))
         check_rejects(files, inputs, records, self.recipe, summary.broken)
-        summary = replace(summary, last="normalize", lines=read)
         if last == "normalize":
             return summary
         units = self._units(normalized)
@@ -210,12 +229,12 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        summary = replace(summary, replicates=self._replicates())
+        summary = self._reached(replace(summary, replicates=self._replicates()))
         if last == "judge":
             return summary
         mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
         samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
-        return replace(summary, last="mix", lines=lines, samples=samples)
+        return self._reached(replace(summary, last="mix", lines=lines, samples=samples))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()
@@ -225,7 +244,7 @@ class Run:
 
     def _planned(self) -> Plan:
         how = self.execution
-        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, self.out, strict=how.strict)
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

@@ -23,6 +23,9 @@ from fsspec.implementations.local import LocalFileSystem
 from pipelines.place import filesystem_of, local_path, url_of
 from schemas import ShardError
 
+MADE_AGAIN: Final = "The run that wrote it makes it again"
+"""The remedy where a file of a stage is damaged or missing."""
+
 _TEMPORARY: Final = ".unfinished-"
 _UNFINISHED: Final = re.compile(re.escape(_TEMPORARY) + r"[0-9a-f]{16}-.*", re.DOTALL)
 _BASE: Final = 200

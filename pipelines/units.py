@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from pipelines.storage import Folder
+from pipelines.storage import MADE_AGAIN, Folder
 from schemas import ShardError
 from schemas.manifest import PROGRAM_VERSION, Manifest, summed_counts
 from schemas.transition import SCHEMA_VERSION
@@ -85,7 +85,7 @@ def check_unit(stage: Folder, unit: str) -> None:
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None:
-        raise ShardError(f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged.")
+        raise ShardError(f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged. {MADE_AGAIN}.")
     for file in manifest.files:
         check_file(stage, file.name, file.sha256)
 
@@ -99,7 +99,7 @@ def check_file(stage: Folder, name: str, sha256: str) -> None:
     found = stage.sha256(name)
     if found != sha256:
         what = "is damaged: its sha256 is not that of its manifest" if found else "is missing"
-        raise ShardError(f"{stage.path(name)} {what}. What made it makes it again.")
+        raise ShardError(f"{stage.path(name)} {what}. {MADE_AGAIN}.")
 
 
 def finish_unit(stage: Folder, manifest: Manifest) -> Manifest:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, ShardError
 from schemas.migrations import lacking
 from schemas.row_ids import KEY, OF, RowIds
 from schemas.transition import TRANSITION_SCHEMA
@@ -24,6 +25,7 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
 
     Raises:
         ConfigError: there is no Parquet file of transitions there, or one of a schema version that is not known.
+        ShardError: a file is damaged.
     """
     import polars  # here, because importing it costs more than all of `schemas`
 
@@ -65,4 +67,9 @@ def transition_files(path: str | Path) -> list[Path]:
 
 
 def _lacking(file: Path) -> tuple[str, ...]:
-    return lacking(pq.read_metadata(file).metadata, str(file))
+    try:
+        metadata = pq.read_metadata(file).metadata
+    except (pa.ArrowInvalid, OSError) as error:
+        line = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ShardError(f"{file} cannot be read: {line}. The run that wrote it makes it again.") from error
+    return lacking(metadata, str(file))

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import contamination
-from benchmarks.contamination import drawn, sample, table
+from benchmarks.contamination import drawn, sample, table, trajectories
+from pipelines.recipe import Recipe
+from pipelines.run import Run
 from tests.conftest import ROOT
+from tests.pipelines.hostile import GOOD
 
 
 def rows(words: int, instruction: str | None = None) -> list[dict[str, object]]:
@@ -50,3 +53,13 @@ def test_a_sample_has_the_columns_of_the_benchmark(tmp_path: Path):
     (tmp_path / "x.jsonl").write_text(json.dumps(sample(7, rows(3))))
     (found,) = items(StoredBlob("x.jsonl", {"": Place(str(tmp_path / "x.jsonl"))}, 1 << 20))
     assert (found.id, found.domain, found.turn, len(found.responses)) == ("7", "mcp", 1, 2)
+
+
+def test_a_trajectory_of_which_there_are_copies_is_made_an_item_once(tmp_path: Path):
+    (tmp_path / "raw").mkdir()
+    for copy in ("one.jsonl", "two.jsonl"):
+        (tmp_path / "raw" / copy).write_bytes(GOOD)
+    run = Run(Recipe(name="t", source="t"), [str(tmp_path / "raw")], str(tmp_path / "out"))
+    assert run.run("normalize").line("inputs").kept == 2
+    (found,) = trajectories(run).values()
+    assert [row["step"] for row in found] == list(range(found[0]["num_steps"]))

@@ -28,6 +28,7 @@ from pipelines.judge import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from quality.registry import signals
 from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT, corpora_folder
+from tests.pipelines.hostile import GOOD
 
 EMPTY = Table(whole_recipe("terminal"), [], [], {})
 
@@ -135,3 +136,16 @@ def test_benchmarks_are_named_relative_to_the_corpora():
     assert all(not str(of["path"]).startswith("/") for of in ITEMS.values())
     with pytest.raises(ConfigError):
         whole_recipe("no such domain")
+
+
+def test_what_a_run_says_of_a_dropped_copy_is_said_of_that_copy_alone(tmp_path):
+    for copy in ("one.jsonl", "two.jsonl"):
+        (tmp_path / "raw").mkdir(exist_ok=True)
+        (tmp_path / "raw" / copy).write_bytes(GOOD)
+    table = run_over(whole_recipe("terminal"), str(tmp_path / "raw"), str(tmp_path / "out"))
+    copies = [row for row in table.rows if row["step"] == 0]
+    assert len({row["trajectory_id"] for row in copies}) == 1
+    told = {row["provenance"]["uri"]: table.details.get((row["row_id"], -1)) for row in copies}
+    assert [detail is not None for detail in told.values()].count(True) == 1
+    (dropped,) = drops_of(table, ["duplicate_trajectory"])["duplicate_trajectory"]
+    assert f"detail      {told[dropped.place.file]}" in "\n".join(shown(table, dropped, 60))

@@ -118,3 +118,30 @@ def faults(data: bytes) -> list[ParseError]:
         except ParseError as error:
             found.append(error)
     return found
+
+
+@pytest.mark.parametrize(("name", "cut"), [("{}.json", 0), ("{}.json", 22), ("{}/", 0)])
+def test_an_archive_of_too_many_entries_is_refused_before_its_directory_is_taken_in(monkeypatch, name, cut):
+    data = packed({name.format(number): b"" for number in range(40)})
+    assert len(Archive(data, "log").members) == (0 if name.endswith("/") else 40)
+    monkeypatch.setattr(archive_module, "MEMBERS", 39)
+    monkeypatch.setattr(archive_module, "_PART_BYTES", 7)
+    if not cut:
+        monkeypatch.setattr(archive_module, "_listed", None)
+    with pytest.raises(ParseError) as caught:
+        Archive(data[: len(data) - cut], "log")
+    assert caught.value.reason == "too_many_members"
+
+
+@pytest.mark.parametrize("comment", [b"", b"a comment"])
+@pytest.mark.parametrize("part_bytes", [1, 3, 1 << 20])
+def test_entries_are_counted_whatever_stands_behind_the_directory(monkeypatch, comment, part_bytes):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.comment = comment
+        for number in range(5):
+            archive.writestr(str(number), b"PK\x01\x02")
+    monkeypatch.setattr(archive_module, "_PART_BYTES", part_bytes)
+    assert archive_module.entries(data, 99) == 5
+    assert archive_module.entries(data, 2) in (3, 4, 5)
+    assert archive_module.entries(io.BytesIO(b"no archive"), 99) is None

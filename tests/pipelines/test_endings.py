@@ -33,7 +33,11 @@ RECIPE = load_recipe("terminal")
         (ImportError("Install s3fs to access S3"), 1, ["pip install s3fs"]),
         (ShardError("/out/x cannot be written: [Errno 28] No space left on device"), 4, ["/out/x", "Make room"]),
         (OSError(28, "No space left on device", "/out/x"), 4, ["/out/x", "Make room", "same command again"]),
-        (PermissionError(13, "Permission denied", "/out/x"), 4, ["/out/x: Permission denied", "same command again"]),
+        (
+            PermissionError(13, "Permission denied", "/out/x"),
+            4,
+            ["/out/x: Permission denied", "you may", "same command again"],
+        ),
         (MemoryError(), 4, ["memory", "same command again"]),
         (ContractError("5 went in, 4 are accounted for"), 70, ["bug of trajmill", "report"]),
         (ZeroDivisionError("by zero"), 70, ["bug of trajmill", "report"]),
@@ -44,6 +48,7 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
         raise error
 
     monkeypatch.setattr(cli, "app", failing)
+    monkeypatch.setattr("sys.argv", ["trajmill", "run"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     said = capsys.readouterr().err
@@ -52,6 +57,33 @@ def test_every_error_ends_the_command_with_its_code_and_one_line(monkeypatch, ca
     assert code == 70 or said.count("\n") == 1
     for word in words:
         assert word in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("inspect", 1, "cannot be read"),
+        ("turns", 4, "The run that wrote it makes it again."),
+        ("diversity", 4, "The run that wrote it makes it again."),
+        ("export", 4, "The run that wrote it makes it again."),
+    ],
+)
+def test_a_command_that_reads_a_damaged_file_names_it_and_does_not_claim_to_go_on(
+    tmp_path, monkeypatch, capsys, command, code, words
+):
+    Run(RECIPE, LOGS[:1], str(tmp_path / "out")).run("normalize")
+    (file,) = (tmp_path / "out" / "transitions" / "terminal").iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    more = ["--out", str(tmp_path / "exported")] if command == "export" else []
+    monkeypatch.setattr("sys.argv", ["trajmill", command, str(tmp_path / "out"), *more])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == code
+    assert said.count("\n") == 1
+    assert str(file) in said
+    assert words in said
+    assert "go on" not in said
 
 
 @contextmanager

@@ -18,32 +18,10 @@ from pipelines.run import Run
 from pipelines.runner import Execution
 from pipelines.storage import Folder
 from schemas import ConfigError
-from tests.conftest import ROOT
 from tests.pipelines.test_run import shards_of
 
 RECIPE = load_recipe("terminal")
 OTHER = load_recipe("swe")
-
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("raw")
-    for log in sorted((ROOT / "samples" / "terminal" / "asciicast").rglob("*.cast"))[:6]:
-        shutil.copy(log, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def made(raw, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
-    Run(RECIPE, [str(raw)], str(out)).run()
-    return out
-
-
-@pytest.fixture
-def finished(made, tmp_path) -> Path:
-    """A copy of a finished run, for tests that change it."""
-    return shutil.copytree(made, tmp_path / "out")
 
 
 def changed(**judge):
@@ -167,6 +145,14 @@ def test_an_output_folder_among_the_raw_logs_is_refused_and_nothing_is_left_ther
             Run(RECIPE, [named], f"{logs}{where}").run()
     assert contents(tmp_path) == before
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_dir()) == ["logs"]
+
+
+def test_raw_logs_in_the_output_folder_are_refused_and_stay(finished, raw):
+    before = contents(finished)
+    for name in ("transitions", "shards/README.md", "rejects/*"):
+        with pytest.raises(ConfigError, match="lie in the output folder"):
+            Run(OTHER, [str(raw), str(finished / name)], str(finished), overwrite=True).run()
+    assert contents(finished) == before
 
 
 def test_an_output_folder_that_a_link_puts_among_the_raw_logs_is_refused(raw, tmp_path):

@@ -113,3 +113,9 @@ def test_the_digest_depends_on_values_and_not_on_how_they_are_written():
     assert one.digest() == same.digest()
     assert one.digest("mix") == Recipe(name="c", source="d").digest("mix")
     assert one.digest() != parse_recipe(MINIMAL, "x").digest()
+
+
+def test_a_file_that_is_no_text_is_no_recipe(tmp_path):
+    (tmp_path / "recipe.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is no recipe: it is no text"):
+        load_recipe(str(tmp_path / "recipe.yaml"))

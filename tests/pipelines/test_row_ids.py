@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -111,19 +112,39 @@ def test_a_copy_is_looked_at_by_itself_and_each_is_counted(raw: Path, out: Path,
     assert sum(rows[0]["trajectory_id"] == key for rows in copies) == 4
 
 
-def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_come_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def keeping_copies(pool: str) -> Recipe:
+    judge = {"drop_duplicate_trajectories": False, "mask_duplicate_transitions": False, "near_duplicates": None}
+    return Recipe.model_validate({"name": "r", "source": "s", "judge": judge, "mix": {"pools": {pool: 1}}})
+
+
+def same_logs(folder: Path) -> Path:
     """Logs with one id and one content, but each with tools of its own, which do not count for the id."""
-    raw = tmp_path / "raw"
-    raw.mkdir()
+    folder.mkdir()
     for number in range(6):
         tools = [{"type": "function", "function": {"name": "bash", "description": f"shell {number}"}}]
         log = atif("same", "look around", ["total 2\nnotes.txt", "hello world, how are you"])
         log["agent"] = {"name": "a", "version": "1", "tool_definitions": tools}
-        (raw / f"{number}.json").write_text(json.dumps(log))
-    judge = {"drop_duplicate_trajectories": False, "mask_duplicate_transitions": False, "near_duplicates": None}
-    recipe = Recipe.model_validate({"name": "r", "source": "s", "judge": judge, "mix": {"pools": {"sft": 1}}})
+        (folder / f"{number}.json").write_text(json.dumps(log))
+    return folder
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
+def test_copies_that_stay_are_samples_with_ids_of_their_own(tmp_path: Path, pool: str):
+    Run(keeping_copies(pool), [str(same_logs(tmp_path / "raw"))], str(tmp_path / "out")).run()
+    (file,) = (one for one in (tmp_path / "out" / "shards" / pool).rglob("*") if one.suffix in (".parquet", ".jsonl"))
+    rows = pl.read_parquet(file).to_dicts() if file.suffix == ".parquet" else pl.read_ndjson(file).to_dicts()
+    told = [row["extra_info"] for row in rows] if pool == "rl" else rows
+    name = "sample_id" if pool == "eval" else "id"
+    (key,) = {re.split(r"[.:]", row[name])[0] for row in told}
+    ending = f":{told[0][name].rpartition(':')[2]}" if pool == "rl" else ""
+    assert [row[name] for row in told] == [f"{key}{ending}", *(f"{key}.{copy}{ending}" for copy in range(2, 7))]
+    assert len({row.get("index", row["id"]) for row in told}) == 6
+
+
+def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_come_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    raw, recipe = same_logs(tmp_path / "raw"), keeping_copies("sft")
     shards = []
     for name, order in (("there", list), ("back", lambda blocks: reversed(list(blocks)))):
         with monkeypatch.context() as patch:

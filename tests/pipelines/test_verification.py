@@ -25,31 +25,9 @@ from pipelines.units import finish_stage, finish_unit
 from pipelines.verification import verify
 from schemas import SCHEMA_VERSION, ConfigError, ShardError
 from schemas.manifest import FileEntry, Manifest
-from tests.conftest import ROOT
 from tests.pipelines.test_run import shards_of
 
 RECIPE = load_recipe("terminal")
-
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("raw")
-    for log in sorted((ROOT / "samples" / "terminal" / "asciicast").rglob("*.cast"))[:6]:
-        shutil.copy(log, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def made(raw, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
-    Run(RECIPE, [str(raw)], str(out)).run()
-    return out
-
-
-@pytest.fixture
-def finished(made, tmp_path) -> Path:
-    """A copy of a finished run, for tests that change it."""
-    return shutil.copytree(made, tmp_path / "out")
 
 
 def _can_unshare() -> bool:

@@ -9,7 +9,7 @@ import pytest
 import schemas
 from pipelines.parquet import read_transitions, write_parquet
 from pipelines.storage import Folder
-from schemas import SCHEMA_VERSION, ConfigError, scan_transitions
+from schemas import SCHEMA_VERSION, ConfigError, ShardError, scan_transitions
 from schemas.invariants import check
 from schemas.migrations import LACKING
 from schemas.transition import VERSION_KEY, encoded_schema
@@ -123,3 +123,10 @@ def test_files_of_every_schema_version_are_read_as_when_they_were_written(versio
     assert [line(row) for row in rows] == (GOLDEN / f"transitions-v{version}.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line(rows[0]))["step"] == 0
     assert scan_transitions(tmp_path).collect()["row_id"].to_list() == [row["row_id"] for row in rows]
+
+
+def test_a_damaged_file_is_told_by_its_name(out):
+    (file,) = (out / "transitions" / "terminal").iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(ShardError, match=f"{file} cannot be read: .*[^.]. The run that wrote it makes it again"):
+        scan_transitions(out)
