@@ -16,9 +16,10 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from benchmarks import generate
@@ -80,21 +81,23 @@ def logs(names: Iterable[str]) -> Iterator[Log]:
             for path in sorted(place.iterdir()) if place.is_dir() else ():
                 if path.suffix != ".reason":
                     yield f"fixture/{name}/{folder}/{path.name}", connector, blob_at(path)
-        if name in generate.FORMATS:
-            members = dict(generate.files(name, 300_000, 5))
-            yield (
-                f"generated/{name}",
-                connector,
-                MemoryBlob(name, members if len(members) > 1 else next(iter(members.values()))),
-            )
+    with TemporaryDirectory() as folder:
+        made = Path(folder)
+        for name in sorted(generate.FORMATS):
+            generate.write(name, 300_000, 5, made / name)
+        yield from _found("generated", made, chosen)
     root = corpora_folder()
     if root is not None:
-        inputs, _ = recognized((path for path in sorted(root.rglob("*")) if path.is_file()), root)
-        for one in inputs:
-            if one.connector in chosen:
-                with StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes) as blob:
-                    held = {member: blob.read(member) for member in blob.members}
-                yield f"corpora/{one.uri}", chosen[one.connector], MemoryBlob(one.uri, held)
+        yield from _found("corpora", root, chosen)
+
+
+def _found(kind: str, root: Path, chosen: Mapping[str, Connector]) -> Iterator[Log]:
+    inputs, _ = recognized((path for path in sorted(root.rglob("*")) if path.is_file()), root)
+    for one in inputs:
+        if one.connector in chosen:
+            with StoredBlob(one.uri, one.members, RECIPE.normalize.max_member_bytes) as blob:
+                held = {member: blob.read(member) for member in blob.members}
+            yield f"{kind}/{one.uri}", chosen[one.connector], MemoryBlob(one.uri, held)
 
 
 def mutated(name: str, blob: MemoryBlob, number: int) -> MemoryBlob:
