@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, Final
 
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from schemas import MESSAGE, call_text, json_text
 
 VERSION: Final = "ATIF-v1.7"

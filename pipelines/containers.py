@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO, Final, cast
 
-from connectors.archive import entries
+from connectors.reading.archive import entries
 from pipelines.place import text_of
 from schemas import ParseError, Reject
 

@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from itertools import islice, takewhile
 from typing import Any, Final
 
-from connectors.mcp.documents import opening
 from connectors.published.mapping import OF_STEP, Rows
 from connectors.published.tables import Table, kind_of, names_in
-from connectors.records import json_value
+from connectors.reading.documents import opening
+from connectors.reading.values import json_value
 from pipelines.place import Place
 from pipelines.raw_blob import StoredBlob
 from pipelines.recipe import Recipe

@@ -29,7 +29,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from connectors.android.view import Element, Screen, short_id
-from connectors.original import original_json
+from connectors.reading.own_arguments import own_arguments
 from connectors.tree import Box
 from schemas import COMPLETE, WAIT, Action, call_text
 
@@ -143,11 +143,11 @@ def call(
     if None in told.values():
         told = {key: value for key, value in told.items() if value is not None}
     if element is None:
-        return Action(name, call_text(name, told), original_json(original), None, message, reasoning)
+        return Action(name, call_text(name, told), own_arguments(original), None, message, reasoning)
     if "element" in original:
         original = {"target": original["element"], **original}
     text = call_text(name, {"element": element, **told})
-    return Action(name, text, original_json({**original, "element": element}), None, message, reasoning)
+    return Action(name, text, own_arguments({**original, "element": element}), None, message, reasoning)
 
 
 def touch(

@@ -21,7 +21,7 @@ from typing import Final
 from connectors.android import action as act
 from connectors.android.entry import About, Captured, Entry, Lost, Moment, Paused, Performed, moment_of, word_set
 from connectors.connector import Blob
-from connectors.records import lines
+from connectors.reading.lines import lines
 from schemas import ParseError
 
 _TIME: Final = re.compile(

@@ -20,7 +20,7 @@ from connectors.android.annotations import Annotated, box_of_sides, columns_of, 
 from connectors.android.protos import read_example, text_of, whole_of
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
-from connectors.tfrecord import feature_keys, frames
+from connectors.reading.tfrecord import feature_keys, frames
 from connectors.tree import DIALECT
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 

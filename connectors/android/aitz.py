@@ -29,7 +29,7 @@ from connectors.android.annotations import (
 )
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.tree import DIALECT, Box, Columns
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 

@@ -25,8 +25,8 @@ from connectors.android.forest import read_forest
 from connectors.android.protos import read_example, text_of, whole_of
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value
-from connectors.tfrecord import feature_keys, frames
+from connectors.reading.tfrecord import feature_keys, frames
+from connectors.reading.values import json_value
 from schemas import WAIT, Action, Attachment, Environment, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _KEYS: Final = frozenset(

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final
 from connectors.android import action as act
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
-from connectors.original import original_json
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
+from connectors.reading.own_arguments import own_arguments
 from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _KEYS: Final = (b'"goal"', b'"steps"', b'"action_content"')
@@ -36,7 +36,7 @@ def _pattern(text: str | None) -> str:
 
 
 _TOUCHES: Final = {word: _pattern(call_text(word, {"x": -1, "y": -2})) for word in (act.CLICK, act.LONG_PRESS)}
-_COORDINATE: Final = _pattern(original_json({"coordinate": [-1, -2]}))
+_COORDINATE: Final = _pattern(own_arguments({"coordinate": [-1, -2]}))
 
 
 class AndroidControlJsonl(Connector):

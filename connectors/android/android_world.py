@@ -16,7 +16,6 @@ was seen right after the action. Reason and summary are the agent's own words an
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -34,7 +33,8 @@ from connectors.android.view import (
     window_node,
 )
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import LINE_BYTES, json_value, lines
+from connectors.reading.lines import json_lines
+from connectors.reading.values import JsonError, first_value, json_value
 from connectors.tree import Box, Node, Tree
 from schemas import (
     COMPLETE,
@@ -117,43 +117,12 @@ def _episodes(blob: Blob) -> Iterator[tuple[int, Any]]:
             detail = "a pickle is a program and is not loaded; wanted its episodes as JSON"
             raise ParseError(blob.uri, 0, "pickle", detail)
     try:
-        whole = _value(blob.read("").removeprefix(b"\xef\xbb\xbf"))
-    except ValueError:
-        yield from _lines(blob)
+        whole = json_value(blob.read(""))
+    except JsonError:
+        yield from json_lines(blob)
         return
     for one in whole if isinstance(whole, list) else [whole]:
         yield 0, one
-
-
-def _value(data: bytes) -> Any:
-    """The JSON value of `data`, in which NaN and infinities are null.
-
-    Raises:
-        ValueError: it is not JSON, not UTF-8, or nested too deeply.
-    """
-    try:
-        return json_value(data)
-    except ValueError as error:
-        try:
-            return json.loads(data, parse_constant=lambda _: None)
-        except RecursionError:
-            raise error from None
-
-
-def _lines(blob: Blob) -> Iterator[tuple[int, Any]]:
-    """(offset, episode) of each line; the episode is a `ParseError` where the line is not JSON."""
-    with blob.open("") as stream:
-        for line in lines(stream):
-            if line.data is None:
-                detail = f"a line of more than {LINE_BYTES} bytes"
-                yield line.offset, ParseError(blob.uri, line.offset, "line_too_long", detail)
-            elif line.data.strip():
-                try:
-                    value = _value(line.data)
-                except ValueError as error:
-                    reason, detail = "bad_json" if line.ended else "truncated", f"wanted a JSON value: {error}"
-                    value = ParseError(blob.uri, line.offset, reason, detail, "", line.data[:4096])
-                yield line.offset, value
 
 
 def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -> Trajectory:
@@ -275,8 +244,8 @@ def _called(step: dict[str, Any]) -> dict[str, Any] | None:
         found = _ACTION.search(output) if isinstance(output, str) else None
         text = found[1] if found else (told if isinstance(told, str) else "")
         try:
-            told, _ = json.JSONDecoder().raw_decode(text)
-        except (ValueError, RecursionError):
+            told, _ = first_value(text)
+        except JsonError:
             return None
     return told if isinstance(told, dict) and isinstance(told.get("action_type"), str) else None
 

@@ -26,7 +26,7 @@ from connectors.android import action as act
 from connectors.android.dump import read_dump
 from connectors.android.view import Mark, Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from schemas import (
     COMPLETE,
     Action,

@@ -33,7 +33,8 @@ from connectors.android.dump import read_dump
 from connectors.android.entry import Captured, Entry, Moment, Performed
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value, lines
+from connectors.reading.lines import lines
+from connectors.reading.values import json_value
 from schemas import Action, Environment, ParseError, Reject, Step, Trajectory, json_text
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")

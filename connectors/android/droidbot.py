@@ -31,7 +31,7 @@ from connectors.android import action as act
 from connectors.android.state import State, box_of, read_state
 from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
 _EVENT: Final = re.compile(r"((?:.*/)?)events/event_([^/]*)\.json")

@@ -48,7 +48,7 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
 
     Raises:
         ParseError: `not_android` (Appium's page source of an iOS app), `empty`, `no_hierarchy` (the tool wrote an
-            error, or it is something else), `doctype`, `bad_xml`, `bad_encoding`, `truncated`, `too_deep`, or
+            error, or it is something else), `doctype`, `bad_xml`, `not_utf8`, `truncated`, `nested_too_deeply`, or
             `no_nodes` (a document without a view).
     """
     text, bytes_before = _decoded(data, uri, member)
@@ -76,7 +76,7 @@ def read_dump(data: bytes, uri: str, member: str = "", is_raw: bool = False) -> 
     if not walk.nodes:
         raise ParseError(uri, 0, "no_nodes", "the hierarchy holds no view", member, data[:512])
     if max(walk.depths) >= MAX_DEPTH:
-        raise ParseError(uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member, data[:512])
+        raise ParseError(uri, 0, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member, data[:512])
     return walk.screen(Source(whole, "application/xml", "uiautomator") if is_raw else None)
 
 
@@ -182,7 +182,7 @@ def _decoded(data: bytes, uri: str, member: str) -> tuple[str, Callable[[int], i
     except UnicodeDecodeError as error:
         at = skipped + error.start
         # A file cut within a character is cut, not wrongly encoded.
-        reason = "truncated" if error.reason == "unexpected end of data" else "bad_encoding"
+        reason = "truncated" if error.reason == "unexpected end of data" else "not_utf8"
         detail = f"wanted UTF-8: {error.reason}"
         raise ParseError(uri, at, reason, detail, member, data[max(0, at - 64) : at + 64]) from None
     if "\0" in text:

@@ -29,7 +29,7 @@ from connectors.android import action as act
 from connectors.android.adb import command_entries
 from connectors.android.entry import About, Captured, Entry, Moment, Performed, moment_of, word_set
 from connectors.connector import Blob
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from schemas import COMPLETE, WAIT, ParseError
 
 KIND_KEYS: Final = ("action", "event_type", "action_type", "type", "event", "kind", "name", "command", "cmd")

@@ -34,7 +34,7 @@ def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bo
         is_raw: whether it is to be shown as protobuf's own JSON form of the message.
 
     Raises:
-        ParseError: `bad_forest` (no such message), `no_nodes`, `too_deep`.
+        ParseError: `bad_forest` (no such message), `no_nodes`, `nested_too_deeply`.
     """
     try:
         forest = messages().Forest.FromString(data)
@@ -59,7 +59,7 @@ def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bo
     if not nodes:
         raise ParseError(uri, offset, "no_nodes", "the forest holds no window", member)
     if max(depths) >= MAX_DEPTH:
-        raise ParseError(uri, offset, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+        raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
     # Of equals the topmost: max keeps the first.
     package = max(packages, key=lambda told: told[:3])[3]
     tree = Tree(nodes, depths)

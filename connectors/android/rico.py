@@ -30,7 +30,7 @@ from connectors.android.view import (
     window_node,
 )
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.tree import MAX_DEPTH, Node, Tree
 from schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
@@ -189,7 +189,7 @@ def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
     """(screen, activity) of a view hierarchy; None for null, which is a screen that could not be captured.
 
     Raises:
-        ParseError: `bad_record`, `too_deep`, or what `_json` raises.
+        ParseError: `bad_record`, `nested_too_deeply`, or what `_json` raises.
     """
     value = _json(blob, member)
     if value is None:
@@ -215,7 +215,7 @@ def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
         if children and isinstance(children, list):
             waiting += [(child, depth) for child in reversed(children) if isinstance(child, dict)]
     if max(depths) >= MAX_DEPTH:
-        raise ParseError(blob.uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+        raise ParseError(blob.uri, 0, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
     source = None
     if blob.choices.screen == "raw":
         source = Source(blob.read(member).decode("utf-8", "replace"), "application/json", "rico_hierarchy")

@@ -74,7 +74,7 @@ def read_state(value: Any, tag: str, uri: str, member: str, source: Source | Non
     """The state of a parsed state file; `source` is the file's own text, if the screen is to be shown as that.
 
     Raises:
-        ParseError: `bad_record` (no views in it), `no_nodes` (no view is the root of others), `too_deep`.
+        ParseError: `bad_record` (no views in it), `no_nodes` (no view is the root of others), `nested_too_deeply`.
     """
     views = value.get("views") if isinstance(value, dict) else None
     if not isinstance(views, list) or not all(isinstance(view, dict) for view in views):
@@ -83,7 +83,7 @@ def read_state(value: Any, tag: str, uri: str, member: str, source: Source | Non
     if not walk.nodes:
         raise ParseError(uri, 0, "no_nodes", "no view is the root of the others", member)
     if max(walk.depths) >= MAX_DEPTH:
-        raise ParseError(uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+        raise ParseError(uri, 0, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
     name, activity = value.get("state_str"), value.get("foreground_activity")
     tree = Tree(walk.nodes, walk.depths)
     return State(

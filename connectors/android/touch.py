@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from connectors.connector import Blob
-from connectors.records import lines
+from connectors.reading.lines import lines
 from schemas import ParseError
 
 LINE: Final = re.compile(

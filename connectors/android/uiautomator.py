@@ -24,8 +24,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-import orjson
-
 from connectors.android import action as act
 from connectors.android.adb import adb_entries
 from connectors.android.alignment import Aligned, aligned
@@ -36,7 +34,8 @@ from connectors.android.getevent import sniffed
 from connectors.android.touch_log import touch_entries
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.original import original_json
+from connectors.reading.own_arguments import own_arguments
+from connectors.reading.values import JsonError, json_value
 from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _LOG: Final = re.compile(
@@ -87,8 +86,8 @@ class UiAutomator(Connector):
             return Sniff(0.7, "a log of adb commands: input or uiautomator dump")
         for line in head.split(b"\n")[:3]:
             try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError:
+                record = json_value(line)
+            except JsonError:
                 continue
             nested = record.get("action") if isinstance(record, dict) else None
             word = kind_of(nested if isinstance(nested, dict) else record) if isinstance(record, dict) else None
@@ -248,7 +247,7 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
     """The action with its target as a node of the screen it was taken on."""
     name, told, original, reasoning = performed.name, performed.told, performed.original, performed.reasoning
     if name == COMPLETE:
-        return Action(COMPLETE, call_text(COMPLETE, {}), original_json(original), reasoning=reasoning)
+        return Action(COMPLETE, call_text(COMPLETE, {}), own_arguments(original), reasoning=reasoning)
     if name == act.PRESS:
         return act.press(list(told.get("keys", ())), original, reasoning)
     if name == act.INTENT and told.get("command"):

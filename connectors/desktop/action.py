@@ -31,7 +31,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from connectors.desktop.atspi import Screen
-from connectors.original import original_json
+from connectors.reading.own_arguments import own_arguments
 from schemas import COMPLETE, WAIT, Action, call_text
 from schemas.record import record
 
@@ -160,7 +160,7 @@ def action_of(
     rows = [{"name": one.name, "arguments": arguments} for one, arguments in zip(steps, told, strict=True)]
     extra = {"element": told[0]["element"]} if "element" in told[0] else {}
     text = call_text(SEQUENCE, {"calls": rows})
-    return Action(SEQUENCE, text, original_json({**original, **extra}), reasoning=reasoning)
+    return Action(SEQUENCE, text, own_arguments({**original, **extra}), reasoning=reasoning)
 
 
 def told_action(
@@ -169,7 +169,7 @@ def told_action(
     """The action of that name; its element, if it has one, stands beside the log's own arguments too."""
     if "element" in told:
         original = {**original, "element": told["element"]}
-    return Action(name, call_text(name, told), original_json(original), None, None, reasoning)
+    return Action(name, call_text(name, told), own_arguments(original), None, None, reasoning)
 
 
 def key_names(keys: Any) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.pyautogui import calls_of
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 _STEP_KEYS: Final = (b'"traj"', b'"task_id"')

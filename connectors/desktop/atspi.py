@@ -32,7 +32,7 @@ from lxml import etree
 
 from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from connectors.desktop.element import FARTHEST, clean, kind_of
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
@@ -134,7 +134,7 @@ def read_screen(data: bytes, uri: str, member: str = "", offset: int = 0, reader
         reader: of the log's dumps; a new one if none is given.
 
     Raises:
-        ParseError: `empty`, `too_large`, `bad_encoding`, `doctype`, `truncated`, `bad_xml`, `too_deep` or
+        ParseError: `empty`, `too_large`, `not_utf8`, `doctype`, `truncated`, `bad_xml`, `nested_too_deeply` or
             `no_nodes` (nothing is shown, or it is XML of another kind).
     """
     if len(data) > MAX_BYTES:
@@ -156,7 +156,7 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
         try:
             text = data.removeprefix(b"\xef\xbb\xbf").decode()
         except UnicodeDecodeError as error:
-            reason = "truncated" if error.reason == "unexpected end of data" else "bad_encoding"
+            reason = "truncated" if error.reason == "unexpected end of data" else "not_utf8"
             raise ParseError(uri, offset + error.start, reason, f"wanted UTF-8: {error.reason}", member) from None
     if text.lstrip()[:1] == "{":
         try:
@@ -178,7 +178,13 @@ def _parsed(xml: str, reader: Reader, uri: str, member: str, offset: int) -> tup
         raise ParseError(uri, offset, "doctype", detail, member, _excerpt(xml)) from None
     except etree.XMLSyntaxError as error:
         told = str(error.msg)[:200]
-        reason = "too_deep" if "depth" in told.lower() else "bad_xml" if _is_closed(undeclared(xml)) else "truncated"
+        reason = (
+            "nested_too_deeply"
+            if "depth" in told.lower()
+            else "bad_xml"
+            if _is_closed(undeclared(xml))
+            else "truncated"
+        )
         raise ParseError(uri, offset, reason, f"wanted XML: {told}", member, _excerpt(xml)) from None
 
 
@@ -275,7 +281,7 @@ class _Walk:
         nodes = [node for top in self.tops for node in top.nodes]
         depths = [depth for top in self.tops for depth in top.depths]
         if max(depths) >= MAX_DEPTH:
-            raise ParseError(uri, offset, "too_deep", f"more than {MAX_DEPTH} levels of nodes", member)
+            raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
         tree = Tree(nodes, depths)
         windows = list(tree.windows())
         # No dump tells which of the other windows lies on top: the smaller hides less of what is under it.

@@ -38,7 +38,7 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.desktop.atspi import NAMESPACES
 from connectors.desktop.osworld_folder import POINTER, Folder
 from connectors.desktop.osworld_lines import Line, action_of, read_line
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from schemas import Agent, Environment, Outcome, ParseError, Reject, Step, Task, Trajectory
 
 _OTHERS: Final = re.compile(

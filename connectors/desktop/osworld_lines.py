@@ -12,7 +12,7 @@ from connectors.desktop.action import Call
 from connectors.desktop.atspi import Screen
 from connectors.desktop.computer_13 import call_of
 from connectors.desktop.pyautogui import calls_of
-from connectors.original import original_json
+from connectors.reading.own_arguments import own_arguments
 from schemas import COMPLETE, WAIT, Action, ParseError, json_text
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
@@ -102,7 +102,7 @@ def _response(value: Any) -> str | None:
     """The agent's words: the response as text, or the part of it that is."""
     if isinstance(value, dict):
         told = next((value[key] for key in _ANSWERS if _text(value.get(key))), None)
-        return told if told is not None else original_json(value)
+        return told if told is not None else own_arguments(value)
     if isinstance(value, list):
         parts = [part for part in value if isinstance(part, str)]
         return "\n".join(parts) or None

@@ -24,7 +24,8 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.ufo_tree import Window, box_of, read_window
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from schemas import (
     COMPLETE,
     WAIT,

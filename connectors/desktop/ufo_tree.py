@@ -15,7 +15,7 @@ from typing import Any, Final
 from connectors.desktop.element import clean
 from connectors.desktop.widgets import role_of
 from connectors.lasting import lasting
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
@@ -53,7 +53,7 @@ def read_window(data: bytes, uri: str, member: str) -> Window:
     """The window of a file.
 
     Raises:
-        ParseError: `truncated` or `bad_json`; `no_nodes`: it is no tree of controls; `too_deep`.
+        ParseError: `truncated` or `bad_json`; `no_nodes`: it is no tree of controls; `nested_too_deeply`.
     """
     try:
         root = json_value(data)
@@ -70,7 +70,7 @@ def read_window(data: bytes, uri: str, member: str) -> Window:
         node = _node(source, not nodes)
         if node is not None:
             if depth >= MAX_DEPTH:
-                raise ParseError(uri, 0, "too_deep", f"more than {MAX_DEPTH} levels of controls", member)
+                raise ParseError(uri, 0, "nested_too_deeply", f"more than {MAX_DEPTH} levels of controls", member)
             nodes.append(node)
             depths.append(depth)
         children = source.get("children")

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.action import Call, Point
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from schemas import Action, Agent, ParseError, Reject, Step, Trajectory
 
 _KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'"Click"', b'"Keyboard"', b'"Hotkey"')

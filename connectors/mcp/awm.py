@@ -22,12 +22,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.mcp.documents import document, opening
 from connectors.mcp.messages import observation
 from connectors.mcp.parts import MessageError, Result, Text, Thought, call, shown
 from connectors.mcp.refusals import refused
 from connectors.mcp.shapes import spoken
-from connectors.records import json_value
+from connectors.reading.documents import json_document, opening
+from connectors.reading.values import json_value
 from schemas import (
     MESSAGE,
     Action,
@@ -94,7 +94,7 @@ class Awm(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         member = _LOG if _LOG in blob.members else blob.members[0]
-        value, _ = document(blob, member)
+        value, _ = json_document(blob, member)
         if not isinstance(value, dict) or not isinstance(value.get("trajectory"), list):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object with trajectory", member)
         try:
@@ -108,7 +108,7 @@ class Awm(Connector):
         for verdict in _VERDICTS:
             if verdict in blob.members and outcome is None:
                 try:
-                    outcome = _outcome(document(blob, verdict)[0], verdict)
+                    outcome = _outcome(json_document(blob, verdict)[0], verdict)
                 except ParseError as error:
                     yield Reject.of(error, "record", self.name)
         instance = f"sha256:{blob.digest(_DATABASE)}" if _DATABASE in blob.members else None

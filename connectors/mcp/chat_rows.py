@@ -13,8 +13,8 @@ from connectors.mcp.messages import action_space
 from connectors.mcp.parts import json_of, shown
 from connectors.mcp.response_items import ITEMS
 from connectors.mcp.shapes import ROLES
-from connectors.outline import ARRAY, Shape
-from connectors.records import json_value
+from connectors.reading.large.outline import ARRAY, Shape
+from connectors.reading.values import json_value
 from schemas import Outcome
 from schemas.record import record
 

@@ -18,13 +18,15 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from connectors.mcp.chat_rows import SHAPES, action_only, around, conversations_in, is_call, is_message, messages_of
-from connectors.mcp.documents import document, opening, places
 from connectors.mcp.messages import Course, conversation, course
 from connectors.mcp.parts import MessageError, Part, packed, unpacked
 from connectors.mcp.refusals import refused, unmatched
 from connectors.mcp.shapes import parts
-from connectors.outline import ARRAY, Array
-from connectors.records import json_lines, json_value, lines
+from connectors.reading.documents import json_document, opening
+from connectors.reading.large.outline import ARRAY, Array
+from connectors.reading.lines import json_lines, lines
+from connectors.reading.places import places_by_beginning
+from connectors.reading.values import json_value
 from schemas import Agent, Context, ParseError, Pile, Reject, Task, Trajectory
 
 _PART_BYTES: Final = 512
@@ -78,7 +80,7 @@ class ChatTools(Connector):
             yield from self._lines(blob, first)
             return
         try:
-            value, data = document(blob, "", SHAPES)
+            value, data = json_document(blob, "", SHAPES)
         except ParseError as error:
             first = next((one for _, one in json_lines(blob) if messages_of(one) is not None), None)
             if first is None:
@@ -91,7 +93,7 @@ class ChatTools(Connector):
             offsets = [0] if len(value) == 1 or is_message(value[0]) else value.offsets
         else:
             found = listed = list(found)
-            offsets = [0] if len(listed) == 1 else places(data, listed)
+            offsets = [0] if len(listed) == 1 else places_by_beginning(data, listed)
         for number, (one, offset) in enumerate(zip(found, offsets, strict=True)):
             if not number:
                 _require_answers(blob, one)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import zstandard
 
-from connectors.records import json_value
+from connectors.reading.values import json_value
 
 FAILED: Final = 400
 """Lowest status of HTTP that is a failure."""

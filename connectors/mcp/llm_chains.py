@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from connectors.mcp.llm_course import Placed
 from connectors.mcp.llm_items import RESULT, SYSTEM, TEXT, USER, Item, message_items, output_items
-from connectors.mcp.wire_values import shallow_json
-from connectors.records import json_value
+from connectors.reading.json_text import shallow_json
+from connectors.reading.values import json_value
 
 _SILENT: Final = frozenset({"reasoning", SYSTEM})
 """Kinds of items that a history need not repeat."""

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 
 from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, Item
 from connectors.mcp.wire_content import observation
-from connectors.mcp.wire_values import as_object, shallow_json
+from connectors.mcp.wire_values import as_object
+from connectors.reading.json_text import shallow_json
 from schemas import MESSAGE, Action, Observation, Step, call_text_of, json_text
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.mcp.wire_values import blob_digest, shallow_json
+from connectors.mcp.wire_values import blob_digest
+from connectors.reading.json_text import shallow_json
 from schemas import Attachment
 from schemas.record import record
 

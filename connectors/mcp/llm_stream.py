@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import sse_data
-from connectors.records import json_value
+from connectors.reading.values import json_value
 
 _MOST: Final = 4096
 """Parallel blocks or calls of one answer; a larger index is not believed."""

@@ -11,7 +11,6 @@ the recorder; a cut request is rejected, since its arguments are not what was se
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -21,7 +20,8 @@ from connectors.mcp.wire_find import is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.mcp.wire_values import microseconds
-from connectors.records import LINE_BYTES, json_value, lines
+from connectors.reading.lines import LINE_BYTES, lines
+from connectors.reading.values import JsonError, first_value, json_value
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _LINE: Final = re.compile(
@@ -100,7 +100,7 @@ def _body(data: bytes, offset: int, ended: bool, cut: bool, uri: str) -> Any:
     except ValueError:
         pass
     try:
-        return json.JSONDecoder().raw_decode(data.decode("utf-8", "replace"))[0]
-    except (ValueError, RecursionError) as error:
+        return first_value(data.decode("utf-8", "replace"))[0]
+    except JsonError as error:
         reason = "abbreviated" if cut or b"..." in data[:4096] else "bad_json" if ended else "truncated"
         raise ParseError(uri, offset, reason, f"wanted a JSON message: {error}", excerpt=data[:1024]) from None

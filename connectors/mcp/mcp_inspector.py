@@ -17,7 +17,6 @@ holds no call and is not recognized. No real export was at hand.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
@@ -28,7 +27,7 @@ from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
 from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
-from connectors.records import json_value
+from connectors.reading.values import JsonError, first_value, json_value
 from schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = frozenset({"request", "response", "notification"})
@@ -58,8 +57,8 @@ class McpInspector(Connector):
         if begin is None or "jsonrpc" not in text:
             return None
         try:
-            first = json.JSONDecoder().raw_decode(text, begin.end())[0]
-        except (ValueError, RecursionError):
+            first = first_value(text, begin.end())[0]
+        except JsonError:
             first = None
             if _CUT_HISTORY.match(text):
                 return Sniff(0.9, "begins with a long message of the MCP Inspector's history")

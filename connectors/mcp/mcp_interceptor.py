@@ -17,7 +17,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.mcp.wire_values import seconds_of
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _METHODS: Final = {

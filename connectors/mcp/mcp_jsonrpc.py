@@ -18,15 +18,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, Final
 
-import orjson
-
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.documents import concatenated
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
 from connectors.mcp.wire_values import microseconds, places_of, seconds_of
-from connectors.records import LINE_BYTES, json_value, lines
+from connectors.reading.documents import concatenated
+from connectors.reading.lines import LINE_BYTES, lines
+from connectors.reading.values import JsonError, first_value, json_value
 from schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = (
@@ -159,8 +158,8 @@ def _sniffed(value: Any) -> Sniff | None:
 def _first(text: str) -> Any:
     """The JSON value that the text begins with, None if it is cut or not JSON."""
     try:
-        return json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
+        return first_value(text)[0]
+    except JsonError:
         return None
 
 
@@ -180,18 +179,8 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
             if line.data is None:
                 detail = f"a line of more than {LINE_BYTES} bytes"
                 yield line.offset, ParseError(blob.uri, line.offset, "line_too_long", detail), None
-            elif type(value := _plain(line.data)) is dict:
-                yield line.offset, value, None
             elif line.data.strip():
                 yield from _of_line(line.offset, line.data, line.ended, blob.uri)
-
-
-def _plain(data: bytes) -> Any:
-    """The JSON value of a line, None where only a slower look can tell what it holds."""
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _is_lines(stream: BinaryIO) -> bool:
@@ -232,15 +221,14 @@ def _of_line(offset: int, data: bytes, ended: bool, uri: str) -> Iterator[tuple[
 
 def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:
     """(offset in UTF-8, value, what stood before it) of the JSON objects and batches in a line."""
-    decoder = json.JSONDecoder()
     place = 0
     for _ in range(_TRIES):
         begin = _BEGINS.search(text, place)
         if begin is None:
             return
         try:
-            value, end = decoder.raw_decode(text, begin.start())
-        except (ValueError, RecursionError):
+            value, end = first_value(text, begin.start())
+        except JsonError:
             place = begin.end()
             continue
         before = text[max(place, begin.start() - _BEFORE) : begin.start()].strip()

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from connectors.connector import Blob
-from connectors.mcp.documents import document as json_document
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.mcp.wire_values import microseconds, places_of, seconds_of
-from connectors.outline import Array, Shape
+from connectors.reading.documents import json_document
+from connectors.reading.large.outline import Array, Shape
 from schemas import ParseError
 
 _BODIES: Final = (dict, list)

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.mcp_pairs import document, elements, pair
 from connectors.mcp.wire_reader import SessionReader
-from connectors.outline import ARRAY, Shape
+from connectors.reading.large.outline import ARRAY, Shape
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"interactions": []}]

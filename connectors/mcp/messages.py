@@ -25,20 +25,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from connectors.mcp.parts import (
-    Call,
-    Part,
-    Result,
-    Said,
-    Text,
-    Thought,
-    Unlogged,
-    is_json,
-    json_of,
-)
+from connectors.mcp.parts import Call, Part, Result, Said, Text, Thought, Unlogged, json_of
 from connectors.mcp.shapes import parts, parts_in
 from connectors.mcp.turns import Made, Turn, joined, shelf
-from connectors.records import object_text, quoted
+from connectors.reading.json_text import is_json
 from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text
 from schemas.record import record
@@ -333,7 +323,7 @@ def _reply(notes: Sequence[Said]) -> Said | None:
 
 def _interleaved(said: Sequence[Said]) -> str | None:
     voices = [{"role": one.role, "content": one.text} for one in said if one.text]
-    return object_text(voices) if voices else None
+    return json_text(voices) if voices else None
 
 
 def observation(result: Result) -> Observation:
@@ -350,7 +340,7 @@ def _message(
 ) -> Step:
     """The step of a turn without a call; the arguments as of `_called`, and what the user answered."""
     text = turn.texts[0] if len(turn.texts) == 1 else "\n\n".join(turn.texts)
-    arguments = f'{{"content": {quoted(text)}}}'
+    arguments = f'{{"content": {json_text(text)}}}'
     written = f'{{"name": "{MESSAGE}", "arguments": {arguments}}}'
     action = Action(MESSAGE, written, arguments, None, None, joined(turn.thoughts))
     answer = None

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from connectors.records import json_value
+from connectors.reading.values import json_value
 
 Event = tuple[str, Mapping[str, Any]]
 """Name and attributes."""

@@ -19,15 +19,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.documents import concatenated, document
 from connectors.mcp.llm_chains import Chain, Chains, canonical
 from connectors.mcp.llm_course import Course, Placed, course
 from connectors.mcp.llm_items import CALL, PAUSE, REASONING, RESULT, TEXT, Item
 from connectors.mcp.mcp_pairs import elements
 from connectors.mcp.otel_events import structured
 from connectors.mcp.otel_spans import Span, history, result_of, spans, spoken, written
-from connectors.mcp.wire_values import shallow_json
-from connectors.records import json_lines, json_value, lines
+from connectors.reading.documents import concatenated, json_document
+from connectors.reading.json_text import shallow_json
+from connectors.reading.lines import json_lines, lines
+from connectors.reading.values import json_value
 from schemas import Agent, Context, ParseError, Pile, Reject, Step, Task, Trajectory
 
 _MODEL_CALLS: Final = frozenset({"chat", "generate_content", "text_completion", "completion"})
@@ -93,7 +94,7 @@ def _documents(blob: Blob) -> Iterator[tuple[int, Any]]:
         yield from json_lines(blob)
         return
     try:
-        value, data = document(blob)
+        value, data = json_document(blob)
     except ParseError as error:
         data = blob.read()
         if error.reason != "bad_json" or b'"span_id"' not in data:

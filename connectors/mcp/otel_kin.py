@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connectors.mcp.otel_events import Event, structured
-from connectors.records import json_value
+from connectors.reading.values import json_value
 
 OPERATION: Final = "gen_ai.operation.name"
 _KINDS: Final = {"TOOL": "execute_tool", "LLM": "chat", "tool": "execute_tool"}

@@ -9,33 +9,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
 from datetime import datetime
-from json import encoder
 from typing import Any, Final, NamedTuple
 
-import orjson
-
-from connectors.records import json_value, object_text
+from connectors.reading.json_text import CARRIED_DEPTH, shallow_json
+from connectors.reading.values import JsonError, json_value
 from schemas import Attachment, json_text
 from schemas.record import record
-
-DEPTH: Final = 128
-"""Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
-
-
-_LONG: Final = re.compile(r"[0-9]{19}")
-"""Numbers that the fast reader may not keep whole: it makes floats of integers over 64 bits."""
-
-
-_NO_FLOAT: Final = frozenset({str, int, bool, type(None)})
-
-
-_quote: Final = encoder.encode_basestring
-"""What `connectors.records.quoted` gives, in half the time for a text as short as a name."""
 
 
 class MessageError(ValueError):
@@ -170,7 +152,7 @@ def call(
         told = f'{{"arguments": {written}}}'
     if type(call_id) is not str or not call_id:
         call_id = key_of(call_id)
-    return Call(name, told, f'{{"name": {_quote(name)}, "arguments": {written}}}', call_id, offset, at, said)
+    return Call(name, told, f'{{"name": {json_text(name)}, "arguments": {written}}}', call_id, offset, at, said)
 
 
 def key_of(value: object) -> str | None:
@@ -182,73 +164,21 @@ def key_of(value: object) -> str | None:
 
 def _arguments(value: str) -> object:
     try:
-        try:
-            read = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            read = json_value(value)
-        if type(read) is dict:
-            for one in read.values():
-                if type(one) not in _NO_FLOAT:
-                    break
-            else:
-                return read
-        # Looked for only where it may matter, since looking takes longer than reading.
-        return json.loads(value, parse_constant=_refuse) if _holds_float(read) and _LONG.search(value) else read
-    except (ValueError, RecursionError):
+        return json_value(value)
+    except JsonError:
         return value if value.strip() else None
-
-
-def _holds_float(value: object) -> bool:
-    """Whether a JSON value is a float, or holds one."""
-    left = [value]
-    while left:
-        one = left.pop()
-        kind = type(one)
-        if kind is float:
-            return True
-        if isinstance(one, dict):
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
-    return False
-
-
-def _refuse(word: str) -> object:
-    raise ValueError(f"{word} is not JSON")
 
 
 def json_of(value: object) -> str:
     """`value` as JSON text.
 
     Raises:
-        MessageError: it nests more deeply than `DEPTH`.
+        MessageError: it nests more deeply than what is carried on may.
     """
-    try:
-        text = object_text(value) if isinstance(value, dict) else json_text(value)
-    except RecursionError:
-        _require_shallow(value)
-        raise
-    if len(text) > 2 * DEPTH and text.count("{") + text.count("[") > DEPTH:
-        try:
-            orjson.dumps(value)  # gives up at 254 levels, and at numbers and texts that only the slow way takes
-        except TypeError:
-            _require_shallow(value)
+    text = shallow_json(value)
+    if text is None:
+        raise MessageError("nested_too_deeply", f"wanted at most {CARRIED_DEPTH} levels of nesting in a JSON value")
     return text
-
-
-def _require_shallow(value: object) -> None:
-    level = [value]
-    for _ in range(DEPTH):
-        level = [one for item in level for one in _children(item)]
-        if not level:
-            return
-    raise MessageError("too_deep", f"wanted at most {DEPTH} levels of nesting in a JSON value")
-
-
-def _children(value: object) -> Sequence[object]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else ()
 
 
 def moment(value: object) -> datetime | None:
@@ -260,17 +190,6 @@ def moment(value: object) -> datetime | None:
     except ValueError:
         return None
     return at if 1970 < at.year < 2200 else None
-
-
-def is_json(text: str) -> bool:
-    """Whether the text is a JSON array or object; its ends are looked at first, since most texts are not."""
-    if not text or text[0] not in "{[" or text[-1] not in "}]":
-        return False
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 class Shown(NamedTuple):

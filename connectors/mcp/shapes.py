@@ -41,7 +41,7 @@ from connectors.mcp.parts import (
     shown,
 )
 from connectors.mcp.response_items import item_parts
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from schemas import Attachment
 
 Message = Mapping[str, Any]

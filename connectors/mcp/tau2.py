@@ -26,11 +26,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.mcp.documents import document, opening, places
 from connectors.mcp.messages import Again, Course, action_space, course
 from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of, key_of, moment
 from connectors.mcp.refusals import refused, unmatched
-from connectors.outline import ARRAY, Shape
+from connectors.reading.documents import json_document, opening
+from connectors.reading.large.outline import ARRAY, Shape
+from connectors.reading.places import places_by_beginning
 from schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"simulations": [{"messages": []}], "messages": []}]
@@ -86,7 +87,7 @@ class Tau2(Connector):
     def _found(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         several = _RESULTS in blob.members
         member = _RESULTS if several else blob.members[0]
-        value, data = document(blob, member, _SHAPES)
+        value, data = json_document(blob, member, _SHAPES)
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object of info, tasks and simulations", member)
         if "simulations" not in value and "task_id" in value:
@@ -95,7 +96,7 @@ class Tau2(Connector):
         run = _run(value)
         listed = value.get("simulations")
         if isinstance(listed, ARRAY):
-            for one, offset in zip(listed, places(data, listed), strict=True):
+            for one, offset in zip(listed, places_by_beginning(data, listed), strict=True):
                 yield from self._simulation(blob, one, run, _Place(member, offset))
         for file in blob.members if several else ():
             if _SIMULATION.fullmatch(file):
@@ -103,7 +104,7 @@ class Tau2(Connector):
 
     def _file(self, blob: Blob, member: str, run: _Run) -> Iterator[Trajectory | Reject]:
         try:
-            value, _ = document(blob, member, _SHAPES)
+            value, _ = json_document(blob, member, _SHAPES)
         except ParseError as error:
             yield Reject.of(error, "record", self.name)
             return

@@ -22,13 +22,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.documents import document, opening, places
 from connectors.mcp.messages import Again, Course, conversation, course
 from connectors.mcp.parts import MessageError, Part, Result, Said, Text, Thought, call
 from connectors.mcp.refusals import refused, unmatched
 from connectors.mcp.shapes import parts
-from connectors.outline import ARRAY, Shape
-from connectors.records import json_value
+from connectors.reading.documents import json_document, opening
+from connectors.reading.large.outline import ARRAY, Shape
+from connectors.reading.places import places_by_beginning
+from connectors.reading.values import json_value
 from schemas import Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _POLICY: Final = re.compile(r"\s*#\s*(\w{1,40}) agent policy", re.IGNORECASE)
@@ -63,11 +64,11 @@ class TauBench(Connector):
         if _first_bytes(blob).startswith(f'{{"{_DISPLAY}"'.encode()):
             detail = "examples of tau-bench are rendered text, in which call and answer cannot be told apart for sure"
             raise ParseError(blob.uri, 0, "rendered_text", detail)
-        value, data = document(blob, "", _SHAPES)
+        value, data = json_document(blob, "", _SHAPES)
         if not isinstance(value, ARRAY):
             raise ParseError(blob.uri, 0, "bad_document", "wanted a list of episodes")
         empty = True
-        for record, offset in zip(value, places(data, value), strict=True):
+        for record, offset in zip(value, places_by_beginning(data, value), strict=True):
             for found in self._episode(blob, record, offset):
                 empty = empty and not isinstance(found, Trajectory)
                 yield found

@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.documents import document, opening
 from connectors.mcp.messages import action_space
-from connectors.mcp.parts import Call, MessageError, call, is_json
+from connectors.mcp.parts import Call, MessageError, call
 from connectors.mcp.refusals import refused
+from connectors.reading.documents import json_document, opening
+from connectors.reading.json_text import is_json
 from schemas import Action, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 from schemas.record import record
 
@@ -72,7 +73,7 @@ class ToolBench(Connector):
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        value, _ = document(blob)
+        value, _ = json_document(blob)
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object with win and tree")
         tree = value.get("tree")

@@ -26,8 +26,8 @@ from connectors.mcp.mcp_pairs import document, elements
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import shallow_json
-from connectors.mcp.yaml_values import YamlDocument
+from connectors.reading.json_text import shallow_json
+from connectors.reading.yaml_values import YamlDocument
 from schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
 
 _KEYS: Final = ("interactions", "http_interactions")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from connectors.mcp.wire_values import blob_digest, is_json, shallow_json
+from connectors.mcp.wire_values import blob_digest
+from connectors.reading.json_text import is_json, shallow_json
 from schemas import Attachment, Observation
 
 _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta", "_type", "resultType"})

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import sse_data
-from connectors.records import json_value
+from connectors.reading.values import json_value
 
 _WITHIN: Final = (
     "initialize_request",

@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
-from connectors.mcp.wire_values import shallow_json
-from schemas import spool
+from schemas import json_text, spool
 
 Mark = int | dict[str, Any]
 """A hash of a message, or the message itself."""
@@ -59,7 +56,4 @@ def _hash_of(mark: Mark | None) -> int | None:
 
 
 def hashed(body: dict[str, Any]) -> int:
-    try:
-        return hash(orjson.dumps(body))
-    except orjson.JSONEncodeError:
-        return hash(shallow_json(body))
+    return hash(json_text(body))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from connectors.mcp.wire_calls import steps_of
 from connectors.mcp.wire_marks import kept_bytes
 from connectors.mcp.wire_session import ACTIONS, CLIENT, PING, SERVER, Message, Session, SessionError, sender_of
-from connectors.mcp.wire_values import shallow_json
+from connectors.reading.json_text import shallow_json
 from schemas import Agent, Context, Environment, Reject, Trajectory
 
 _DISCOVER: Final = "server/discover"

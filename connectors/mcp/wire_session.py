@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_content import answered
 from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
-from connectors.mcp.wire_values import shallow_json
+from connectors.reading.json_text import shallow_json
 from schemas import Agent, Environment, Shelf
 from schemas.record import record
 
@@ -223,7 +223,7 @@ class Session:
                 raise SessionError("bad_arguments", f"wanted an object as arguments of {name:.80}")
             arguments = shallow_json(given)
             if arguments is None:
-                raise SessionError("too_deep", f"arguments of {name:.80} are nested too deeply")
+                raise SessionError("nested_too_deeply", f"arguments of {name:.80} are nested too deeply")
         said: list[dict[str, str]] = []
         if "inputResponses" in params:
             self._note_inputs(params["inputResponses"])
@@ -313,7 +313,7 @@ class Session:
             call.seconds = (message.at - call.at) / 1e6
         self.calls[place] = call
         if call.answer is None:
-            raise SessionError("too_deep", f"the answer to {call.name:.80} is nested too deeply")
+            raise SessionError("nested_too_deeply", f"the answer to {call.name:.80} is nested too deeply")
         self.shown = max(self.shown, place)
 
     def cancel(self, body: dict[str, Any], sender: str) -> None:

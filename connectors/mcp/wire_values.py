@@ -11,17 +11,12 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from json.encoder import encode_basestring
 from typing import Any, Final
 
 import numpy as np
-import orjson
 
-from connectors.records import json_value, nesting, object_text
-from schemas.action import json_writer
-
-DEPTH: Final = 128
-"""Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
+from connectors.reading.json_text import shallow_json
+from connectors.reading.values import json_value
 
 NUMBERS: Final = (int, float)
 """Types of JSON numbers; a union of them takes three times as long to check."""
@@ -29,7 +24,6 @@ NUMBERS: Final = (int, float)
 _NUMBER: Final = frozenset(NUMBERS)
 _LONGEST_MS: Final = 10**12
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_pieces: Final = json_writer(encode_basestring, allow_nan=False)  # most texts are short here
 _INDENTED: Final = re.compile(rb"\s*[\[{]\n([ \t]+)[\"{]")
 _EVENT_END: Final = re.compile(r"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -71,17 +65,6 @@ def seconds_of(milliseconds: Any) -> float | None:
     return seconds if kind is int else round(seconds, 9)
 
 
-def shallow_json(value: Any) -> str | None:
-    """`value` as JSON text, None if it is nested more than `DEPTH` deep or holds what JSON has no word for."""
-    try:
-        text = object_text(value, _pieces)
-    except (RecursionError, ValueError, TypeError):
-        return None
-    if len(text) <= 2 * DEPTH or text.count("{") + text.count("[") <= DEPTH:
-        return text
-    return text if nesting(value) <= DEPTH else None
-
-
 def as_object(text: str) -> str | None:
     """`text` if it is JSON of an object that is carried on as it is, else None."""
     if text[:1] != "{":
@@ -91,17 +74,6 @@ def as_object(text: str) -> str | None:
     except ValueError:
         return None
     return shallow_json(value) if isinstance(value, dict) else None
-
-
-def is_json(text: str) -> bool:
-    """Whether the text is a JSON array or object; its ends are looked at first, since most texts are not."""
-    if not text or text[0] not in "{[" or text[-1] not in "}]":
-        return False
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def blob_digest(data: str) -> str:

@@ -20,13 +20,14 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
-from connectors.mcp.documents import opening
-from connectors.mcp.parts import MessageError, call, is_json, json_of, key_of
+from connectors.mcp.parts import MessageError, call, json_of, key_of
 from connectors.mcp.refusals import refused
 from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
-from connectors.records import json_value, object_text
+from connectors.reading.documents import opening
+from connectors.reading.json_text import is_json
+from connectors.reading.values import json_value
 from connectors.terminal.atif import Atif
 from connectors.terminal.dialogue import Call, Item, Said, Turn, course
 from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
@@ -262,7 +263,7 @@ def _code(one: Mapping[str, Any]) -> Call:
         raise MessageError("bad_element", "wanted text as the content of a code_action")
     shell = not isinstance(language, str) or not language or language.lower() in _SHELLS
     name = "bash" if shell else str(language).lower()
-    return Call(name, object_text({"command" if shell else "code": content}), key_of(one.get("tool_call_id")), 0)
+    return Call(name, json_text({"command" if shell else "code": content}), key_of(one.get("tool_call_id")), 0)
 
 
 def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.documents import opening
 from connectors.published.tables import Table
+from connectors.reading.documents import opening
 from schemas import DOMAINS, ParseError, Reject, Trajectory
 
 COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from connectors.mcp.messages import action_space
-from connectors.mcp.parts import MessageError, is_json, json_of
+from connectors.mcp.parts import MessageError, json_of
 from connectors.published.mapping import Rows
-from connectors.records import json_value
+from connectors.reading.json_text import is_json
+from connectors.reading.values import json_value
 from schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import orjson
-
 from connectors.connector import Blob, MemoryBlob
 from connectors.mcp.chat_tools import ChatTools
 from connectors.mcp.messages import Unmatched, conversation
@@ -25,10 +23,10 @@ from connectors.published.mapping import OF_STEP, WHOLE, Rows
 from connectors.published.steps import Record, steps_of
 from connectors.published.tables import Row, Table
 from connectors.published.within import Made, placed
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.swe.swe_rows import read_row
 from connectors.terminal import terminus_chat
-from schemas import Context, ParseError, Reject, Task, Trajectory
+from schemas import Context, ParseError, Reject, Task, Trajectory, json_text
 
 OPEN_BYTES: Final = 1 << 30
 """Text of the rows that may wait for the rest of their trajectories, where rows of several stand mixed."""
@@ -186,7 +184,7 @@ def _log(blob: Blob, name: str, place: int, row: Row, rows: Rows, inner: Callabl
     column = rows.column("content")
     content = at(row, column)
     if isinstance(content, dict | list):
-        content = orjson.dumps(content)
+        content = json_text(content)
     if not isinstance(content, str | bytes) or not content:
         raise MessageError("no_content", f"wanted the text of a log in column {column}")
     data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content

@@ -21,10 +21,11 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from connectors.mcp.messages import microseconds
-from connectors.mcp.parts import Call, MessageError, call, is_json, moment, shown
+from connectors.mcp.parts import Call, MessageError, call, moment, shown
 from connectors.published.cells import FORMS, number, role, text, truth, written
 from connectors.published.mapping import Rows
-from connectors.records import json_value
+from connectors.reading.json_text import is_json
+from connectors.reading.values import json_value
 from schemas import KEYSTROKES, Action, Observation, Step, call_text, json_text, keystrokes_text
 
 _WORD: Final = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_.-]{0,63})(?:\(|\s*$)")

@@ -24,8 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.connector import Blob
-from connectors.mcp.documents import document, places
-from connectors.records import json_lines, json_value, lines
+from connectors.reading.documents import json_document
+from connectors.reading.lines import json_lines, lines
+from connectors.reading.places import places_by_beginning
+from connectors.reading.values import json_value
 from schemas import ParseError
 
 PARQUET: Final = b"PAR1"
@@ -306,9 +308,9 @@ def _json_rows(blob: Blob) -> Found:
             bad = isinstance(value, dict | ParseError)
             yield offset, value if bad else ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
         return
-    value, data = document(blob)
+    value, data = json_document(blob)
     rows = value if isinstance(value, list) else [value]
-    for row, offset in zip(rows, places(data, rows) if isinstance(value, list) else [0], strict=True):
+    for row, offset in zip(rows, places_by_beginning(data, rows) if isinstance(value, list) else [0], strict=True):
         fault = ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
         yield offset, row if isinstance(row, dict) else fault
 

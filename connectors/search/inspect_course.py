@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import orjson
-
+from connectors.reading.values import JsonError, json_value
 from connectors.search import vocabulary
 from connectors.search.inspect_sample import (
     Attachments,
@@ -145,8 +144,8 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
+        return json_value(value)
+    except JsonError:
         return value or None
 
 

@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors import outline
-from connectors.archive import Archive
 from connectors.connector import Blob, Connector, Sniff
-from connectors.outline import MANY, Shape, held
-from connectors.search.document import Places, json_document, large_document
+from connectors.reading.archive import Archive
+from connectors.reading.documents import document_in, large_document
+from connectors.reading.large import outline
+from connectors.reading.large.outline import MANY, Shape, held
+from connectors.reading.places import TextPlaces
 from connectors.search.inspect_course import Course
 from connectors.search.inspect_sample import (
     Attachments,
@@ -83,10 +84,10 @@ class Inspect(Connector):
     def _document(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         uri = blob.uri
         data = held(blob)
-        value = large_document(blob.seekable(), uri, _SHAPES) if data is None else json_document(data, uri)
+        value = large_document(blob.seekable(), uri, _SHAPES) if data is None else document_in(data, uri)
         if not isinstance(value, dict) or not isinstance(value.get("eval"), dict):
             raise ParseError(uri, 0, "bad_record", "wanted an object with an eval")
-        places = Places(blob.seekable() if data is None else data)
+        places = TextPlaces(blob.seekable() if data is None else data)
         for sample in each_object(value.get("samples")):
             yield from self._sample(sample, value["eval"], uri, lambda key: places.of(key) if key else places.place)
 
@@ -153,9 +154,9 @@ def _object(archive: Archive, name: str, uri: str) -> dict[str, Any]:
     stream = archive.open(name, outline.LARGE_BYTES)
     data = stream.read(outline.LARGE_BYTES + 1)
     if len(data) > outline.LARGE_BYTES:
-        value = large_document(stream, uri, [_OF_SAMPLE], offset)
+        value = large_document(stream, uri, [_OF_SAMPLE], start=offset)
     else:
-        value = json_document(data, uri, offset)
+        value = document_in(data, uri, start=offset)
     if not isinstance(value, dict):
         raise ParseError(uri, offset, "bad_record", f"wanted an object in {name:.100}")
     return value

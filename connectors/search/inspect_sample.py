@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import orjson
-
-from connectors.outline import ARRAY, OBJECT, Array, Chosen
+from connectors.reading.json_text import is_json
+from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
 from connectors.search import vocabulary
 from schemas import Attachment, Context, Observation, Outcome, json_text
 
@@ -276,11 +275,5 @@ def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Obs
 
 
 def media_type(text: str | None) -> str:
-    """The media type of a text: JSON if it is an array or object, looked at first by its ends, since most are not."""
-    if not text or text[0] not in "{[" or text[-1] not in "}]":
-        return "text/plain"
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return "text/plain"
-    return "application/json"
+    """The media type of a text: JSON if it is an array or object."""
+    return "application/json" if text and is_json(text) else "text/plain"

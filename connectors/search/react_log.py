@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import Line, lines
+from connectors.reading.lines import Line, lines
 from connectors.search.react_text import CONTEXT, Text, is_first, moves, steps
 from schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
 
@@ -128,7 +128,7 @@ def _trajectory(episode: _Episode, uri: str) -> Trajectory:
     """The trajectory of an episode.
 
     Raises:
-        ParseError: `bad_encoding`, `line_too_long`, `truncated` (the file ends before an action was answered),
+        ParseError: `not_utf8`, `line_too_long`, `truncated` (the file ends before an action was answered),
             `no_actions`, `no_environment` (a chain of thought).
     """
     texts = [_text(line, uri) for line in episode.lines]
@@ -163,7 +163,7 @@ def _text(line: Line, uri: str) -> Text:
     try:
         return Text(line.offset, line.data.decode())
     except UnicodeDecodeError as error:
-        raise ParseError(uri, line.offset + error.start, "bad_encoding", f"wanted UTF-8: {error.reason}") from None
+        raise ParseError(uri, line.offset + error.start, "not_utf8", f"wanted UTF-8: {error.reason}") from None
 
 
 def _preamble(text: str) -> tuple[str, str]:

@@ -23,8 +23,9 @@ from itertools import chain
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import document_in
+from connectors.reading.places import TextPlaces
 from connectors.search import webshop_text
-from connectors.search.document import Places, json_document
 from connectors.search.react_log import VERIFIER
 from connectors.search.react_text import CONTEXT, moves, steps
 from schemas import Agent, Outcome, ParseError, Reject, Task, Trajectory
@@ -61,7 +62,7 @@ class ReactNotebook(Connector):
         if not any(printed):
             raise ParseError(blob.uri, -1, "no_outputs", "the notebook was saved without the outputs of its cells")
         empty = True
-        finder = Places(data)
+        finder = TextPlaces(data)
         shops: list[str] = []
         asked = (_trajectory(episode, finder, number) for number, episode in enumerate(_episodes(printed, shops)))
         for number, found in enumerate(chain(asked, _shopping(shops, finder))):
@@ -81,7 +82,7 @@ def _printed(data: bytes, uri: str) -> Iterator[str]:
     Raises:
         ParseError: `bad_json`, `truncated`, `bad_record` (no notebook).
     """
-    value = json_document(data, uri)
+    value = document_in(data, uri)
     cells = value.get("cells") if isinstance(value, dict) else None
     if not isinstance(cells, list):
         raise ParseError(uri, 0, "bad_record", "wanted an object with cells")
@@ -129,7 +130,7 @@ def _episodes(printed: Sequence[str], shops: list[str]) -> Iterator[_Episode]:
             shops.append(text)
 
 
-def _trajectory(episode: _Episode, finder: Places, number: int) -> Trajectory | None:
+def _trajectory(episode: _Episode, finder: TextPlaces, number: int) -> Trajectory | None:
     finder.of(f"{episode.index} {episode.question}")
     offsets = [finder.of(line) if line.startswith("Action ") else 0 for line in episode.lines]
     found = steps(moves(zip(offsets, episode.lines, strict=True)), [])
@@ -153,7 +154,7 @@ def _trajectory(episode: _Episode, finder: Places, number: int) -> Trajectory | 
     )
 
 
-def _shopping(shops: Sequence[str], finder: Places) -> Iterator[Trajectory | None]:
+def _shopping(shops: Sequence[str], finder: TextPlaces) -> Iterator[Trajectory | None]:
     """What the episodes in WebShop come to that the cells of `shops` printed; None for one without an action."""
     number = 0
     for text in shops:

@@ -150,13 +150,13 @@ def _trajectory(data: bytes, example: _Example, uri: str, number: int) -> Trajec
     """The trajectory of an example.
 
     Raises:
-        ParseError: `bad_encoding`, `no_calls`.
+        ParseError: `not_utf8`, `no_calls`.
     """
     try:
         data[example.start : example.completion[1]].decode()
     except UnicodeDecodeError as error:
         detail = f"wanted UTF-8: {error.reason}"
-        raise ParseError(uri, example.start + error.start, "bad_encoding", detail) from None
+        raise ParseError(uri, example.start + error.start, "not_utf8", detail) from None
     prompt, question = _prompt(data[slice(*example.user)].decode().strip())
     steps = _steps(data, *example.completion)
     if all(step.action.name in (MESSAGE, COMPLETE) for step in steps):

@@ -23,7 +23,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.search import vocabulary
 from schemas import (
     COMPLETE,

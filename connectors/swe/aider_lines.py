@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.connector import Blob
-from connectors.records import lines
+from connectors.reading.lines import lines
 from schemas import ParseError
 
 _HEADER: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from connectors.records import json_value, quoted, shallow_json
-from connectors.swe.document import DEPTH
-from schemas import MESSAGE, Action, Observation, Step, Steps
+from connectors.reading.json_text import CARRIED_DEPTH, shallow_json
+from connectors.reading.values import json_value
+from schemas import MESSAGE, Action, Observation, Step, Steps, json_text
 from schemas.record import record
 
 BASH: Final = "bash"
@@ -52,7 +52,7 @@ class Course:
     def say(self, role: str, text: str | None) -> None:
         """Notes a text that stood between turns, by `user` or `harness`; an empty one is not noted."""
         if text:
-            self._said.append(f'{{"role": "{role}", "content": {quoted(text)}}}')
+            self._said.append(f'{{"role": "{role}", "content": {json_text(text)}}}')
 
     def turn(self, acts: Sequence[Act]) -> None:
         """Adds a turn of one or more parallel actions, in call order."""
@@ -116,25 +116,27 @@ def call(
             given = None
         if not isinstance(given, dict):
             given = {"arguments": arguments}
-    text = shallow_json(given, DEPTH) if given is not None else None
+    text = shallow_json(given, CARRIED_DEPTH) if given is not None else None
     if given is not None and text is None:
         return None
-    return Action(name, f'{{"name": {quoted(name)}, "arguments": {text or "{}"}}}', text, call_id, message, reasoning)
+    return Action(
+        name, f'{{"name": {json_text(name)}, "arguments": {text or "{}"}}}', text, call_id, message, reasoning
+    )
 
 
 def shell(command: str, message: str | None = None, reasoning: str | None = None, call_id: str | None = None) -> Action:
     """A line of shell as a call of `bash`."""
-    arguments = f'{{"command": {quoted(command)}}}'
+    arguments = f'{{"command": {json_text(command)}}}'
     return Action(BASH, f'{{"name": "{BASH}", "arguments": {arguments}}}', arguments, call_id, message, reasoning)
 
 
 def spoken(text: str, reasoning: str | None = None) -> Action:
     """What the agent says without acting."""
-    arguments = f'{{"content": {quoted(text)}}}'
+    arguments = f'{{"content": {json_text(text)}}}'
     return Action(MESSAGE, f'{{"name": "{MESSAGE}", "arguments": {arguments}}}', arguments, reasoning=reasoning)
 
 
 def submitted(patch: str) -> Action:
     """A patch handed in."""
-    arguments = f'{{"patch": {quoted(patch)}}}'
+    arguments = f'{{"patch": {json_text(patch)}}}'
     return Action(SUBMIT, f'{{"name": "{SUBMIT}", "arguments": {arguments}}}', arguments)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connectors.connector import Blob, Log
-from connectors.swe.document import document
+from connectors.reading.documents import json_document
 from schemas import Outcome, ParseError, Reject
 
 VERIFIER: Final = "swe-bench tests"
@@ -82,7 +82,7 @@ def judged(blob: Blob, connector: str) -> tuple[dict[str, Outcome], list[Reject]
         if about[member] is None and _name(member) not in SUMMARIES:
             continue
         try:
-            found.update(outcomes(document(blob, member)[0], about[member]))
+            found.update(outcomes(json_document(blob, member)[0], about[member]))
         except ParseError as error:
             rejects.append(Reject.of(error, "record", connector))
     return found, rejects

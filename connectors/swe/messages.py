@@ -10,10 +10,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from connectors.records import json_value
+from connectors.reading.fields import text_in
+from connectors.reading.values import json_value
 from connectors.swe.answer import content_of, may_hold_pictures
 from connectors.swe.course import call
-from connectors.swe.document import text_in
 from schemas import Action, Attachment
 from schemas.record import record
 

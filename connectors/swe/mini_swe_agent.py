@@ -23,10 +23,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.outline import ARRAY, Shape
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
+from connectors.reading.large.outline import ARRAY, Shape
+from connectors.reading.places import places_by_lines
 from connectors.swe.answer import Content, observation_of, observed, without
 from connectors.swe.course import Act, Course, shell, spoken
-from connectors.swe.document import document, places, text_in
 from connectors.swe.evaluation import EVALUATION_FILES, judged, reported, runs
 from connectors.swe.instance import environment, is_instance, stem
 from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of, microseconds
@@ -125,7 +127,7 @@ class _Run:
         self._uri = blob.uri
         self._member = member
         self._known = known
-        self._value, self._data = document(blob, member, _SHAPES)
+        self._value, self._data = json_document(blob, member, _SHAPES)
         told = self._value if isinstance(self._value, dict) else {}
         info = told.get("info")
         self._info: Mapping[str, Any] = info if isinstance(info, dict) else {}
@@ -144,7 +146,7 @@ class _Run:
         key = "messages" if isinstance(self._value, dict) else None
         bad: list[Reject] = []
         before: list[Message] = []
-        found = each_turn(self._messages(raw, places(self._data, key, raw), bad), before, _TYPED)
+        found = each_turn(self._messages(raw, places_by_lines(self._data, key, raw), bad), before, _TYPED)
         turn = next(found, None)
         system = next((one.text for one in before if one.role in ("system", "developer")), None)
         first = next((one for one in before if one.role == "user"), None)

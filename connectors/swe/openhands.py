@@ -26,9 +26,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_lines
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
+from connectors.reading.lines import json_lines
+from connectors.reading.places import places_by_lines
 from connectors.swe.course import Act, Course
-from connectors.swe.document import document, places, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.openhands_events import BadEventError, Did, Event, Gap, Said, Shown, event_of
@@ -99,12 +101,12 @@ class OpenHands(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no event is an action of the agent")
 
     def _events(self, blob: Blob) -> Iterator[_Run | Reject]:
-        value, data = document(blob)
+        value, data = json_document(blob)
         key = "trajectory" if isinstance(value, dict) else None
         events = value.get(key) if isinstance(value, dict) else value
         if not isinstance(events, list):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an array of events")
-        yield _Run(blob.uri, events, places(data, key, events), {}, 0)
+        yield _Run(blob.uri, events, places_by_lines(data, key, events), {}, 0)
 
     def _folder(self, blob: Blob) -> Iterator[_Run | Reject]:
         told = conversation(blob)

@@ -19,9 +19,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from connectors.reading.fields import text_in
+from connectors.reading.json_text import shallow_json
 from connectors.swe.answer import content_of, observed
 from connectors.swe.course import call, spoken
-from connectors.swe.document import shallow_json, text_in
 from schemas import Action, Observation
 from schemas.record import record
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.connector import Blob, Log
-from connectors.swe.document import document, text_in
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
 from schemas import ParseError
 
 _EVENT: Final = re.compile(
@@ -117,7 +118,7 @@ def _number(found: re.Match[str]) -> int:
 def _value(blob: Blob, member: str, faults: list[ParseError]) -> Any:
     """The JSON value of a member; None, with a fault, where it has none."""
     try:
-        return document(blob, member)[0]
+        return json_document(blob, member)[0]
     except ParseError as error:
         faults.append(ParseError(error.uri, error.offset, error.reason, error.detail, member, error.excerpt))
         return None

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import lines
+from connectors.reading.lines import lines
 from schemas import ParseError, Reject, Trajectory
 
 _MAIL: Final = re.compile(rb"From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\r?$")

@@ -21,10 +21,14 @@ from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value, lines
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
+from connectors.reading.json_text import shallow_json
+from connectors.reading.lines import json_lines, lines
+from connectors.reading.places import places_by_lines
+from connectors.reading.values import json_value
 from connectors.swe.answer import is_clipped
 from connectors.swe.course import Act, Course, call, shell, spoken
-from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of
@@ -80,9 +84,9 @@ def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
     if _by_line(blob):
         yield from json_lines(blob)
         return
-    value, data = document(blob)
+    value, data = json_document(blob)
     rows = value if isinstance(value, list) else [value]
-    yield from zip(places(data, None, rows) if isinstance(value, list) else [0], rows, strict=True)
+    yield from zip(places_by_lines(data, None, rows) if isinstance(value, list) else [0], rows, strict=True)
 
 
 def _by_line(blob: Blob) -> bool:

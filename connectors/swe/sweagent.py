@@ -28,11 +28,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.outline import ARRAY, Chosen, Shape
-from connectors.records import json_value
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
+from connectors.reading.json_text import shallow_json
+from connectors.reading.large.outline import ARRAY, Chosen, Shape
+from connectors.reading.places import places_by_lines
+from connectors.reading.values import json_value
 from connectors.swe.answer import content_of, observed
 from connectors.swe.course import Act, Course, call, shell, spoken
-from connectors.swe.document import document, places, shallow_json, text_in
 from connectors.swe.evaluation import EVALUATION_FILES, judged, runs
 from connectors.swe.instance import environment, is_instance, stem
 from connectors.swe.templates import may_be_dressed, state_apart, undressed
@@ -107,14 +110,14 @@ def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator
     Raises:
         ParseError: it is no trajectory of SWE-agent, or holds no action.
     """
-    value, data = document(blob, member, _SHAPES)
+    value, data = json_document(blob, member, _SHAPES)
     if not isinstance(value, dict) or not any(key in value for key in ("trajectory", "history", "attempts")):
         wanted = "wanted an object with `trajectory`, `history` or `attempts`"
         raise ParseError(blob.uri, 0, "bad_document", wanted, member)
     tried = value.get("attempts")
     whole = tried if isinstance(tried, ARRAY) and tried else [value]
     single = whole is not tried
-    begins = [0] if single else places(data, "attempts", whole)
+    begins = [0] if single else places_by_lines(data, "attempts", whole)
     empty = True
     for number, (one, begin) in enumerate(zip(whole, begins, strict=True)):
         attempt = _Attempt(blob.uri, member, one if isinstance(one, dict) else {}, data if single else None, begin)
@@ -305,7 +308,7 @@ class _Attempt:
 
     def _places(self, key: str, records: Sequence[Any]) -> Sequence[int]:
         """Where the records of an array begin; of an attempt they all have its place."""
-        return [self._begin] * len(records) if self._data is None else places(self._data, key, records)
+        return [self._begin] * len(records) if self._data is None else places_by_lines(self._data, key, records)
 
     def _first_state(self, steps: Sequence[Any]) -> str | None:
         """The state before the first action, of 0.x alone."""

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.documents import json_document
 from connectors.swe.course import Act, Course, submitted
-from connectors.swe.document import document
 from connectors.swe.evaluation import EVALUATION_FILES, outcomes
 from connectors.swe.instance import environment
 from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
@@ -102,7 +102,7 @@ def _patch(blob: Blob) -> str:
 
 def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | None]:
     """The instance's id and its outcome; a report that is keyed by ids names it."""
-    known = outcomes(document(blob, REPORT)[0], instance or "")
+    known = outcomes(json_document(blob, REPORT)[0], instance or "")
     if instance in known or len(known) != 1:
         return instance, known.get(instance or "")
     name, outcome = next(iter(known.items()))

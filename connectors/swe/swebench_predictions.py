@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value, lines
+from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
+from connectors.reading.lines import json_lines, lines
+from connectors.reading.places import places_by_lines
+from connectors.reading.values import json_value
 from connectors.swe.course import submitted
-from connectors.swe.document import document, places, text_in
 from connectors.swe.instance import environment
 from schemas import Agent, ParseError, Reject, Step, Task, Trajectory, json_text
 
@@ -86,9 +89,9 @@ def _predictions(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
         for offset, value in json_lines(blob):
             yield offset, value, None
         return
-    whole, data = document(blob)
+    whole, data = json_document(blob)
     if isinstance(whole, list):
-        for offset, value in zip(places(data, None, whole), whole, strict=True):
+        for offset, value in zip(places_by_lines(data, None, whole), whole, strict=True):
             yield offset, value, None
     elif isinstance(whole, dict) and "model_patch" not in whole:
         place = 0

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.terminal.cast_events import Header, header_of, read_blocks
 from connectors.terminal.recording import UNDATED, Recording, trajectories_of
 from connectors.terminal.session import Session

@@ -20,7 +20,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif_domain import OWN_TOOLS, domain
 from connectors.terminal.atif_steps import Reader

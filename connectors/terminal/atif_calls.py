@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.dialogue import Call, media_type
 from schemas import Observation

@@ -10,8 +10,8 @@ import math
 import re
 from typing import Any, Final
 
-from connectors.records import json_value
-from connectors.terminal.claude_texts import shallow_json
+from connectors.reading.json_text import shallow_json
+from connectors.reading.values import json_value
 from connectors.terminal.dialogue import media_type
 from schemas import Attachment, Environment, Observation, Outcome
 from schemas.transition import CONTEXT_ORIGINS, ENVIRONMENT_KINDS, OBSERVATION_FORMS, OBSERVATION_ORIGINS, TRUNCATIONS

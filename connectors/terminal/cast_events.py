@@ -10,7 +10,6 @@ It does not know what a terminal does with the data.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,9 @@ from itertools import accumulate, chain, repeat
 from operator import sub
 from typing import Any, BinaryIO, Final
 
-import orjson
-
 from connectors.connector import Blob
-from connectors.records import LINE_BYTES, WHOLE_BYTES, json_value
+from connectors.reading.lines import LINE_BYTES, WHOLE_BYTES
+from connectors.reading.values import JsonError, first_value, json_value
 from connectors.terminal.screen import checked_size
 from connectors.terminal.session import Event, Events, singly
 from schemas import ParseError
@@ -231,8 +229,8 @@ def _decoded(start: int, data: bytes, lines: list[bytes], blob: Blob, version: i
     """
     if all(line[:1] == b"[" and line[-1:] == b"]" for line in lines):
         try:
-            values: list[Any] = orjson.loads(b"[%b]" % b",".join(lines))
-        except orjson.JSONDecodeError:
+            values: list[Any] = json_value(b"[%b]" % b",".join(lines))
+        except JsonError:
             values = []
         if len(values) == len(lines):
             return values
@@ -292,7 +290,7 @@ def _version_1(text: str, members: dict[str, Any]) -> tuple[list[tuple[int, Any]
     The object is walked member by member, since a decoder would neither say where an event stands nor give what comes
     before a cut. `members` is filled with the others.
     """
-    decode = json.JSONDecoder(parse_constant=_no_constant).raw_decode
+    decode = first_value
     events: list[tuple[int, Any]] = []
     at = _skip(text, 0)
     try:
@@ -310,13 +308,9 @@ def _version_1(text: str, members: dict[str, Any]) -> tuple[list[tuple[int, Any]
             else:
                 members[str(key)], at = decode(text, at)
             at = _comma(text, at, "}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return events, at
     return events, None
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _skip(text: str, at: int) -> int:

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.terminal.claude_index import digest
 from connectors.terminal.claude_kept import Kept
 from connectors.terminal.claude_lines import BOOKKEEPING, Result, entries

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from connectors.connector import Blob
-from connectors.records import json_lines
+from connectors.reading.json_text import shallow_json
+from connectors.reading.lines import json_lines
 from connectors.terminal.claude_index import Index, digest
-from connectors.terminal.claude_texts import CLOSE, OPEN, microseconds, shallow_json, voices, without_reminders
+from connectors.terminal.claude_texts import CLOSE, OPEN, microseconds, voices, without_reminders
 from schemas import Attachment, ParseError
 
 BOOKKEEPING: Final = frozenset(

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Final
 
-import orjson
-
-from connectors.records import object_text
+from connectors.reading.json_text import is_json
 from connectors.terminal.claude_lines import AGENT_TOOLS, Call, Entry, Result, Said
 from connectors.terminal.claude_nodes import Nodes
-from schemas import Action, Observation, Step, Steps, call_text_of
+from schemas import Action, Observation, Step, Steps, call_text_of, json_text
 from schemas.record import record
 
 MESSAGE: Final = "message"
@@ -227,7 +225,7 @@ def _voices(said: Iterable[Said]) -> list[tuple[str, str]]:
 
 
 def _interleaved(voices: list[tuple[str, str]]) -> str:
-    return object_text([{"role": role, "content": text} for role, text in voices])
+    return json_text([{"role": role, "content": text} for role, text in voices])
 
 
 def _step(
@@ -274,7 +272,7 @@ def _message(
     shown: Observation | None,
 ) -> Step:
     """The step of a turn without a call: the agent speaks, and the user may answer. `entry` is the turn's first."""
-    arguments = object_text({"content": message})
+    arguments = json_text({"content": message})
     answer = None
     if reply is not None:
         answer = Observation(reply.text or None, origin="user", uri=reply.cwd, attachments=reply.attachments)
@@ -296,23 +294,12 @@ def _seconds(begin: int | None, end: int | None) -> float | None:
 
 def _observation(name: str, result: Result) -> Observation:
     content = result.content
-    media_type = "application/json" if content is not None and _is_json(content) else "text/plain"
+    media_type = "application/json" if content is not None and is_json(content) else "text/plain"
     cut = _truncation(content or "", result.stopped)
     origin = _origin(name, result)
     return Observation(
         content, media_type, "response", None, origin, result.is_error, cut, result.cwd, result.attachments
     )
-
-
-def _is_json(text: str) -> bool:
-    """Whether the text is a JSON array or object; its ends are looked at first, since most texts are not."""
-    if not text or text[0] not in "{[" or text[-1] not in "}]":
-        return False
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _origin(name: str, result: Result) -> str:

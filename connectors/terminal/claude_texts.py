@@ -8,11 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from connectors import records
-
-DEPTH: Final = 128
 """Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
 
 OPEN: Final = "<system-reminder>"
@@ -58,11 +55,6 @@ def microseconds(text: object) -> int | None:
         return None
     since = moment - _EPOCH
     return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def shallow_json(value: Any) -> str | None:
-    """`value` as JSON text, None if it is nested more than `DEPTH` deep."""
-    return records.shallow_json(value, DEPTH)
 
 
 def without_reminders(text: str) -> tuple[str, tuple[str, ...]]:

@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.terminal.codex_items import ITEMS, Reader
 from connectors.terminal.codex_texts import SEARCHES, domain
 from connectors.terminal.dialogue import checkout, course, mark_dangling

@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value
-from connectors.terminal.claude_texts import shallow_json
+from connectors.reading.json_text import shallow_json
+from connectors.reading.values import json_value
 from connectors.terminal.codex_texts import domain, origin, truncation
 from connectors.terminal.dialogue import MCP_PREFIX, Call, Said, Turn, course, mark_dangling, media_type
 from connectors.terminal.event_stream import EventSession, head_events, read_sessions

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import orjson
-
+from connectors.reading.values import JsonError, json_value
 from connectors.terminal.dialogue import MCP_PREFIX, domain_of
 
 HARNESS_TOOLS: Final = frozenset(
@@ -131,8 +130,8 @@ def output(text: str) -> Output:
 
 def _structured(text: str) -> Output:
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        value = json_value(text)
+    except JsonError:
         return Output(text)
     inner, metadata = value.get("output"), value.get("metadata")
     if len(value) != 2 or not isinstance(inner, str) or not isinstance(metadata, dict):

@@ -14,8 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-import orjson
-
+from connectors.reading.json_text import is_json
 from schemas import MESSAGE, Action, Attachment, Observation, Spool, Step, Steps, call_text_of, json_text, spool
 from schemas.spool import pack_observation, unpack_observation
 
@@ -373,14 +372,8 @@ def _pass_on(turn: Turn, later: Turn) -> None:
 
 
 def media_type(content: str | None) -> str:
-    """`application/json` if the text is a JSON array or object; its ends are looked at first, as most texts are not."""
-    if not content or content[0] not in "{[" or content[-1] not in "}]":
-        return "text/plain"
-    try:
-        orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return "text/plain"
-    return "application/json"
+    """`application/json` if the text is a JSON array or object."""
+    return "application/json" if content and is_json(content) else "text/plain"
 
 
 def checkout(cwd: str | None) -> str | None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connectors.connector import Blob
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.terminal.dialogue import Items
 from schemas import ParseError, Reject, Trajectory
 

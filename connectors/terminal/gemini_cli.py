@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.terminal.dialogue import Turn, course, mark_dangling
 from connectors.terminal.gemini_messages import Message, Rendering, Replay
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory

@@ -21,7 +21,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.terminal.claude_texts import microseconds, shallow_json
+from connectors.reading.json_text import shallow_json
+from connectors.terminal.claude_texts import microseconds
 from connectors.terminal.dialogue import Call, Said, Turn, course, domain_of, media_type
 from connectors.terminal.event_stream import EventSession, head_events, read_sessions
 from connectors.terminal.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS

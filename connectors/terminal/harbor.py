@@ -20,7 +20,7 @@ from posixpath import basename, dirname
 from typing import Any, BinaryIO, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value
+from connectors.reading.values import json_value
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif import Atif, is_part
 from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory

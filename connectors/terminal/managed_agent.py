@@ -19,8 +19,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
-from connectors.terminal.claude_texts import microseconds, shallow_json
+from connectors.reading.json_text import shallow_json
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
+from connectors.terminal.claude_texts import microseconds
 from connectors.terminal.dialogue import (
     MCP_PREFIX,
     Call,

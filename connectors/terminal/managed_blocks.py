@@ -9,7 +9,7 @@ import base64
 import hashlib
 from typing import Any, NamedTuple
 
-from connectors.terminal.claude_texts import shallow_json
+from connectors.reading.json_text import shallow_json
 from schemas import Attachment
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Final, NamedTuple
 
-from connectors.records import LINE_BYTES
+from connectors.reading.lines import LINE_BYTES
 from connectors.terminal.screen import checked_size
 from connectors.terminal.session import Event
 from connectors.terminal.typescripts import Typescript, typescripts_of

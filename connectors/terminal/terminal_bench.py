@@ -21,7 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
-from connectors.records import json_value, lines
+from connectors.reading.lines import lines
+from connectors.reading.values import json_value
 from connectors.terminal.acts import Act, Ending, steps_of
 from connectors.terminal.agent_logs import AgentLog, Printed, agent_log
 from connectors.terminal.asciicast import recording_of

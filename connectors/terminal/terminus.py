@@ -24,11 +24,11 @@ from dataclasses import replace
 from typing import ClassVar, Final, NamedTuple
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.records import json_value, quoted
+from connectors.reading.values import json_value
 from connectors.terminal.recording import UNDATED
 from connectors.terminal.terminal_bench import RESULTS, trial_of
 from connectors.terminal.terminus_texts import Prompt, Response, UnclearResponseError, prompt_of, recovered, response_of
-from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
+from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 
 MAX_BYTES: Final = 64 << 20
 
@@ -261,7 +261,7 @@ def _asks(response: Response, after: Prompt) -> bool:
 
 def _said(notes: Sequence[str]) -> str | None:
     """What the harness said, as `interleaved` holds it."""
-    said = [f'{{"role": "harness", "content": {quoted(note)}}}' for note in notes if note]
+    said = [f'{{"role": "harness", "content": {json_text(note)}}}' for note in notes if note]
     return f"[{', '.join(said)}]" if said else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines
+from connectors.reading.lines import json_lines
 from connectors.terminal import terminus_chat
 from schemas import ParseError, Reject, Trajectory
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.records import json_value, quoted
+from connectors.reading.values import json_value
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, keystrokes_text
 from schemas.record import record
 
@@ -275,5 +275,5 @@ def _plain(strokes: list[tuple[str, float | None]], commands: list[Any]) -> str 
             return None
         if type(command["duration"]) is not float or round(seconds, 3) != seconds:
             return None
-        written.append(f'{{"keystrokes": {quoted(keys)}, "duration": {seconds!r}}}')
+        written.append(f'{{"keystrokes": {json_text(keys)}, "duration": {seconds!r}}}')
     return f"[{', '.join(written)}]"

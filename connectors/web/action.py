@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from connectors.original import original_json
+from connectors.reading.own_arguments import own_arguments
 from connectors.web.dom import DomNode
 from connectors.web.page import Page
 from schemas import COMPLETE, WAIT, Action, call_text
@@ -125,7 +125,7 @@ def call(
     elif target:
         place = {"target": target}
     text = call_text(name, {**place, **{key: value for key, value in told.items() if value is not None}})
-    return Action(name, text, original_json(original), call_id, message, reasoning)
+    return Action(name, text, own_arguments(original), call_id, message, reasoning)
 
 
 def at_point(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connectors.reading.json_text import bounded
 from connectors.web.action import (
     CLICK,
     EXTRACT,
@@ -26,7 +27,6 @@ from connectors.web.action import (
     TYPE,
     UPLOAD,
 )
-from connectors.web.document import bounded
 from schemas import COMPLETE, WAIT, Action, call_text, json_text
 
 SEARCH: Final = "search"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from connectors.reading.fields import object_of, str_of
 from connectors.web import agent_action as act
-from connectors.web.document import object_of, text_of
 from schemas import COMPLETE, Observation, Step
 
 DIALECT: Final = "browser-use"
@@ -89,14 +89,14 @@ def calls_of(output: Any) -> list[dict[str, Any]]:
 def described(element: Any) -> str | None:
     """A short description of an element that a history tells of: `input[name="q"]`, else its path; None without."""
     told = object_of(element)
-    tag = (text_of(told.get("tag_name")) or text_of(told.get("node_name"))).lower()
+    tag = (str_of(told.get("tag_name")) or str_of(told.get("node_name"))).lower()
     attributes = object_of(told.get("attributes"))
-    path = text_of(told.get("xpath")) or text_of(told.get("x_path")) or text_of(told.get("css_selector"))
-    name = text_of(told.get("ax_name")).strip()[:_WORDS_LENGTH]
+    path = str_of(told.get("xpath")) or str_of(told.get("x_path")) or str_of(told.get("css_selector"))
+    name = str_of(told.get("ax_name")).strip()[:_WORDS_LENGTH]
     if tag and name:
         return f'{tag} "{name}"'
     for key in _NAMING:
-        if tag and (value := text_of(attributes.get(key)).strip()):
+        if tag and (value := str_of(attributes.get(key)).strip()):
             return f'{tag}[{key}="{value[:_WORDS_LENGTH]}"]'
     return path or None
 
@@ -105,14 +105,14 @@ def _reasoning(output: Any) -> str | None:
     """What the agent wrote of its state, a line each; None if it wrote nothing."""
     state = object_of(output)
     thoughts = {**state, **object_of(state.get("current_state"))}
-    lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if text_of(thoughts.get(key)).strip()]
+    lines = [f"{key}: {thoughts[key]}" for key in _THOUGHTS if str_of(thoughts.get(key)).strip()]
     return "\n".join(lines) or None
 
 
 def _result(result: dict[str, Any]) -> Observation | None:
     """The result of one action as its answer; None if it gave none."""
     text = "\n".join(told_results([result]))
-    return Observation(text, is_error=bool(text_of(result.get("error")))) if text else None
+    return Observation(text, is_error=bool(str_of(result.get("error")))) if text else None
 
 
 def told_results(results: list[dict[str, Any]]) -> list[str]:
@@ -122,9 +122,9 @@ def told_results(results: list[dict[str, Any]]) -> list[str]:
         if one.get("is_done") is True:
             continue
         count = f" {number}/{len(results)}" if len(results) > 1 else ""
-        if text := text_of(one.get("extracted_content")):
+        if text := str_of(one.get("extracted_content")):
             lines.append(f"Action result{count}: {text}")
-        if text := text_of(one.get("error")):
+        if text := str_of(one.get("error")):
             lines.append(f"Action error{count}: {text}")
     return lines
 

@@ -23,9 +23,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, listed, told_results, turn_steps
-from connectors.web.document import json_document, object_of, text_of
 from schemas import (
     Agent,
     Attachment,
@@ -78,10 +79,10 @@ class BrowserUseHistory(Connector):
         if not steps:
             raise ParseError(blob.uri, -1, "no_transitions", f"none of the {len(items)} items holds an action")
         yield Trajectory(
-            native_id=text_of(object_of(document).get("id")),
+            native_id=str_of(object_of(document).get("id")),
             domain="web",
             steps=steps,
-            agent=Agent(name="browser-use", version=text_of(object_of(document).get("_version")) or None),
+            agent=Agent(name="browser-use", version=str_of(object_of(document).get("_version")) or None),
             task=Task(instruction=history.instruction()),
             outcome=history.outcome(),
         )
@@ -103,7 +104,7 @@ class _History:
     def instruction(self) -> str | None:
         """The task, where a state message tells it."""
         for item in self._items:
-            found = REQUEST.search(text_of((item or {}).get("state_message")))
+            found = REQUEST.search(str_of((item or {}).get("state_message")))
             if found:
                 return found[1].strip() or None
         return None
@@ -134,7 +135,7 @@ class _History:
         for number, (place, item, actions, results) in enumerate(pending):
             after = screens[number + 1] if number + 1 < len(screens) else None
             if not actions:
-                failures += [text_of(one.get("error")) for one in results if text_of(one.get("error"))]
+                failures += [str_of(one.get("error")) for one in results if str_of(one.get("error"))]
                 continue
             notes = json_text([{"role": "harness", "content": text} for text in failures]) if failures else None
             failures = []
@@ -153,7 +154,7 @@ def _places(items: list[dict[str, Any] | None], data: bytes) -> list[int]:
     while hit := _ITEM.search(data, after):
         item = items[len(found)] if len(found) < len(items) else None
         found.append(hit.start())
-        after = hit.end() + len(text_of(object_of((item or {}).get("state")).get("screenshot")))
+        after = hit.end() + len(str_of(object_of((item or {}).get("state")).get("screenshot")))
     return found if len(found) == len(items) else [0] * len(items)
 
 
@@ -162,7 +163,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
     state = item.get("state")
     if not isinstance(state, dict):
         return None
-    shown = SCREEN.search(text_of(item.get("state_message")))
+    shown = SCREEN.search(str_of(item.get("state_message")))
     items = state.get("items")
     whole = True
     if shown:
@@ -172,14 +173,14 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
         listed = items if isinstance(items, list) else None
         whole = listed is not None
         lines += ["Interactive elements:", *_elements(listed)] if listed is not None else []
-    failed = any(text_of(one.get("error")) for one in results)
+    failed = any(str_of(one.get("error")) for one in results)
     return Observation(
         content="\n".join([*lines, *told_results(results)]),
         form="screen",
         dialect=DIALECT,
         is_error=failed if results else None,
         truncation="none" if whole else "recorder",
-        uri=text_of(state.get("url")) or None,
+        uri=str_of(state.get("url")) or None,
         attachments=_screenshot(state),
     )
 
@@ -189,11 +190,15 @@ def _page(state: dict[str, Any]) -> list[str]:
     tabs = (
         [one for one in state.get("tabs") or [] if isinstance(one, dict)] if isinstance(state.get("tabs"), list) else []
     )
-    lines = [f"Current url: {text_of(state.get('url'))}", f"Title: {text_of(state.get('title'))}", "Available tabs:"]
+    lines = [
+        f"Current url: {str_of(state.get('url'))}",
+        f"Title: {str_of(state.get('title'))}",
+        "Available tabs:",
+    ]
     for one in tabs:
         number = one.get("page_id", one.get("tab_id", one.get("target_id", "")))
         number = number if isinstance(number, int | str) else ""
-        lines.append(f"Tab {number}: {text_of(one.get('url'))} - {text_of(one.get('title'))}")
+        lines.append(f"Tab {number}: {str_of(one.get('url'))} - {str_of(one.get('title'))}")
     return lines
 
 
@@ -206,12 +211,12 @@ def _elements(items: list[Any]) -> Iterator[str]:
         indent = "\t" * (min(max(depth, 0), _MAX_DEPTH) if isinstance(depth, int) else 0)
         text = one.get("is_text_only") is True or one.get("clickable") is False
         mark = "_" if text or not isinstance(one.get("index"), int) else str(one["index"])
-        yield f"{mark}[:]{indent}{text_of(one.get('text'))}"
+        yield f"{mark}[:]{indent}{str_of(one.get('text'))}"
 
 
 def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:
     """The screenshot of a state by digest; one that only a path names is not in the log."""
-    text = text_of(state.get("screenshot"))
+    text = str_of(state.get("screenshot"))
     data = unbase64(text.rpartition(",")[2]) if text else None
     if not data:
         return ()

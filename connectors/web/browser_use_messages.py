@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_value
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
+from connectors.reading.values import json_value
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, turn_steps
-from connectors.web.document import json_document, object_of, text_of
 from schemas import Agent, Attachment, Context, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _SIGNS: Final = (b"<browser_state>", b"<user_request>", b"<agent_history>", b"automate browser tasks", b"<page_info>")
@@ -102,7 +103,7 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(text_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
+    return "\n".join(str_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
 
 
 def _page(text: str, content: Any) -> Observation | None:
@@ -113,7 +114,7 @@ def _page(text: str, content: Any) -> Observation | None:
     attachments = []
     for part in content if isinstance(content, list) else []:
         image = object_of(object_of(part).get("image_url"))
-        found = _PICTURE.fullmatch(text_of(image.get("url")))
+        found = _PICTURE.fullmatch(str_of(image.get("url")))
         data = unbase64(found[2]) if found else None
         if found and data:
             attachments.append(Attachment(hashlib.sha256(data).hexdigest(), "screenshot", found[1]))
@@ -125,7 +126,7 @@ def _output(message: dict[str, Any]) -> dict[str, Any] | None:
     calls = message.get("tool_calls")
     texts = [_text(message.get("content"))]
     functions = [object_of(object_of(one).get("function")) for one in (calls if isinstance(calls, list) else [])]
-    texts += [text_of(one.get("arguments")) for one in functions]
+    texts += [str_of(one.get("arguments")) for one in functions]
     for text in texts:
         fenced = _FENCE.fullmatch(text)
         try:

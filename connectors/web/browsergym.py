@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
 from connectors.web import action as words
 from connectors.web import agent_action as act
-from connectors.web.document import json_document, object_of, text_of
 from schemas import (
     COMPLETE,
     MESSAGE,
@@ -147,7 +148,7 @@ class BrowserGym(Connector):
             else:
                 number, place, member = row
                 detail = f"the action of step {number} is not calls of names with constants"
-                excerpt = text_of(steps[number][0].get("action")).encode("utf-8", "replace")
+                excerpt = str_of(steps[number][0].get("action")).encode("utf-8", "replace")
                 yield Reject.of(ParseError(blob.uri, place, "no_action", detail, member, excerpt), connector=self.name)
         if not rows:
             why = f"; {len(pickles)} pickles are not loaded" if pickles else ""
@@ -158,16 +159,16 @@ class BrowserGym(Connector):
         summary = {**document, **object_of(document.get("summary_info"))}
         first = steps[0][0]
         goal = next(
-            (text for key in ("goal", "goal_text") for one in (document, first) if (text := text_of(one.get(key)))),
+            (text for key in ("goal", "goal_text") for one in (document, first) if (text := str_of(one.get(key)))),
             None,
         )
         yield Trajectory(
-            native_id=text_of(document.get("trajectory_id")) or blob.uri.rstrip("/").rpartition("/")[2],
+            native_id=str_of(document.get("trajectory_id")) or blob.uri.rstrip("/").rpartition("/")[2],
             domain="web",
             steps=rows,
-            environment=Environment(id=text_of(document.get("benchmark")) or None),
-            agent=Agent(name=text_of(document.get("agent")) or None, model=text_of(document.get("model")) or None),
-            task=Task(text_of(document.get("task_name")) or text_of(document.get("task_id")) or None, goal),
+            environment=Environment(id=str_of(document.get("benchmark")) or None),
+            agent=Agent(name=str_of(document.get("agent")) or None, model=str_of(document.get("model")) or None),
+            task=Task(str_of(document.get("task_name")) or str_of(document.get("task_id")) or None, goal),
             outcome=_outcome(summary),
         )
 
@@ -214,13 +215,13 @@ def _rows(
     pages = [_page(one) for one, _, _ in steps]
     turn = 0
     for number, (one, place, member) in enumerate(steps):
-        code = text_of(one.get("action"))
+        code = str_of(one.get("action"))
         calls = read_calls(code)
         if not calls:
             if code.strip():
                 yield number, place, member
             continue
-        thought = next((text_of(one.get(key)) for key in _THOUGHTS if text_of(one.get(key))), None)
+        thought = next((str_of(one.get(key)) for key in _THOUGHTS if str_of(one.get(key))), None)
         followed = number + 1 < len(steps) and numbers[number + 1] == numbers[number] + 1
         after = pages[number + 1] if followed else None
         for index, (name, arguments, original) in enumerate(calls):
@@ -253,18 +254,18 @@ def _flag(value: Any) -> bool | None:
 
 def _page(one: dict[str, Any]) -> Observation | None:
     """The page of a step, with the error of the action before it; None if its tree is not there as text."""
-    tree = next((text_of(one.get(key)) for key in _TREE_KEYS if text_of(one.get(key)).strip()), None)
+    tree = next((str_of(one.get(key)) for key in _TREE_KEYS if str_of(one.get(key)).strip()), None)
     if tree is None:
         return None
-    error = text_of(one.get("last_action_error"))
+    error = str_of(one.get("last_action_error"))
     content = f"{tree}\n\nError from previous action: {error}" if error else tree
-    url = text_of(one.get("url")) or None
+    url = str_of(one.get("url")) or None
     return Observation(content, form="screen", dialect=DIALECT, is_error=bool(error), uri=url)
 
 
 def _action(name: str, told: dict[str, Any], original: dict[str, Any], reasoning: str | None) -> Action:
     if name == MESSAGE:
-        text = text_of(told.get("text"))
+        text = str_of(told.get("text"))
         return Action(MESSAGE, text, message=text, reasoning=reasoning)
     return act.call(name, told, original, reasoning)
 

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
 from connectors.web.elements import values
 from connectors.web.exchange import Exchange, Message

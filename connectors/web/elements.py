@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import numpy as np
 import orjson
 
-from connectors.records import json_value
+from connectors.reading.values import JsonError, json_value
 from schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
@@ -161,8 +161,8 @@ def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterato
     no string can hold what does, so where there are as many of them as elements, from the bracket on, those are they.
     """
     try:
-        found = orjson.loads(data.removeprefix(_BOM))
-    except orjson.JSONDecodeError:
+        found = json_value(data)
+    except JsonError:
         return None
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None

@@ -22,7 +22,7 @@ from typing import Final
 from urllib.parse import urldefrag, urljoin
 
 from connectors.connector import Choices
-from connectors.outline import Chosen
+from connectors.reading.large.outline import Chosen
 from connectors.web.exchange import Exchange, Message
 from connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
 from connectors.web.request_kind import ASSET, DATA, host_and_path

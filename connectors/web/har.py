@@ -33,9 +33,9 @@ from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import urlencode
 
-from connectors.archive import Archive
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.outline import Chosen
+from connectors.reading.archive import Archive
+from connectors.reading.large.outline import Chosen
 from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
 from connectors.web.elements import excerpt, values
 from connectors.web.exchange import Exchange, Message, packed, unpacked

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, text_of, walk
 from connectors.web.elements import elements
@@ -189,7 +190,7 @@ class _Task:
             taken = snapshot(html)
             page = page_of(taken.document, self._address(one))
         except ValueError as error:
-            self.problems.append(self._problem("too_deep", place, f"has no page that can be shown: {error}"))
+            self.problems.append(self._problem("nested_too_deeply", place, f"has no page that can be shown: {error}"))
             return None, None
         if self._raw:
             text = cleaned or _MARK.sub("", html)

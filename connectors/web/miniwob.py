@@ -23,9 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
 from connectors.tree import Box
 from connectors.web import action as act
-from connectors.web.document import json_document, object_of, text_of
 from connectors.web.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
 from connectors.web.page import Page, page_of
 from schemas import Action, Environment, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
@@ -84,14 +85,14 @@ class MiniWob(Connector):
         if not steps:
             raise ParseError(blob.uri, -1, "no_transitions", f"none of the {len(states)} states holds an act")
         named = _NAME.fullmatch(blob.uri)
-        task = text_of(object_of(document).get("taskName")) or (named[1] if named else "")
+        task = str_of(object_of(document).get("taskName")) or (named[1] if named else "")
         raw = _number(object_of(document).get("rawReward"))
         yield Trajectory(
             native_id=blob.uri.rpartition("/")[2].partition(".")[0],
             domain="web",
             steps=steps,
             environment=Environment(id=f"miniwob/{task}" if task else "miniwob"),
-            task=Task(task or None, text_of(object_of(document).get("utterance")) or None),
+            task=Task(task or None, str_of(object_of(document).get("utterance")) or None),
             outcome=None if raw is None else Outcome(raw >= 1, raw, "the task's own program"),
         )
 
@@ -162,7 +163,7 @@ class _Demo:
         key: int | None = None
         for place, state in enumerate(self._states):
             event = object_of(state.get("action"))
-            kind, before = text_of(event.get("type")), event.get("timing") != _AFTER
+            kind, before = str_of(event.get("type")), event.get("timing") != _AFTER
             opened: _Act | None = None
             if kind == "mousedown" and before:
                 opened = _Act("click", place, place)
@@ -247,7 +248,7 @@ def _view_of(dom: Any, raw: bool) -> _View | None:
 def _node(source: dict[str, Any]) -> DomNode:
     """A node of the recorder's DOM: text nodes have the tag `t`, and an element may hold its only text itself."""
     get = source.get
-    tag, text = text_of(get("tag")).lower(), text_of(get("text"))
+    tag, text = str_of(get("tag")).lower(), str_of(get("text"))
     box = _box(source)
     if tag == "t":
         return DomNode("#text", {}, text, [], None, None, box)

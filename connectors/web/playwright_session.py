@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from connectors.records import json_value, lines
+from connectors.reading.lines import lines
+from connectors.reading.values import json_value
 from connectors.web import action as act
 from connectors.web.dom import DomNode
 from connectors.web.markup import html_text
@@ -221,7 +222,7 @@ class Session:
             except LostNodeError as error:
                 self._problem(call, "missing_node", str(error))
             except ValueError as error:
-                self._problem(call, "too_deep", str(error))
+                self._problem(call, "nested_too_deeply", str(error))
         return self._doms.setdefault(name, None)
 
     def _view(self, call: _Call, phase: str) -> _View | None:
@@ -231,7 +232,7 @@ class Session:
             try:
                 self._views[name] = _View(*self._shown(dom), dom)
             except ValueError as error:
-                self._problem(call, "too_deep", str(error))
+                self._problem(call, "nested_too_deeply", str(error))
         return self._views.setdefault(name, None)
 
     def _shown(self, dom: _Dom) -> tuple[Observation, Page | None]:

@@ -28,8 +28,8 @@ from functools import partial
 from io import BytesIO
 from typing import BinaryIO, ClassVar, Final
 
-from connectors.archive import Archive
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.archive import Archive
 from connectors.web.playwright_session import FORMAT, Part, Session
 from schemas import ParseError, Reject, Trajectory
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.web.document import json_document, object_of, text_of
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
 from schemas import ParseError, Reject, Trajectory
 
 _SIDE: Final = (b'"tests"', b'"commands"', b'"suites"', b'"command"')
@@ -61,6 +62,6 @@ def _scripts(document: dict[str, Any]) -> Iterator[tuple[str, int]]:
     for one in tests if isinstance(tests, list) else []:
         commands = object_of(one).get("commands")
         if isinstance(commands, list):
-            yield text_of(one.get("name")), len(commands)
+            yield str_of(one.get("name")), len(commands)
     if isinstance(document.get("steps"), list):
-        yield text_of(document.get("title")), len(document["steps"])
+        yield str_of(document.get("title")), len(document["steps"])

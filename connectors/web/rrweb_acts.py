@@ -135,7 +135,7 @@ class Acts:
             try:
                 page = self.mirror.page()
             except ValueError as error:
-                self._problems.append(("too_deep", str(error)))
+                self._problems.append(("nested_too_deeply", str(error)))
             seen = Seen(None, None)
             if page is not None and self._raw:
                 html = html_text(self.mirror.document)

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.connector import Blob
-from connectors.records import json_lines, json_value
+from connectors.reading.lines import json_lines
+from connectors.reading.values import json_value
 from connectors.web.elements import elements
 from schemas import ParseError
 

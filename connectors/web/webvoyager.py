@@ -19,9 +19,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, str_of
 from connectors.web import action as words
 from connectors.web import agent_action as act
-from connectors.web.document import json_document, object_of, text_of
 from schemas import (
     COMPLETE,
     WAIT,
@@ -219,7 +220,7 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(text_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
+    return "\n".join(str_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
 
 
 def read_action(text: str) -> Action | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connectors.android.protos import messages
-from connectors.tfrecord import framed
+from connectors.reading.tfrecord import framed
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -150,7 +150,7 @@ def test_deep_json_is_refused_and_never_overflows(depth):
     ):
         found, rejects = parsed(text.encode())
         assert bool(found) == (depth == 120)
-        assert {reason for reason, _ in rejects} <= {"too_deep", "bad_json", "no_transitions", "truncated"}
+        assert {reason for reason, _ in rejects} <= {"nested_too_deeply", "bad_json", "no_transitions", "truncated"}
 
 
 @pytest.mark.parametrize("junk", [{}, [], None, 0, "\ud800", [{"type": {}}], {"role": []}])

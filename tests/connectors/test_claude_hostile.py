@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.terminal.claude_texts import DEPTH, shallow_json
+from connectors.reading.json_text import CARRIED_DEPTH as DEPTH
+from connectors.reading.json_text import shallow_json
 from schemas import call_text
 from tests.connectors.claude_logs import (
     CONNECTOR,

@@ -165,10 +165,10 @@ def test_what_is_no_screen_is_refused_for_its_reason() -> None:
     assert reason(b"") == "empty"
     assert reason(whole[:-20]) == "truncated"
     assert reason(whole.replace(b"</frame>", b"</fram>")) == "bad_xml"
-    assert reason(whole.replace(b"W", b"\xff")) == "bad_encoding"
+    assert reason(whole.replace(b"W", b"\xff")) == "not_utf8"
     assert reason(b'{"AT": 7}') == "empty"
     assert reason(b"<html><body/></html>") == "no_nodes"
-    assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "too_deep"
+    assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "nested_too_deeply"
 
 
 @settings(max_examples=30 * FUZZ)

@@ -206,8 +206,8 @@ def test_a_dump_rewritten_as_utf16_reads_the_same() -> None:
         (b"<hierarchy><node a='1' a='2'/></hierarchy>", "bad_xml"),
         (b"<hierarchy></node></hierarchy>", "bad_xml"),
         (b"<hierarchy><node></hierarchy></node></hierarchy>", "bad_xml"),
-        (b'<hierarchy><node text="\xff"/></hierarchy>', "bad_encoding"),
-        (b"<hierarchy>" + b'<node resource-id="a">' * 300 + b"</node>" * 300 + b"</hierarchy>", "too_deep"),
+        (b'<hierarchy><node text="\xff"/></hierarchy>', "not_utf8"),
+        (b"<hierarchy>" + b'<node resource-id="a">' * 300 + b"</node>" * 300 + b"</hierarchy>", "nested_too_deeply"),
     ],
 )
 def test_what_is_no_dump_is_refused_with_its_reason(data: bytes, reason: str) -> None:

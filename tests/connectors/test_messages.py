@@ -193,7 +193,7 @@ def test_arguments_are_kept_as_they_are_meant_and_never_mended(written, text, ar
 
 
 def test_arguments_nested_too_deeply_are_refused():
-    with pytest.raises(MessageError, match="too_deep"):
+    with pytest.raises(MessageError, match="nested_too_deeply"):
         call("f", '{"a":' * 500 + "1" + "}" * 500, None, 0)
 
 

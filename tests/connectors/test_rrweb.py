@@ -495,7 +495,7 @@ def test_a_page_that_nests_too_deeply_is_null_and_told() -> None:
     one = Recording(deep)
     one.click(900, 4)
     found = one.parsed()
-    assert "too_deep" in [entry.reason for entry in found if isinstance(entry, Reject)]
+    assert "nested_too_deeply" in [entry.reason for entry in found if isinstance(entry, Reject)]
     assert [step.observation for step in one.steps()] == [None]
 
 

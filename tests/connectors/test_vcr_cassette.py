@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.mcp.yaml_values import YamlDocument
+from connectors.reading.yaml_values import YamlDocument
 from schemas import ParseError
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call, failure, parse, result, seen
 
@@ -285,8 +285,8 @@ def test_yaml_comes_back_as_it_was_dumped(value):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: " + "[" * 100_000, "too_deep"),
-        ("a:\n" + "- " * 100_000 + "x", "too_deep"),
+        ("a: " + "[" * 100_000, "nested_too_deeply"),
+        ("a:\n" + "- " * 100_000 + "x", "nested_too_deeply"),
         ("a: &x [*x]", "bad_alias"),
         ("a: !!python/object/apply:os.system [ls]", "bad_tag"),
         ("a: !ruby/object:X {}", "bad_tag"),

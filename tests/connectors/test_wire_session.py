@@ -166,7 +166,7 @@ def test_arguments_that_are_too_deep_are_rejected_and_their_answer_with_them():
         deep = [deep]
     found, rejects = read(call(1, deep=deep), result(1, "x"), call(2), result(2, "y"))
     assert seen(found[0]) == [("look", "y")]
-    assert [one.reason for one in rejects] == ["too_deep"]
+    assert [one.reason for one in rejects] == ["nested_too_deeply"]
 
 
 def test_a_word_of_direction_is_learned_from_methods_that_one_side_sends():

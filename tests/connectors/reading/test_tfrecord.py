@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.connector import MemoryBlob
-from connectors.tfrecord import crc32c, feature_keys, framed, frames, masked
+from connectors.reading.tfrecord import crc32c, feature_keys, framed, frames, masked
 from schemas import ParseError
 from tests.connectors.android_records import example
 

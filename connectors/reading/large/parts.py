@@ -7,28 +7,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Final, TypeAlias, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Final, overload
 
-import orjson
+from connectors.reading.values import json_value
 
 READ_BYTES: Final = 1 << 18
 """Bytes read at a time of what is only looked at."""
 
-Decode: TypeAlias = Callable[[bytes], Any]
-
 
 class Source:
-    """The bytes of a document, read at any place, and how values are made of them.
+    """The bytes of a document, read at any place.
 
     Args:
         stream: closed with this object.
-        decode: makes a value of JSON that `orjson` does not take; raises ValueError if it is none.
     """
 
-    def __init__(self, stream: BinaryIO, decode: Decode) -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
-        self._decode = decode
 
     def read(self, begin: int, end: int) -> bytes:
         """The bytes from one place up to another."""
@@ -39,22 +35,22 @@ class Source:
         """Bytes of the whole document."""
         return self.stream.seek(0, 2)
 
+    def end_of(self, padding: bytes) -> int:
+        """Where the document ends, without these bytes behind it."""
+        end = self.size()
+        while end:
+            begin = max(0, end - READ_BYTES)
+            rest = self.read(begin, end).rstrip(padding)
+            if rest:
+                return begin + len(rest)
+            end = begin
+        return 0
+
     def pieces(self, begin: int, end: int) -> Iterator[bytes]:
         """The bytes from one place up to another, a piece at a time."""
         while begin < end and (data := self.read(begin, min(end, begin + READ_BYTES))):
             yield data
             begin += len(data)
-
-    def value(self, data: bytes) -> Any:
-        """The JSON value of the bytes.
-
-        Raises:
-            ValueError: they are no JSON.
-        """
-        try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            return self._decode(data)
 
     def __del__(self) -> None:
         self.stream.close()
@@ -92,7 +88,7 @@ class Array(Sequence[Any]):
         found = self._blocks.pop(number, None)
         if found is None:
             first = self.offsets[self._firsts[number]]
-            found = self._source.value(b"[" + self._source.read(first, self._ends[number]) + b"]")
+            found = json_value(b"[" + self._source.read(first, self._ends[number]) + b"]")
             while len(self._blocks) > 1:
                 del self._blocks[next(iter(self._blocks))]
         self._blocks[number] = found
@@ -159,7 +155,7 @@ class Object(Mapping[str, Any]):
         self._places[key] = begin, end
 
     def __getitem__(self, key: str) -> Any:
-        return self._source.value(self._source.read(*self._places[key]))
+        return json_value(self._source.read(*self._places[key]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)

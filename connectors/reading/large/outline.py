@@ -2,11 +2,11 @@
 
 A connector says by a shape which parts of a document may be long. They become an `Array` or an `Object`, which decode
 what is asked for and let it go again; all else becomes plain values. The whole document is gone through before anything
-is given out, so that one that is cut or damaged is refused as a whole, with the words and at the byte that a reader
+is given out, so that one that is cut or damaged is refused as a whole, for the reason and at the byte that a reader
 would name that holds all of it (see `DocumentError`).
 
-How structure is found is the matter of `connectors.structure`, what the parts are that of `connectors.parts`, and what
-is said of a damaged document that of `connectors.damage`. No format is known here.
+How structure is found is the matter of `structure`, what the parts are that of `parts`, and what is said of a damaged
+document that of `damage`. No format is known here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final, TypeAlias
 
-import orjson
-
 from connectors.connector import Blob
-from connectors.damage import BadPlaceError, DocumentError, fault
-from connectors.parts import ARRAY, OBJECT, Array, Chosen, Decode, Object, Source
-from connectors.records import WHOLE_BYTES, json_value
-from connectors.structure import CLOSE_LIST, CLOSE_OBJECT, COLON, COMMA, OPEN_LIST, OPEN_OBJECT, Structure
+from connectors.reading.large.damage import BadPlaceError, DocumentError, fault
+from connectors.reading.large.parts import ARRAY, OBJECT, Array, Chosen, Object, Source
+from connectors.reading.large.structure import (
+    CLOSE_LIST,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    OPEN_LIST,
+    OPEN_OBJECT,
+    Structure,
+)
+from connectors.reading.lines import WHOLE_BYTES
+from connectors.reading.values import BOM, DEPTH, TOO_DEEP, JsonError, json_value
 from schemas import ParseError
 
 __all__ = ["ARRAY", "MANY", "OBJECT", "Array", "Chosen", "DocumentError", "Object", "Shape", "held", "outline"]
@@ -40,11 +47,7 @@ they are plain values). `MANY` is an object of many members, None a plain value.
 
 MANY: Final[dict[str, Shape]] = {"": None}
 
-_BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
-_DEPTH: Final = 1024
-"""Levels that orjson reads."""
-
 _SIGNS: Final = {OPEN_LIST: b"[", OPEN_OBJECT: b"{"}
 
 
@@ -59,7 +62,7 @@ def held(blob: Blob, member: str = "") -> bytes | None:
     return data if len(data) <= LARGE_BYTES else None
 
 
-def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape], decode: Decode = json_value) -> Any:
+def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape]) -> Any:
     """The value of a document: plain, but for long parts of the first of the shapes that fits.
 
     Args:
@@ -67,13 +70,12 @@ def outline(stream: BinaryIO, uri: str, member: str, shapes: Sequence[Shape], de
         uri: of the input, for errors.
         member: of the input, for errors.
         shapes: an array or an object each.
-        decode: makes a value of JSON that `orjson` does not take.
 
     Raises:
         DocumentError: it is no JSON document.
         ParseError: `value_too_long` of a part that is of no shape.
     """
-    return _Reader(Source(stream, decode), uri, member).document(shapes)
+    return _Reader(Source(stream), uri, member).document(shapes)
 
 
 def _fits(shape: Shape, kind: int) -> bool:
@@ -90,16 +92,15 @@ class _Reader:
     def __init__(self, source: Source, uri: str, member: str) -> None:
         self._source = source
         self._uri, self._member = uri, member
-        self._start = len(_BOM) if source.read(0, len(_BOM)) == _BOM else 0
+        self._start = len(BOM) if source.read(0, len(BOM)) == BOM else 0
         self._structure = Structure(source.stream, self._start)
-        self._doubt: BadPlaceError | None = None
 
     def document(self, shapes: Sequence[Shape]) -> Any:
         """The value of the document; see `outline`."""
         try:
             return self._document(shapes)
         except BadPlaceError as bad:
-            raise fault(self._source, self._start, self._doubt or bad) from None
+            raise fault(self._source, self._start, bad) from None
 
     def _document(self, shapes: Sequence[Shape]) -> Any:
         begin = BadPlaceError(self._start, b"")
@@ -108,8 +109,12 @@ class _Reader:
             return self._value(self._start, self._source.size(), begin)
         self._blank(self._start, token[0], begin)
         value, end = self._part(next((one for one in shapes if _fits(one, token[1])), None), b"")
-        self._blank(end, self._source.size(), BadPlaceError(end, b"{}"))
+        self._blank(end, self._end(), BadPlaceError(end, b"{}"))
         return value
+
+    def _end(self) -> int:
+        """Where the document ends, before NUL bytes that a writer left."""
+        return self._source.end_of(b"\0")
 
     def _blank(self, begin: int, end: int, bad: BadPlaceError) -> None:
         if any(data.strip(_BLANK) for data in self._source.pieces(begin, end)):
@@ -122,15 +127,12 @@ class _Reader:
             raise ParseError(self._uri, begin, "value_too_long", detail, self._member)
         data = self._source.read(begin, end)
         data = b"[" + data + b"]" if listed else data
-        if self._structure.deepest > _DEPTH:
-            raise bad
+        if self._structure.deepest > DEPTH:
+            deep = JsonError("nested_too_deeply", self._start, TOO_DEEP)
+            raise DocumentError(deep, self._start, self._source)
         try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            self._doubt = self._doubt or bad
-        try:
-            return self._source.value(data)
-        except ValueError:
+            return json_value(data)
+        except JsonError:
             raise bad from None
 
     def _part(self, shape: Shape, before: bytes) -> tuple[Any, int]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import damage, outline, parts, structure
 from connectors.connector import MemoryBlob
+from connectors.reading.large import damage, outline, parts, structure
 from connectors.registry import connectors
 from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from io import BytesIO
 
-import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import damage, outline, parts, structure
-from connectors.outline import MANY, Array, Chosen, DocumentError, Object, Shape
-from connectors.records import json_value
+from connectors.reading.large import damage, outline, parts, structure
+from connectors.reading.large.outline import MANY, Array, Chosen, DocumentError, Object, Shape
+from connectors.reading.values import JsonError, json_value
 from schemas import ParseError
 from tests.conftest import FUZZ
 from tests.connectors.mutations import damaged
@@ -48,17 +47,15 @@ def said_of(data, shapes=SHAPES):
     try:
         return plain(outlined(data, shapes))
     except DocumentError as fault:
-        return fault.message, fault.place
+        return fault.reason, str(fault), fault.offset
 
 
 def said_whole(data):
     """The value, or what is said against it: by the reader of whole documents."""
-    body = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        return json_value(body)
-    except orjson.JSONDecodeError as error:
-        read = len(error.doc[: error.pos].encode("utf-8", "replace")) if "UTF-8" not in error.msg else 0
-        return str(error), len(data) - len(body) + read
+        return json_value(data)
+    except JsonError as error:
+        return error.reason, str(error), error.offset
 
 
 TEXTS = st.text(st.sampled_from('abc"\\{}[],: \n\té€\U0001f600\x7f'), max_size=8)
@@ -114,6 +111,10 @@ def test_a_damaged_document_is_refused_in_the_words_of_one_that_is_read_whole(va
         b" ",
         b'"text',
         b'{"a": ["\\ud800", }',
+        b'{"a": [NaN, }',
+        b'{"a": [NaN',
+        b'{"a": [1]}\0\n',
+        b"\0",
         b'{"a": ["\\ud800"], "b": }',
         '{"a": ["é\n", "€€", x]}'.encode(),
         b'\xef\xbb\xbf{"a": [x]}',
@@ -136,6 +137,9 @@ def test_what_is_wrong_is_said_as_of_the_whole_document(data):
         b'\xef\xbb\xbf{"a": [1]} \n',
         b'{"a": [1], "a": [2]}',
         b'{"b": {"x": 1, "x": 2}}',
+        b'{"a": [NaN, -Infinity, 1e999], "b": {"x": NaN}}',
+        b'{"a": [123456789012345678901, -9223372036854775809]}',
+        b'{"a": [1]}\0\0',
         b"12",
     ],
 )
@@ -148,7 +152,8 @@ def test_a_character_that_the_end_cuts_is_told_from_one_that_is_wrong():
         outlined(b'{"a": ["\xe2\x82')
     with pytest.raises(DocumentError) as wrong:
         outlined(b'{"a": ["\xe2\x28"]}')
-    assert (cut.value.not_text, wrong.value.not_text) == ((8, True), (8, False))
+    assert (cut.value.reason, cut.value.offset) == ("truncated", 8)
+    assert (wrong.value.reason, wrong.value.offset) == ("not_utf8", 8)
 
 
 def test_elements_have_their_offsets_and_are_read_in_any_order():

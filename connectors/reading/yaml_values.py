@@ -89,7 +89,7 @@ class YamlDocument:
             if event.tag is not None and event.tag != plain:
                 raise self._error(event, "bad_tag", f"wanted plain values, met {event.tag:.80}")
             if len(self._open) >= LEVELS:
-                raise self._error(event, "too_deep", f"nested more than {LEVELS} levels deep")
+                raise self._error(event, "nested_too_deeply", f"nested more than {LEVELS} levels deep")
             self._open.append(_Open({} if maps else [], event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
             done = self._open.pop()

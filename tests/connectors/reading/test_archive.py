@@ -9,8 +9,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors import archive as archive_module
-from connectors.archive import Archive
+from connectors.reading import archive as archive_module
+from connectors.reading.archive import Archive
 from schemas import ParseError
 
 

@@ -1,0 +1,167 @@
+"""A member that is one JSON document, or JSON values one after the other: read, or looked into by its first bytes.
+
+A document is read whole, or by its outline where its format says which parts may be long; see `reading.large.outline`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, BinaryIO, Final
+
+from connectors.connector import HEAD_BYTES, Blob
+from connectors.reading.large.outline import DocumentError, Shape, held, outline
+from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value
+from schemas import ParseError
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
+_OPENS: Final = {ord("{"): b"}", ord("["): b"]"}
+_SPACE: Final = re.compile(r"[ \t\r\n\0]*")
+_EXCERPT: Final = 256
+"""Bytes before and behind a fault that its reject shows."""
+
+_LINES: Final = 64
+
+
+def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) -> tuple[Any, bytes]:
+    """The JSON value that a member is, and its bytes; none of one that is read by its outline.
+
+    Args:
+        blob: the log.
+        member: the file of it.
+        shapes: what of a large document may be long, as of `outline`; none if it is always held.
+
+    Raises:
+        ParseError: `empty`, `not_utf8`, `truncated`, `nested_too_deeply` or `bad_json`, with the byte it was met at;
+            `value_too_long` of a part of a large document.
+    """
+    data = held(blob, member) if shapes else blob.read(member)
+    if data is None:
+        return large_document(blob.seekable(member), blob.uri, shapes, member), b""
+    return document_in(data, blob.uri, member), data
+
+
+def document_in(data: bytes, uri: str, member: str = "", start: int | None = None) -> Any:
+    """The JSON value that bytes are.
+
+    Args:
+        data: of a member, or of a file in an archive.
+        uri: of the input, for errors.
+        member: of it, for errors.
+        start: offset of what `data` was decompressed from, which errors then name; None if it is the member itself.
+
+    Raises:
+        ParseError: as of `json_document`.
+    """
+    try:
+        return json_value(data)
+    except JsonError as error:
+        at = error.offset
+        excerpt = data[max(0, at - _EXCERPT) : at + _EXCERPT]
+        raise _fault(error, uri, member, at if start is None else start, excerpt) from None
+
+
+def large_document(
+    stream: BinaryIO, uri: str, shapes: Sequence[Shape], member: str = "", start: int | None = None
+) -> Any:
+    """The JSON value of a large document by its outline; arguments and errors as of `document_in`, shapes of `outline`.
+
+    The stream is closed when the value is gone.
+    """
+    try:
+        return outline(stream, uri, member, shapes)
+    except DocumentError as error:
+        excerpt = error.bytes_from(error.offset - _EXCERPT, error.offset + _EXCERPT)
+        raise _fault(error, uri, member, error.offset if start is None else start, excerpt) from None
+
+
+def _fault(error: JsonError, uri: str, member: str, offset: int, excerpt: bytes) -> ParseError:
+    return ParseError(uri, offset, error.reason, f"wanted a JSON document: {error}", member, excerpt)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the beginning of a file holds: JSON values, the last of them maybe cut, one of a document, more of lines."""
+
+    lines: bool
+    values: tuple[Any, ...]
+
+
+@lru_cache(8)
+def opening(head: bytes) -> Opening | None:
+    """What the first bytes of a file hold, None if they are no JSON; the values are shared and must not be changed."""
+    data = head.removeprefix(BOM).lstrip()
+    if data[:1] not in (b"{", b"["):
+        return None
+    whole = _value(data)
+    if whole is not None:
+        return Opening(False, (whole,))
+    first, _, rest = data.partition(b"\n")
+    value = _value(first) if rest else None
+    if value is None:
+        value = _cut_value(data)
+        return None if value is None else Opening(False, (value,))
+    lines = [line for line in rest.split(b"\n") if line.strip()][: _LINES - 1]
+    later = [_value(line) for line in lines]
+    if lines and later[-1] is None and len(head) >= HEAD_BYTES:
+        later[-1] = _cut_value(lines[-1])
+    return Opening(True, (value, *(one for one in later if one is not None)))
+
+
+def _value(data: bytes) -> Any:
+    try:
+        return json_value(data)
+    except JsonError:
+        return None
+
+
+def _cut_value(data: bytes) -> Any:
+    """The value that a document begins with, without what stands after its last whole element; None if it is none."""
+    closers: list[bytes] = []
+    last: tuple[int, list[bytes]] | None = None
+    for token in _TOKEN.finditer(data):
+        sign = data[token.start()]
+        if sign in _OPENS:
+            closers.append(_OPENS[sign])
+            if len(closers) > DEPTH:
+                break
+        elif sign in b"}]":
+            if not closers or closers.pop() != bytes((sign,)):
+                return None
+            if not closers:
+                break
+        elif sign == ord(","):
+            last = token.start(), closers.copy()
+        elif token.end() == token.start() + 1:
+            break
+    return None if last is None else _value(data[: last[0]] + b"".join(reversed(last[1])))
+
+
+def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:
+    """(offset, value) of JSON values that stand one after the other, whatever space is between them.
+
+    Raises:
+        ParseError: as of `json_document`, at the value that is none.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ParseError(uri, error.start, "not_utf8", "wanted UTF-8") from None
+    place, offset = 0, len(data) - len(text.encode())
+    while True:
+        begin = _SPACE.match(text, place)
+        assert begin is not None
+        offset += begin.end() - place
+        place = begin.end()
+        if place == len(text):
+            return
+        try:
+            end = first_value(text, place)[1]
+        except JsonError:
+            end = len(text)
+        part = text[place:end].encode()
+        yield offset, document_in(part, uri, "", offset)
+        offset += len(part)
+        place = end

@@ -1,0 +1,28 @@
+"""Fields of JSON values that may hold anything: what they hold if it is of the wanted kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def text_of(value: Any) -> str | None:
+    """The value if it is text and not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def text_in(value: Any, *path: str) -> str | None:
+    """The text at a path of keys through nested objects; None where there is none, or an empty one."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return text_of(value)
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def str_of(value: Any) -> str:
+    """The value if it is text, else an empty one."""
+    return value if isinstance(value, str) else ""

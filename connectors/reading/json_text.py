@@ -1,0 +1,38 @@
+"""JSON text of values that are carried on: of a bounded depth, and with null for numbers that JSON does not have."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from connectors.reading.values import nesting
+from schemas import json_text
+
+CARRIED_DEPTH: Final = 128
+"""Levels of arrays and objects in what is carried on as JSON text: whoever reads it downstream reads so many."""
+
+
+def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
+    """A JSON value as text; None if it is nested more than so many levels deep."""
+    return json_text(value) if nesting(value) <= levels else None
+
+
+def bounded(value: Any, levels: int = CARRIED_DEPTH) -> Any:
+    """`value` with what is nested more than so many levels deep replaced by null."""
+    if isinstance(value, dict):
+        return {key: bounded(item, levels - 1) for key, item in value.items()} if levels > 0 else None
+    if isinstance(value, list):
+        return [bounded(item, levels - 1) for item in value] if levels > 0 else None
+    return value
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is a JSON array or object; its ends are looked at first, since most texts are not."""
+    if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
+        return False
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""What is wrong with a JSON document that is not held: what, and at which byte, a reader of the whole would say.
+
+Only what stands behind the last sound place is decoded; which place that is, `outline` tells.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+from connectors.reading.large.parts import Source
+from connectors.reading.lines import WHOLE_BYTES
+from connectors.reading.values import NOT_TEXT, JsonError, json_value
+
+NEAR_BYTES: Final = 1 << 20
+"""Bytes from the damage on that are looked at first; four times as many as long as they do not tell."""
+
+_AHEAD: Final = 64
+"""Bytes behind an error from which on it is none of the end of what was looked at."""
+
+
+class DocumentError(JsonError):
+    """A document that is no JSON; `offset` is a byte of it."""
+
+    def __init__(self, error: JsonError, offset: int, source: Source) -> None:
+        super().__init__(error.reason, offset, str(error))
+        self._source = source
+
+    def bytes_from(self, begin: int, end: int) -> bytes:
+        """The document's bytes between two places."""
+        return self._source.read(max(begin, 0), max(begin, end, 0))
+
+
+class BadPlaceError(Exception):
+    """From a place on, or soon after it, the document is no JSON; what stands before is to a reader as `before` is."""
+
+    def __init__(self, place: int, before: bytes) -> None:
+        super().__init__(place, before)
+        self.place = place
+        self.before = before
+
+
+def fault(source: Source, start: int, bad: BadPlaceError) -> DocumentError:
+    """What a reader of the whole would say of a document that begins at `start` and is JSON up to a place."""
+    size = source.size()
+    error = _not_text(source, start, size)
+    if error is not None:
+        return DocumentError(error, error.offset, source)
+    length = NEAR_BYTES
+    while True:
+        end = min(size, bad.place + length)
+        text = codecs.getincrementaldecoder("utf-8")().decode(source.read(bad.place, end)).encode()
+        error = _error(bad.before + text)
+        near_end = error is None or error.reason in ("truncated", "empty") or error.offset + _AHEAD >= len(text)
+        if error is not None and (not near_end or end == size or length > WHOLE_BYTES):
+            break
+        assert end < size, f"the bytes from {bad.place} on were found to be no JSON, and are"
+        length *= 4
+    if error.reason in ("empty", "nested_too_deeply"):
+        return DocumentError(error, start, source)
+    return DocumentError(error, bad.place + max(0, error.offset - len(bad.before)), source)
+
+
+def _error(data: bytes) -> JsonError | None:
+    try:
+        json_value(data)
+    except JsonError as error:
+        return error
+    return None
+
+
+def _not_text(source: Source, begin: int, end: int) -> JsonError | None:
+    """What is wrong with the first bytes that are no UTF-8; None if there are none."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for data in source.pieces(begin, end):
+        held_back = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data)
+        except UnicodeDecodeError as error:
+            return JsonError("not_utf8", begin - held_back + error.start, NOT_TEXT)
+        begin += len(data)
+    left = len(decoder.getstate()[0])
+    return JsonError("truncated", end - left, NOT_TEXT) if left else None

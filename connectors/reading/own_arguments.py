@@ -1,0 +1,16 @@
+"""A log's own arguments of an action, kept beside what the common vocabulary makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.reading.json_text import shallow_json
+
+_LEVELS: Final = 12
+"""Levels of arrays and objects that arguments of an action have at most."""
+
+
+def own_arguments(arguments: Mapping[str, Any]) -> str | None:
+    """The JSON text of a log's own arguments; None if there are none, or if they nest too deeply to be arguments."""
+    return shallow_json(arguments, _LEVELS) if arguments else None

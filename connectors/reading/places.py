@@ -1,0 +1,133 @@
+"""Where the records or texts of a JSON document that was read whole stand in its bytes.
+
+A decoder does not tell. Three ways to find them again: by the lines of an indented document, by how each record begins,
+and by the texts themselves. Of a document that was read by its outline, places are known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, BinaryIO, Final
+
+import orjson
+import re2
+
+from connectors.reading.large.parts import Array
+from schemas import json_text
+
+_INDENTED: Final = re.compile(rb"\s*[\[{]\r?\n([ \t]+)[\"{]")
+_PART_BYTES: Final = 1 << 16
+_MISSES: Final = 16
+"""Texts that may not be found again in a document's bytes before their offsets are given up."""
+
+
+def places_by_lines(data: bytes, key: str | None, records: Sequence[Any]) -> Sequence[int]:
+    """Byte offsets at which the records of an array begin: of the top-level `key`, or of the document itself.
+
+    All are 0 where the document is not indented, or not as it should be. As many bytes are passed over as the texts of
+    a record have characters: it is at least so long.
+
+    Args:
+        data: the document.
+        key: None if the document is the array.
+        records: the array.
+    """
+    if isinstance(records, Array):
+        return records.offsets
+    indented = _INDENTED.match(data)
+    unit = indented[1] if indented is not None else b""
+    begin = 0
+    if unit and key is not None:
+        begin = data.find(b"\n" + unit + b'"' + key.encode() + b'": [')
+        unit *= 2
+    if not unit or begin < 0:
+        return [0] * len(records)
+    mark, found = b"\n" + unit + b"{", []
+    for record in records:
+        begin = data.find(mark, begin)
+        if begin < 0:
+            return [0] * len(records)
+        begin += len(mark)
+        found.append(begin - 1)
+        if isinstance(record, dict):
+            begin += sum(len(value) for value in record.values() if isinstance(value, str))
+    return found
+
+
+def places_by_beginning(data: bytes, records: Sequence[Any]) -> Sequence[int]:
+    """Where each record of a document begins, in bytes; 0 for one that cannot be told from the others.
+
+    A record is found by its first key and value, as an object that begins so: an unescaped quote after a brace stands
+    in no string. Where other objects begin the same, the record's place is not known.
+    """
+    if isinstance(records, Array):
+        return records.offsets
+    found: dict[str, list[int]] = {}
+    for key in {next(iter(record)) for record in records if isinstance(record, dict) and record}:
+        name = re.escape(orjson.dumps(key)) if key.isascii() else b""
+        pattern = rb"\{\s*" + name + rb'\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,}\]"]+)'
+        for hit in re2.finditer(pattern, data) if name else ():
+            found.setdefault(f"{key}={hit[1].decode('utf-8', 'replace')}", []).append(hit.start())
+    taken: dict[str, int] = {}
+    wanted = [_mark(record) for record in records]
+    counts = Counter(wanted)
+    result = []
+    for mark in wanted:
+        hits = found.get(mark, [])
+        number = taken.get(mark, 0)
+        taken[mark] = number + 1
+        result.append(hits[number] if len(hits) == counts[mark] else 0)
+    return result
+
+
+def _mark(record: Any) -> str:
+    """The first key and value of a record as they are written; empty where they are not found so."""
+    if not isinstance(record, dict) or not record:
+        return ""
+    key, value = next(iter(record.items()))
+    if not isinstance(value, str | int) or (isinstance(value, str) and not value.isascii()):
+        return ""
+    return f"{key}={orjson.dumps(value).decode()}" if not isinstance(value, int) or abs(value) < 2**53 else ""
+
+
+class TextPlaces:
+    """Where texts of a JSON document stand in its bytes, looked for in order; a guess where they are not found.
+
+    Args:
+        data: the document, or a stream over it.
+    """
+
+    def __init__(self, data: bytes | BinaryIO) -> None:
+        self._find: Callable[[bytes, int], int] = data.find if isinstance(data, bytes) else partial(_find_in, data)
+        self._misses = 0
+        self._end = 0
+        self.place = 0
+
+    def of(self, text: str) -> int:
+        """The offset of the text's next occurrence after the last one found; of that one if there is none."""
+        if self._misses < _MISSES:
+            for written in (json_text(text), json.dumps(text)):
+                wanted = written[1:-1].encode("utf-8", "surrogatepass")
+                found = self._find(wanted, self._end)
+                if found >= 0:
+                    self.place, self._end = found, found + len(wanted)
+                    return self.place
+            self._misses += 1
+        return self.place
+
+
+def _find_in(stream: BinaryIO, wanted: bytes, start: int) -> int:
+    begin = stream.seek(start)
+    part = b""
+    while more := stream.read(_PART_BYTES):
+        part += more
+        found = part.find(wanted)
+        if found >= 0:
+            return begin + found
+        passed = max(0, len(part) - len(wanted) + 1)
+        part, begin = part[passed:], begin + passed
+    return -1

@@ -1,0 +1,167 @@
+r"""JSON values of bytes, by one policy for every format.
+
+What writers beside the standard leave is read: `NaN` and infinities, which Python writes, are null; integers keep all
+their digits; lone surrogates (`\ud800`) stay; a byte order mark before and NUL bytes behind a value, which a writer
+leaves that was killed, are passed over. What is nested more than `DEPTH` deep, or no UTF-8, is no value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, Literal
+
+import orjson
+import re2
+
+DEPTH: Final = 500
+"""Levels of arrays and objects that a value may have; what reads recursively gets through them on any stack."""
+
+BOM: Final = b"\xef\xbb\xbf"
+_BLANK: Final = b" \t\r\n"
+
+Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "bad_json"]
+"""Why bytes are no JSON value: there are none; they are no UTF-8; they end too early; or else."""
+
+TOO_DEEP: Final = f"arrays and objects are nested more than {DEPTH} deep"
+NOT_TEXT: Final = "it is no UTF-8"
+_ENDED: Final = "unexpected end of data"
+_DEPTH_LIMIT: Final = "depth limit exceeded"
+_NESTED: Final = frozenset({dict, list})
+
+_LONG_INTEGER: Final = re2.compile(r"[0-9]{20}|-[0-9]{19}")
+"""What may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN)|-?[0-9][0-9.]*[eE]\+?[0-9]+', re.DOTALL)
+_SURROGATE: Final = re.compile(rb"\\(u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
+
+
+_FITS: Final = 19
+"""Bytes of an integer that fits."""
+
+
+class JsonError(ValueError):
+    """Bytes that are no JSON value.
+
+    Attributes:
+        reason: why.
+        offset: the byte of them at which that was met.
+    """
+
+    def __init__(self, reason: Reason, offset: int, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.offset = offset
+
+
+def json_value(data: bytes | str) -> Any:
+    """The JSON value of `data`.
+
+    Raises:
+        JsonError: it is none.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _unusual(data)
+    if len(data) > _FITS and _LONG_INTEGER.search(data):
+        value = _exact(data)
+    _check_depth(data, value)
+    return value
+
+
+def _unusual(data: bytes | str) -> Any:
+    """The value of what the fast reader does not take as it is."""
+    given = data.encode("utf-8", "replace") if isinstance(data, str) else data
+    begin = len(BOM) if given.startswith(BOM) else 0
+    text = given[begin:].rstrip(b"\0")
+    if not text.strip(_BLANK):
+        raise JsonError("truncated" if begin + len(text) < len(given) else "empty", begin, "there is nothing")
+    plain = _TOKEN.sub(_plain, text)
+    try:
+        value = orjson.loads(plain)
+    except orjson.JSONDecodeError as error:
+        raise _error(error, plain, begin) from None
+    _check_depth(plain, value)
+    return _exact(data.removeprefix("\ufeff").rstrip("\0") if isinstance(data, str) else text)
+
+
+def _plain(token: re.Match[bytes]) -> bytes:
+    """What is JSON, and as long, in the place of a token that may be none."""
+    found = token[0]
+    if found[:1] == b'"':
+        return _SURROGATE.sub(_harmless, found)
+    known = found[-1:].isdigit() and float(found) not in (_INFINITE, -_INFINITE)
+    return found if known else b"0".ljust(len(found))
+
+
+_INFINITE: Final = float("inf")
+
+
+def _harmless(escape: re.Match[bytes]) -> bytes:
+    return b"\\u0000" if len(escape[1]) > 1 else escape[0]
+
+
+def _exact(data: bytes | str) -> Any:
+    """The value of what is known to be JSON of a bounded depth, or to be but for its numbers and surrogates."""
+    text = data if isinstance(data, str) else data.decode()
+    return json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
+
+
+def _finite(digits: str) -> float | None:
+    value = float(digits)
+    return value if abs(value) != _INFINITE else None
+
+
+def _check_depth(data: bytes | str, value: Any) -> None:
+    opened = data.count(b"[") + data.count(b"{") if isinstance(data, bytes) else data.count("[") + data.count("{")
+    if opened > DEPTH and nesting(value) > DEPTH:
+        raise JsonError("nested_too_deeply", 0, TOO_DEEP)
+
+
+def nesting(value: Any) -> int:
+    """Levels of arrays and objects in a JSON value: 0 of a number, 1 of `[]` and of `[1]`, 2 of `[[]]`."""
+    level = [value] if type(value) in _NESTED else []
+    levels = 0
+    while level:
+        levels += 1
+        level = [
+            one
+            for holder in level
+            for one in (holder.values() if type(holder) is dict else holder)
+            if type(one) in _NESTED
+        ]
+    return levels
+
+
+def _error(error: orjson.JSONDecodeError, data: bytes, begin: int) -> JsonError:
+    """Why bytes that begin at `begin` are no JSON."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as bad:
+        cut = bad.reason == _ENDED and bad.end == len(data)
+        return JsonError("truncated" if cut else "not_utf8", begin + bad.start, NOT_TEXT)
+    if error.msg.startswith(_DEPTH_LIMIT):
+        return JsonError("nested_too_deeply", begin, TOO_DEEP)
+    place = begin + len(text[: error.pos].encode())
+    return JsonError("truncated" if error.msg.startswith(_ENDED) else "bad_json", place, error.msg)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
+
+
+def first_value(text: str, at: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at `at` of a text, and where it ends; whatever follows.
+
+    Raises:
+        JsonError: none begins there; its offset is a character of the text.
+    """
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        ended = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        raise JsonError("truncated" if ended else "bad_json", error.pos, error.msg) from None
+    except RecursionError:
+        raise JsonError("nested_too_deeply", at, TOO_DEEP) from None
+    _check_depth(text[at:end], value)
+    return value, end
