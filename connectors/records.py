@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json import encoder
+from reprlib import Repr
 from typing import Any, BinaryIO, Final
 
 import orjson
@@ -153,6 +154,20 @@ def nesting(value: Any) -> int:
         levels += bool(inner) or any(level)
         level = inner
     return levels
+
+
+_SHOWN: Final = Repr()
+_SHOWN.maxlevel, _SHOWN.maxdict, _SHOWN.maxlist, _SHOWN.maxstring, _SHOWN.maxlong = 20, 100, 100, 1000, 5000
+
+
+def brief(value: Any, most: int = 80) -> str:
+    """How `repr` of a JSON value begins, at most so many characters of it; of one nested however deep."""
+    return _SHOWN.repr(value)[:most]
+
+
+def plain_text(value: Any) -> str:
+    """A text as it is, and any other JSON value as `brief` shows it: what stands where an id or a word is wanted."""
+    return value if isinstance(value, str) else brief(value, 200)
 
 
 def _refuse_constant(word: str) -> Any:

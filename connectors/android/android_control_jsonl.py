@@ -21,7 +21,7 @@ from connectors.android import action as act
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
 from connectors.original import original_json
-from connectors.records import json_lines
+from connectors.records import json_lines, plain_text
 from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory, call_text
 
 _KEYS: Final = (b'"goal"', b'"steps"', b'"action_content"')
@@ -126,7 +126,7 @@ def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
     elif word == "type":
         word, told = act.INPUT_TEXT, {**place, "text": text or ""}
     elif word == "system_button":
-        word, told = act.PRESS, {"key": act.key_name(str(content.get("button") or ""))}
+        word, told = act.PRESS, {"key": act.key_name(plain_text(content.get("button") or ""))}
     elif word == "key":
         word, told = act.PRESS, {"key": act.key_name(text or "")}
     elif word == "open":

@@ -14,7 +14,7 @@ from connectors.mcp.parts import json_of, shown
 from connectors.mcp.response_items import ITEMS
 from connectors.mcp.shapes import ROLES
 from connectors.outline import ARRAY, Shape
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 from schemas import Outcome
 from schemas.record import record
 
@@ -87,7 +87,7 @@ def is_call(message: Any) -> bool:
         return True
     if (message.get("role") or message.get("from")) in ("function_call", "tool_call"):
         return True
-    if message.get("role") is None and str(message.get("type")).endswith("_call") and _is_item(message):
+    if message.get("role") is None and plain_text(message.get("type")).endswith("_call") and _is_item(message):
         return True
     content, parts = message.get("content"), message.get("parts")
     for block in content if isinstance(content, list) else ():

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import zstandard
 
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 
 FAILED: Final = 400
 """Lowest status of HTTP that is a failure."""
@@ -54,8 +54,8 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
     code = status.get("code") if isinstance(status, dict) else response.get("status_code")
     return Exchange(
         offset=offset,
-        method=str(request.get("method") or "").upper(),
-        url=str(request.get("uri") or request.get("url") or ""),
+        method=plain_text(request.get("method") or "").upper(),
+        url=plain_text(request.get("uri") or request.get("url") or ""),
         sent=_headers(request.get("headers")),
         asked=_body(request),
         status=code if isinstance(code, int) else None,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import sse_data
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 
 _MOST: Final = 4096
 """Parallel blocks or calls of one answer; a larger index is not believed."""
@@ -39,7 +39,7 @@ def assembled(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
             return _chat(listed)
         if isinstance(one.get("candidates"), list):
             return _gemini(listed)
-    if any(str(one.get("type")).startswith("response.") for one in listed):
+    if any(plain_text(one.get("type")).startswith("response.") for one in listed):
         return _responses(listed)
     if any(one.get("type") == "message_start" for one in listed):
         return _anthropic(listed)

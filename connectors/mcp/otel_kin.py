@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connectors.mcp.otel_events import Event, structured
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 
 OPERATION: Final = "gen_ai.operation.name"
 _KINDS: Final = {"TOOL": "execute_tool", "LLM": "chat", "tool": "execute_tool"}
@@ -33,7 +33,7 @@ _TOOL: Final = re.compile(
 
 def standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
     """What a span of that name says with attributes of its kin, under the standard names; those it has come first."""
-    kind = _KINDS.get(str(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
+    kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
     if kind is None and ("ai.toolCall.name" in values or ("tool_arguments" in values and "gen_ai.tool.name" in values)):
         kind = "execute_tool"
     if kind is None and name.startswith("ai.") and name.endswith((".doGenerate", ".doStream")):

@@ -41,7 +41,7 @@ from connectors.mcp.parts import (
     shown,
 )
 from connectors.mcp.response_items import item_parts
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 from schemas import Attachment
 
 Message = Mapping[str, Any]
@@ -194,7 +194,7 @@ def _others(message: Message, offset: int, at: datetime | None, found: list[Part
         return
     words: list[Any] = []
     for block in content:
-        if isinstance(block, dict) and str(block.get("type")).endswith("tool_result"):
+        if isinstance(block, dict) and plain_text(block.get("type")).endswith("tool_result"):
             found += _block(block, False, offset, at)
         else:
             words.append(block)

@@ -30,6 +30,7 @@ from connectors.mcp.documents import document, opening
 from connectors.mcp.messages import action_space
 from connectors.mcp.parts import Call, MessageError, call, is_json
 from connectors.mcp.refusals import refused
+from connectors.records import brief
 from schemas import Action, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 from schemas.record import record
 
@@ -154,7 +155,7 @@ class _Path:
         """The way one node further."""
         kind, text = node.get("node_type"), node.get("description")
         if kind not in _KINDS or not isinstance(text, str):
-            raise MessageError("bad_node", f"wanted a Thought, an Action or an Action Input, met {str(kind)[:80]!r}")
+            raise MessageError("bad_node", f"wanted a Thought, an Action or an Action Input, met {brief(kind)}")
         if kind == "Thought":
             return _Path(self.last, self.before, (*self.thoughts, text) if text.strip() else self.thoughts, None)
         if kind == "Action":

@@ -26,10 +26,10 @@ from connectors.mcp.refusals import refused
 from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
-from connectors.records import json_value, object_text
+from connectors.records import json_value, object_text, shallow_json
 from connectors.terminal.atif import Atif
 from connectors.terminal.dialogue import Call, Item, Said, Turn, course
-from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
+from schemas import DOMAINS, MESSAGE, Context, Observation, ParseError, Reject, Task, Trajectory
 
 _ACTIONS: Final = ("apiaction", "codeaction", "messageaction")
 _SHELLS: Final = frozenset({"bash", "sh", "shell", "zsh", "terminal"})
@@ -40,6 +40,9 @@ _EDITORS: Final = frozenset(
     | {"search_dir", "search_file", "goto", "scroll_up", "scroll_down", "file_editor"}
 )
 _SEARCHES: Final = frozenset({"search", "web_search", "google_search", "visit", "web_fetch", "wikipedia_search"})
+
+_LEVELS: Final = 128
+"""How deep a description of tools may nest."""
 
 Made = Iterator[Trajectory | Reject]
 
@@ -302,7 +305,7 @@ def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
         steps=found.steps,
         task=Task(None, found.instruction),
         context=Context(
-            action_space=json_text(tools) if isinstance(tools, list) else None,
+            action_space=shallow_json(tools, _LEVELS) if isinstance(tools, list) else None,
             agent_system="\n\n".join(reading.system) or None,
         ),
     )

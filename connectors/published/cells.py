@@ -13,7 +13,7 @@ from typing import Any, Final
 from connectors.mcp.messages import action_space
 from connectors.mcp.parts import MessageError, is_json, json_of
 from connectors.published.mapping import Rows
-from connectors.records import json_value
+from connectors.records import brief, json_value
 from schemas import DOMAINS, Outcome, Trajectory
 
 FORMS: Final = {"terminal": "stream", "web": "screen", "os": "screen", "android": "screen"}
@@ -82,7 +82,7 @@ def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
     if column is None or told is None:
         return rows.domain or usual
     if told not in DOMAINS:
-        raise MessageError("unknown_domain", f"column {column} is {told!r:.80}, wanted one of {', '.join(DOMAINS)}")
+        raise MessageError("unknown_domain", f"column {column} is {brief(told)}, wanted one of {', '.join(DOMAINS)}")
     return str(told)
 
 

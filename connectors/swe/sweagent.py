@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.outline import ARRAY, Chosen, Shape
-from connectors.records import json_value
+from connectors.records import json_value, plain_text
 from connectors.swe.answer import content_of, observed
 from connectors.swe.course import Act, Course, call, shell, spoken
 from connectors.swe.document import document, places, shallow_json, text_in
@@ -297,7 +297,7 @@ class _Attempt:
     def _demonstrations(self) -> str | None:
         """The demonstrations: one message as it is, several as JSON messages."""
         shown = [
-            {"role": str(entry.get("role")), "content": content_of(entry.get("content")).text or ""}
+            {"role": plain_text(entry.get("role")), "content": content_of(entry.get("content")).text or ""}
             for entry in self._history
             if isinstance(entry, dict) and entry.get("is_demo")
         ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.records import json_lines, json_value, lines
+from connectors.records import brief, json_lines, json_value, lines
 from connectors.swe.course import submitted
 from connectors.swe.document import document, places, text_in
 from connectors.swe.instance import environment
@@ -60,7 +60,7 @@ class SwebenchPredictions(Connector):
         elif value["model_patch"] is None or (
             isinstance(value["model_patch"], str) and not value["model_patch"].strip()
         ):
-            reason, detail = "empty_patch", f"instance {value.get('instance_id')} has no patch"
+            reason, detail = "empty_patch", f"instance {brief(value.get('instance_id'))} has no patch"
         elif not isinstance(value["model_patch"], str):
             reason, detail = "bad_prediction", "wanted text as `model_patch`"
         else:
