@@ -47,8 +47,10 @@ lint: .venv/developing ## check style, types and who imports whom
 test: lint ## check and test everything
 	$(BIN)/pytest -n 2
 
-fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line
-	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
+fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line (half an hour)
+	TRAJMILL_FUZZ=40 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
+	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
+	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/test_fuzz_cli.py tests/pipelines/test_inspection.py
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's

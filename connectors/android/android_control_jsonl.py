@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 from connectors.android import action as act
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.fields import plain_text
 from connectors.reading.lines import json_lines
 from connectors.reading.own_arguments import own_arguments
 from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Step, Task, Trajectory, call_text
@@ -126,7 +127,7 @@ def _action(word: str, content: dict[str, Any], message: str | None) -> Action:
     elif word == "type":
         word, told = act.INPUT_TEXT, {**place, "text": text or ""}
     elif word == "system_button":
-        word, told = act.PRESS, {"key": act.key_name(str(content.get("button") or ""))}
+        word, told = act.PRESS, {"key": act.key_name(plain_text(content.get("button") or ""))}
     elif word == "key":
         word, told = act.PRESS, {"key": act.key_name(text or "")}
     elif word == "open":

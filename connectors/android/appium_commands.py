@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from connectors.android import action as act
 from connectors.android.entry import Moment, Performed
+from connectors.reading.fields import plain_text
 
 ELEMENT_KEYS: Final = ("element-6066-11e4-a52e-4f735466cecf", "ELEMENT")
 """Under which an answer names an element: in the W3C's protocol, and in the one before it."""
@@ -208,7 +209,8 @@ def _script(body: dict[str, Any], known: Elements, offset: int, time: Moment | N
         return Performed(offset, act.PRESS, body, {"keys": [str(told["keycode"])]}, time=time)
     if word == "shell":
         parts = told.get("args")
-        command = " ".join([str(told.get("command", "")), *(parts if isinstance(parts, list) else [str(parts or "")])])
+        words = [told.get("command", ""), *(parts if isinstance(parts, list) else [parts or ""])]
+        command = " ".join(map(plain_text, words))
         return Performed(offset, act.SHELL, body, {"command": command.strip()}, time=time)
     package = next((told[key] for key in ("appId", "package") if isinstance(told.get(key), str)), None)
     if word in ("activateApp", "startActivity", "terminateApp"):

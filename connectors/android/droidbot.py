@@ -31,6 +31,7 @@ from connectors.android import action as act
 from connectors.android.state import State, box_of, read_state
 from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
@@ -172,7 +173,7 @@ class _Records:
             detail = f"{len(rows)} events name no states, so which state each left and reached is not known"
             raise ParseError(self._blob.uri, 0, "unaligned", detail, member)
         for row in rows:
-            yield _Record(member, str(row.get("tag", "")) if isinstance(row, dict) else "", row)
+            yield _Record(member, plain_text(row.get("tag", "")) if isinstance(row, dict) else "", row)
 
 
 def _tagged(blob: Blob, pattern: re.Pattern[str]) -> list[tuple[str, str]]:

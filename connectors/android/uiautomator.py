@@ -34,6 +34,7 @@ from connectors.android.getevent import sniffed
 from connectors.android.touch_log import touch_entries
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.fields import plain_text
 from connectors.reading.own_arguments import own_arguments
 from connectors.reading.values import JsonError, json_value
 from schemas import COMPLETE, Action, Agent, Environment, ParseError, Reject, Step, Task, Trajectory, call_text
@@ -252,7 +253,7 @@ def _action(performed: Performed, screen: Screen | None) -> Action:
         return act.press(list(told.get("keys", ())), original, reasoning)
     if name == act.INTENT and told.get("command"):
         return act.intent(str(told["command"]), original, reasoning)
-    if name == act.SHELL and str(told.get("command", "")).startswith("monkey "):
+    if name == act.SHELL and plain_text(told.get("command", "")).startswith("monkey "):
         return act.monkey(str(told["command"]), original, reasoning)
     box = act.box_of(performed.target.get("bounds"))
     point = performed.point or (((box[0] + box[2]) // 2, (box[1] + box[3]) // 2) if box else None)

@@ -12,8 +12,10 @@ from connectors.desktop.action import Call
 from connectors.desktop.atspi import Screen
 from connectors.desktop.computer_13 import call_of
 from connectors.desktop.pyautogui import calls_of
+from connectors.reading.fields import brief, plain_text
+from connectors.reading.json_text import shallow_json
 from connectors.reading.own_arguments import own_arguments
-from schemas import COMPLETE, WAIT, Action, ParseError, json_text
+from schemas import COMPLETE, WAIT, Action, ParseError
 
 _WORDS: Final = {"WAIT": WAIT, "DONE": COMPLETE, "FAIL": act.FAIL}
 START: Final = "__init__"
@@ -66,7 +68,8 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
     if not isinstance(value, dict):
         raise ParseError(uri, offset, "bad_record", "wanted an object of step_num and action", member)
     if "action" not in value and ("Error" in value or "error" in value):
-        told = str(value.get("Error", value.get("error")))[:300]
+        told = value.get("Error", value.get("error"))
+        told = told[:300] if isinstance(told, str) else brief(told, 300)
         raise ParseError(uri, offset, "harness_error", f"the harness broke down: {told}", member)
     action, number = value.get("action"), value.get("step_num")
     alone = action is None and _text(value.get("instruction")) is not None
@@ -130,7 +133,8 @@ def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Actio
     if code is not None:
         return _coded(code, screen, action, reasoning)
     name = next((action[key] for key in ("action_type", "name", "type") if _text(action.get(key))), act.CODE)
-    return act.told_action(str(name).lower(), {"arguments": json_text(action)[:4096]}, action, reasoning)
+    arguments = shallow_json(action, 100) or plain_text(action)
+    return act.told_action(str(name).lower(), {"arguments": arguments[:4096]}, action, reasoning)
 
 
 def _coded(code: str, screen: Screen | None, original: Mapping[str, Any], reasoning: str | None) -> Action:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.ufo_tree import Window, box_of, read_window
+from connectors.reading.fields import plain_text
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from schemas import (
@@ -294,7 +295,7 @@ def _action(call: Mapping[str, Any], control: Any, window: Window | None, reason
 def _named(word: str, arguments: Mapping[str, Any], target: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """(name, arguments of its text) of a function in the vocabulary of desktops; its own word for what is not in it."""
     if word in ("click_input", "click", "click_on_coordinates"):
-        button = str(arguments.get("button") or "left").lower()
+        button = plain_text(arguments.get("button") or "left").lower()
         names = {"right": act.RIGHT_CLICK, "middle": act.MIDDLE_CLICK}
         name = act.DOUBLE_CLICK if arguments.get("double") is True else names.get(button, act.CLICK)
         point = act.point_of(arguments.get("x"), arguments.get("y"))

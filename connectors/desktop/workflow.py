@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.action import Call, Point
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 from schemas import Action, Agent, ParseError, Reject, Step, Trajectory
 
@@ -151,7 +152,7 @@ class _Deeds:
         elif kind == "Keyboard":
             self._key(fields, time)
         elif kind == "Hotkey":
-            keys = [part.strip().lower() for part in str(fields.get("combination", "")).split("+")]
+            keys = [part.strip().lower() for part in plain_text(fields.get("combination", "")).split("+")]
             if all(keys):
                 self._combination(kind, keys, fields, time)
         elif kind == "DragDrop":
@@ -181,7 +182,7 @@ class _Deeds:
                 return
             pressed = lifted[2]
             self._done.pop()
-        button = str(pressed.get("button", "")).lower()
+        button = plain_text(pressed.get("button", "")).lower()
         self._add(act.call(_BUTTONS.get(button, act.CLICK), point, target=_target(fields)), fields, time)
 
     def _is_same(self, lifted: tuple[Point, int | None, Mapping[str, Any]], point: Point, time: int | None) -> bool:
@@ -212,7 +213,7 @@ class _Deeds:
         elif kind == "Up":
             if self._down is not None and point is not None:
                 start, pressed = self._down
-                button = str(pressed.get("button", "")).lower()
+                button = plain_text(pressed.get("button", "")).lower()
                 if math.dist(start, point) > _STILL:
                     other = button if button in _BUTTONS else None
                     self._add(act.call(act.DRAG, start, to=list(point), button=other), pressed, time)

@@ -13,6 +13,7 @@ from connectors.mcp.messages import action_space
 from connectors.mcp.parts import json_of, shown
 from connectors.mcp.response_items import ITEMS
 from connectors.mcp.shapes import ROLES
+from connectors.reading.fields import plain_text
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.values import json_value
 from schemas import Outcome
@@ -87,7 +88,7 @@ def is_call(message: Any) -> bool:
         return True
     if (message.get("role") or message.get("from")) in ("function_call", "tool_call"):
         return True
-    if message.get("role") is None and str(message.get("type")).endswith("_call") and _is_item(message):
+    if message.get("role") is None and plain_text(message.get("type")).endswith("_call") and _is_item(message):
         return True
     content, parts = message.get("content"), message.get("parts")
     for block in content if isinstance(content, list) else ():

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import zstandard
 
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 
 FAILED: Final = 400
@@ -54,8 +55,8 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
     code = status.get("code") if isinstance(status, dict) else response.get("status_code")
     return Exchange(
         offset=offset,
-        method=str(request.get("method") or "").upper(),
-        url=str(request.get("uri") or request.get("url") or ""),
+        method=plain_text(request.get("method") or "").upper(),
+        url=plain_text(request.get("uri") or request.get("url") or ""),
         sent=_headers(request.get("headers")),
         asked=_body(request),
         status=code if isinstance(code, int) else None,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from connectors.mcp.llm_course import Placed
 from connectors.mcp.llm_items import RESULT, SYSTEM, TEXT, USER, Item, message_items, output_items
+from connectors.reading.fields import plain_text
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 
@@ -88,7 +89,7 @@ class Chains:
                 given = listed
         if given is None and responds:
             given = request.get("input")
-            known = self._responses.get(str(request.get("previous_response_id")))
+            known = self._responses.get(plain_text(request.get("previous_response_id")))
             before = known[0].items[: known[1]] if known else []
             given = [self._referred(one) for one in given] if isinstance(given, list) else given
         if not isinstance(given, list | str):
@@ -103,7 +104,7 @@ class Chains:
     def _referred(self, one: Any) -> Any:
         """The output item that an input item refers to by its id."""
         if isinstance(one, dict) and one.get("type") == "item_reference":
-            return self._outputs.get(str(one.get("id")), one)
+            return self._outputs.get(plain_text(one.get("id")), one)
         return one
 
     def _with_what_is_known(self, history: list[Placed], marks: list[Signature], new: Chain) -> list[Placed]:

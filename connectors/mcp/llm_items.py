@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import blob_digest
+from connectors.reading.fields import plain_text
 from connectors.reading.json_text import shallow_json
 from schemas import Attachment
 from schemas.record import record
@@ -139,7 +140,7 @@ def _texts(content: Any) -> tuple[str, list[Attachment]]:
 
 def _blob(block: dict[str, Any]) -> Attachment | None:
     """The attachment that a block holds as base64 or as a data URL, or that it names by another URL."""
-    kind = str(block.get("type", ""))
+    kind = plain_text(block.get("type", ""))
     source = block.get("source")
     inline = block.get("inlineData", block.get("inline_data"))
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
@@ -197,7 +198,7 @@ def _block_result(block: dict[str, Any]) -> Iterator[Item]:
         listed = given.get("content")
         blocks = listed if isinstance(listed, list) else [listed]
         told = [one.get("json", one) if isinstance(one, dict) else one for one in blocks]
-        status = {"error": True, "success": False}.get(str(given.get("status")))
+        status = {"error": True, "success": False}.get(plain_text(given.get("status")))
         yield _result(told, _word(given.get("toolUseId")), None, status)
     answer = block.get("functionResponse", block.get("function_response"))
     if isinstance(answer, dict):
@@ -213,7 +214,7 @@ def _block_result(block: dict[str, Any]) -> Iterator[Item]:
 
 def is_server_error(content: Any) -> bool:
     """Whether what a server tool of Anthropic gave is an error by its type, such as `web_search_tool_result_error`."""
-    return isinstance(content, dict) and str(content.get("type")).endswith("_tool_result_error")
+    return isinstance(content, dict) and plain_text(content.get("type")).endswith("_tool_result_error")
 
 
 def _agent_blocks(content: Any) -> Iterator[Item]:
@@ -247,7 +248,7 @@ def _agent_block(block: dict[str, Any]) -> Iterator[Item]:
     elif isinstance(ran, dict):
         outcome = ran.get("outcome")
         failed = None if outcome is None else outcome != "OUTCOME_OK"
-        yield _result(str(ran.get("output") or ""), None, "code_execution", failed)
+        yield _result(plain_text(ran.get("output") or ""), None, "code_execution", failed)
     elif isinstance(block.get("text"), str):
         if block["text"]:
             yield Item(REASONING if block.get("thought") is True else TEXT, block["text"])
@@ -257,7 +258,7 @@ def _agent_block(block: dict[str, Any]) -> Iterator[Item]:
 
 def output_items(one: dict[str, Any]) -> Iterator[Item]:
     """The items of one output or input item of the Responses API."""
-    kind = str(one.get("type"))
+    kind = plain_text(one.get("type"))
     call_id = _word(one.get("call_id")) or _word(one.get("id"))
     if kind == "message":
         yield from _message({"role": "assistant", **one})

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import sse_data
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 
 _MOST: Final = 4096
@@ -39,7 +40,7 @@ def assembled(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
             return _chat(listed)
         if isinstance(one.get("candidates"), list):
             return _gemini(listed)
-    if any(str(one.get("type")).startswith("response.") for one in listed):
+    if any(plain_text(one.get("type")).startswith("response.") for one in listed):
         return _responses(listed)
     if any(one.get("type") == "message_start" for one in listed):
         return _anthropic(listed)

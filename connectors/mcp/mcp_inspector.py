@@ -27,6 +27,7 @@ from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
 from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
+from connectors.reading.fields import plain_text
 from connectors.reading.values import JsonError, first_value, json_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -168,7 +169,7 @@ class _History:
         if entry["direction"] != "request" or not isinstance(message, dict):
             return SERVER
         key = message.get("id")
-        sender = sender_of(str(message.get("method"))) or (SERVER if _known(key, self._asked) else CLIENT)
+        sender = sender_of(plain_text(message.get("method"))) or (SERVER if _known(key, self._asked) else CLIENT)
         if sender == CLIENT and isinstance(key, _IDS):
             self._asked.add(key)
         return sender

@@ -17,6 +17,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.mcp.wire_values import seconds_of
+from connectors.reading.fields import plain_text
 from connectors.reading.lines import json_lines
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 
@@ -67,7 +68,7 @@ class McpInterceptor(Connector):
                 continue
             calls = value.get("calls") if isinstance(value, dict) else None
             if isinstance(value, dict) and isinstance(calls, list):
-                channel = str(value.get("session_id") or offset)
+                channel = plain_text(value.get("session_id") or offset)
                 reader.defaults[channel] = _server(value.get("server_info")), Agent()
                 for message in _of_session(offset, calls):
                     yield from reader.take(message, channel)
@@ -93,7 +94,7 @@ def _of_line(offset: int, line: dict[str, Any]) -> Iterator[Message]:
         asked = _asked(offset, count, line)
         if asked is not None:
             yield asked
-    elif str(line.get("method")) in _METHODS:
+    elif plain_text(line.get("method")) in _METHODS:
         yield _told(offset, count, line, None)
 
 

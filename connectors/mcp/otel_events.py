@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 
 Event = tuple[str, Mapping[str, Any]]
@@ -50,7 +51,11 @@ def structured(value: Any) -> Any:
 def messages_of(values: Mapping[str, Any], events: Iterable[Event], side: str) -> list[dict[str, Any]]:
     """The messages of a request (`prompt`) or of its response (`completion`) in a span's events or attributes."""
     listed = structured(values.get("events"))
-    told = [(str(one.get("event.name")), one) for one in listed if isinstance(one, dict)] if _is_list(listed) else []
+    told = (
+        [(plain_text(one.get("event.name")), one) for one in listed if isinstance(one, dict)]
+        if _is_list(listed)
+        else []
+    )
     found = [message for name, one in (*events, *told) for message in _of_event(name, one, side)]
     return found or numbered(values, side)
 

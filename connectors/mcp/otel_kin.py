@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connectors.mcp.otel_events import Event, structured
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 
 OPERATION: Final = "gen_ai.operation.name"
@@ -33,7 +34,7 @@ _TOOL: Final = re.compile(
 
 def standard(name: str, values: Mapping[str, Any], events: Iterable[Event]) -> dict[str, Any]:
     """What a span of that name says with attributes of its kin, under the standard names; those it has come first."""
-    kind = _KINDS.get(str(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
+    kind = _KINDS.get(plain_text(values.get("openinference.span.kind", values.get("traceloop.span.kind"))))
     if kind is None and ("ai.toolCall.name" in values or ("tool_arguments" in values and "gen_ai.tool.name" in values)):
         kind = "execute_tool"
     if kind is None and name.startswith("ai.") and name.endswith((".doGenerate", ".doStream")):

@@ -16,6 +16,7 @@ from connectors.mcp.otel_events import DETAILS, Event, messages_of, structured
 from connectors.mcp.otel_kin import standard
 from connectors.mcp.wire_content import blocks, tool_result
 from connectors.mcp.wire_values import microseconds
+from connectors.reading.fields import plain_text
 from connectors.reading.json_text import shallow_json
 from schemas.record import record
 
@@ -96,7 +97,7 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
     status = span.get("status")
     status = status if isinstance(status, dict) else {}
     message = status.get("message", status.get("description"))
-    events = tuple((str(one.get("name")), _attributes(one.get("attributes"))) for one in _listed(span, "events"))
+    events = tuple((plain_text(one.get("name")), _attributes(one.get("attributes"))) for one in _listed(span, "events"))
     values = _attributes(span.get("attributes"))
     for name, told in events:
         values |= told if name == DETAILS else {}
@@ -104,13 +105,13 @@ def _span(offset: int, span: dict[str, Any]) -> Span:
     return Span(
         offset=offset,
         trace=trace,
-        key=(trace, str(span.get("spanId", span.get("span_id", "")))),
-        name=str(span.get("name") or "")[:256],
+        key=(trace, plain_text(span.get("spanId", span.get("span_id", "")))),
+        name=plain_text(span.get("name") or "")[:256],
         begin=_time(span.get("startTimeUnixNano", span.get("start_time_unix_nano", span.get("start_time")))),
         end=_time(span.get("endTimeUnixNano", span.get("end_time_unix_nano", span.get("end_time")))),
         failed=status.get("code", status.get("status_code")) in _ERRORS,
         message=message if isinstance(message, str) and message else None,
-        values=standard(str(span.get("name") or ""), values, events),
+        values=standard(plain_text(span.get("name") or ""), values, events),
         events=tuple(one for one in events if one[0].startswith("gen_ai.") and one[0] != DETAILS),
     )
 
@@ -123,13 +124,13 @@ def _trace(one: dict[str, Any]) -> str:
 def _record(offset: int, record: dict[str, Any]) -> Span:
     """A log record as what it tells of its span."""
     values, body = _attributes(record.get("attributes")), _plain(record.get("body"))
-    name = str(record.get("eventName") or record.get("event_name") or values.get("event.name") or "")
+    name = plain_text(record.get("eventName") or record.get("event_name") or values.get("event.name") or "")
     trace = _trace(record)
     told = {**values, **body} if isinstance(body, dict) else values
     return Span(
         offset=offset,
         trace=trace,
-        key=(trace, str(record.get("spanId", record.get("span_id", "")))),
+        key=(trace, plain_text(record.get("spanId", record.get("span_id", "")))),
         name=name[:256],
         begin=None,
         end=None,
@@ -168,7 +169,7 @@ def _plain(value: Any, levels: int = _LEVELS) -> Any:
         if kind in ("stringValue", "string_value", "boolValue", "bool_value", "doubleValue", "double_value"):
             return one
         if kind in ("intValue", "int_value"):
-            text = str(one)
+            text = plain_text(one)
             return int(text) if re.fullmatch(r"-?[0-9]{1,20}", text) else None
         if kind in ("arrayValue", "array_value"):
             return [_plain(inner, levels - 1) for inner in _listed(one, "values")]

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from connectors.mcp.answers import answer, seen_text
 from connectors.mcp.parts import MessageError, Part, Result, Shown, Thought, Unlogged, blob, call, key_of, shown
+from connectors.reading.fields import brief, plain_text
 
 Message = Mapping[str, Any]
 
@@ -38,10 +39,10 @@ def item_parts(item: Message, offset: int, at: datetime | None) -> Iterator[Part
     Raises:
         MessageError: it is of no known type.
     """
-    reader = _ITEMS.get(str(item.get("type")))
+    reader = _ITEMS.get(plain_text(item.get("type")))
     if reader is None:
         raise MessageError(
-            "unknown_item", f"wanted a message with a role, met an item of type {item.get('type')!r:.80}"
+            "unknown_item", f"wanted a message with a role, met an item of type {brief(item.get('type'))}"
         )
     yield from reader(item, offset, at)
 

@@ -41,6 +41,7 @@ from connectors.mcp.parts import (
     shown,
 )
 from connectors.mcp.response_items import item_parts
+from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 from schemas import Attachment
 
@@ -194,7 +195,7 @@ def _others(message: Message, offset: int, at: datetime | None, found: list[Part
         return
     words: list[Any] = []
     for block in content:
-        if isinstance(block, dict) and str(block.get("type")).endswith("tool_result"):
+        if isinstance(block, dict) and plain_text(block.get("type")).endswith("tool_result"):
             found += _block(block, False, offset, at)
         else:
             words.append(block)

@@ -30,6 +30,7 @@ from connectors.mcp.messages import Again, Course, action_space, course
 from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of, key_of, moment
 from connectors.mcp.refusals import refused, unmatched
 from connectors.reading.documents import json_document, opening
+from connectors.reading.fields import brief, plain_text
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_beginning
 from schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
@@ -151,7 +152,7 @@ class _Run:
 
     def task(self, simulation: Mapping[str, Any]) -> Mapping[str, Any]:
         """The task of a simulation; empty where it is not known."""
-        return self.tasks.get(str(simulation.get("task_id")), {})
+        return self.tasks.get(plain_text(simulation.get("task_id")), {})
 
     def instruction(self, simulation: Mapping[str, Any]) -> str | None:
         """What the simulated user was told: a text, or the scenario's instructions as JSON text."""
@@ -176,7 +177,7 @@ def _run(value: Mapping[str, Any]) -> _Run:
         policy=_text(environment.get("policy")),
         tools=tools,
         agent=Agent(_text(agent.get("implementation")), None, _text(agent.get("llm"))),
-        tasks={str(task.get("id")): task for task in _objects(tasks)},
+        tasks={plain_text(task.get("id")): task for task in _objects(tasks)},
     )
 
 
@@ -197,7 +198,7 @@ def _course(value: Mapping[str, Any], place: _Place, *, told: bool) -> Course:
     if not messages and value.get("ticks"):
         raise MessageError("full_duplex", "a voice run in full duplex has ticks, which do not tell who answered whom")
     if not messages:
-        detail = f"the simulation has no messages; it ended by {value.get('termination_reason')!r:.80}"
+        detail = f"the simulation has no messages; it ended by {brief(value.get('termination_reason'))}"
         raise MessageError("run_error", detail)
     if not isinstance(messages, ARRAY):
         raise MessageError("bad_record", "wanted a list of messages")
@@ -228,7 +229,7 @@ def _parts(message: Any, offset: int) -> Iterator[Part]:
     elif role in ("assistant", "user"):
         yield from _participant(message, role == "assistant", offset)
     else:
-        raise MessageError("unknown_role", f"wanted a role of tau2-bench, met {str(role)[:80]!r}")
+        raise MessageError("unknown_role", f"wanted a role of tau2-bench, met {brief(role)}")
 
 
 def _participant(message: Mapping[str, Any], agent: bool, offset: int) -> Iterator[Part]:

@@ -27,6 +27,7 @@ from connectors.mcp.parts import MessageError, Part, Result, Said, Text, Thought
 from connectors.mcp.refusals import refused, unmatched
 from connectors.mcp.shapes import parts
 from connectors.reading.documents import json_document, opening
+from connectors.reading.fields import plain_text
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_beginning
 from connectors.reading.values import json_value
@@ -84,7 +85,8 @@ class TauBench(Connector):
         if not record["traj"]:
             error = info.get("error")
             reason = "no_calls" if error is None else "run_error"
-            yield refused(blob, self.name, offset, reason, f"the episode has no messages: {error!s:.200}")
+            detail = f"the episode has no messages: {plain_text(error):.200}"
+            yield refused(blob, self.name, offset, reason, detail)
             return
         instruction = _instruction(info)
         try:
@@ -112,7 +114,7 @@ def _trajectory(record: Mapping[str, Any], made: Course, instruction: str | None
     task, trial = record.get("task_id"), record.get("trial")
     known = isinstance(task, int | str)
     return Trajectory(
-        native_id=f"{task}/{trial}" if known else "episode",
+        native_id=f"{task}/{plain_text(trial)}" if known else "episode",
         domain="mcp",
         steps=made.steps,
         environment=Environment(id=domain, kind="code"),

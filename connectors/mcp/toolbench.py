@@ -30,6 +30,7 @@ from connectors.mcp.messages import action_space
 from connectors.mcp.parts import Call, MessageError, call
 from connectors.mcp.refusals import refused
 from connectors.reading.documents import json_document, opening
+from connectors.reading.fields import brief
 from connectors.reading.json_text import is_json
 from schemas import Action, Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 from schemas.record import record
@@ -155,7 +156,7 @@ class _Path:
         """The way one node further."""
         kind, text = node.get("node_type"), node.get("description")
         if kind not in _KINDS or not isinstance(text, str):
-            raise MessageError("bad_node", f"wanted a Thought, an Action or an Action Input, met {str(kind)[:80]!r}")
+            raise MessageError("bad_node", f"wanted a Thought, an Action or an Action Input, met {brief(kind)}")
         if kind == "Thought":
             return _Path(self.last, self.before, (*self.thoughts, text) if text.strip() else self.thoughts, None)
         if kind == "Action":

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_content import answered
 from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
+from connectors.reading.fields import brief, plain_text
 from connectors.reading.json_text import shallow_json
 from schemas import Agent, Environment, Shelf
 from schemas.record import record
@@ -193,7 +194,7 @@ class Session:
         if method in ACTIONS:
             one.call = self._call(message, method, params, key)
         elif method == "tasks/result":
-            one.call = self.tasks.get(str(params.get("taskId")))
+            one.call = self.tasks.get(plain_text(params.get("taskId")))
         elif method == "initialize":
             self.initialize = body
             self.agent = _agent(params.get("clientInfo")) or self.agent
@@ -304,7 +305,7 @@ class Session:
         call = self.calls[place]
         task = result.get("task")
         if isinstance(task, dict) and "content" not in result:
-            self.tasks[str(task.get("taskId"))] = place
+            self.tasks[plain_text(task.get("taskId"))] = place
         self.closed = True
         asked = TOOL_CALL if method == "tasks/result" else method
         call.answer = answered(asked, body, message.truncation) or call.answer
@@ -370,7 +371,7 @@ def _key(value: Any) -> Key:
     """
     if type(value) in _IDS:
         return cast("Key", value)
-    raise SessionError("bad_id", f"wanted a number or a string as id, met {value!r:.80}")
+    raise SessionError("bad_id", f"wanted a number or a string as id, met {brief(value)}")
 
 
 def _known_key(value: Any) -> Key | None:

@@ -26,7 +26,7 @@ from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
 from connectors.reading.documents import opening
-from connectors.reading.json_text import is_json
+from connectors.reading.json_text import is_json, shallow_json
 from connectors.reading.values import json_value
 from connectors.terminal.atif import Atif
 from connectors.terminal.dialogue import Call, Item, Said, Turn, course
@@ -41,6 +41,9 @@ _EDITORS: Final = frozenset(
     | {"search_dir", "search_file", "goto", "scroll_up", "scroll_down", "file_editor"}
 )
 _SEARCHES: Final = frozenset({"search", "web_search", "google_search", "visit", "web_fetch", "wikipedia_search"})
+
+_LEVELS: Final = 128
+"""How deep a description of tools may nest."""
 
 Made = Iterator[Trajectory | Reject]
 
@@ -303,7 +306,7 @@ def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:
         steps=found.steps,
         task=Task(None, found.instruction),
         context=Context(
-            action_space=json_text(tools) if isinstance(tools, list) else None,
+            action_space=shallow_json(tools, _LEVELS) if isinstance(tools, list) else None,
             agent_system="\n\n".join(reading.system) or None,
         ),
     )

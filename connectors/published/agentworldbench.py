@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.published.tables import Table
 from connectors.reading.documents import opening
+from connectors.reading.fields import plain_text
 from schemas import DOMAINS, ParseError, Reject, Trajectory
 
 COLUMNS: Final = frozenset({"prompt", "response", "current_prompt", "system_str", "turn_idx"})
@@ -126,7 +127,7 @@ def _item(blob: Blob, place: int, row: Mapping[str, Any]) -> Item:
     task = row.get("task")
     named = blob.uri.rpartition("/")[2].removesuffix(_FILE)
     return Item(
-        id=str(row.get("id", "")),
+        id=plain_text(row.get("id", "")),
         domain=task.rpartition("/")[2] if isinstance(task, str) and task else named,
         prompts=prompts,
         responses=responses,

@@ -13,6 +13,7 @@ from typing import Any, Final
 from connectors.mcp.messages import action_space
 from connectors.mcp.parts import MessageError, json_of
 from connectors.published.mapping import Rows
+from connectors.reading.fields import brief
 from connectors.reading.json_text import is_json
 from connectors.reading.values import json_value
 from schemas import DOMAINS, Outcome, Trajectory
@@ -83,7 +84,7 @@ def domain_of(row: Mapping[str, Any], rows: Rows, usual: str) -> str:
     if column is None or told is None:
         return rows.domain or usual
     if told not in DOMAINS:
-        raise MessageError("unknown_domain", f"column {column} is {told!r:.80}, wanted one of {', '.join(DOMAINS)}")
+        raise MessageError("unknown_domain", f"column {column} is {brief(told)}, wanted one of {', '.join(DOMAINS)}")
     return str(told)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from reprlib import Repr
+from typing import Any, Final
 
 
 def text_of(value: Any) -> str | None:
@@ -26,3 +27,17 @@ def object_of(value: Any) -> dict[str, Any]:
 def str_of(value: Any) -> str:
     """The value if it is text, else an empty one."""
     return value if isinstance(value, str) else ""
+
+
+_SHOWN: Final = Repr()
+_SHOWN.maxlevel, _SHOWN.maxdict, _SHOWN.maxlist, _SHOWN.maxstring, _SHOWN.maxlong = 20, 100, 100, 1000, 5000
+
+
+def brief(value: Any, most: int = 80) -> str:
+    """How `repr` of a JSON value begins, at most so many characters of it."""
+    return _SHOWN.repr(value)[:most]
+
+
+def plain_text(value: Any) -> str:
+    """A text as it is, and any other JSON value as `brief` shows it: what stands where an id or a word is wanted."""
+    return value if isinstance(value, str) else brief(value, 200)

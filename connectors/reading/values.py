@@ -32,7 +32,11 @@ _NESTED: Final = frozenset({dict, list})
 _LONG_INTEGER: Final = re2.compile(r"[0-9]{20}|-[0-9]{19}")
 """What may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN)|-?[0-9][0-9.]*[eE]\+?[0-9]+', re.DOTALL)
+_TOKEN: Final = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
+    rb"|-?[0-9][0-9.]*[eE]\+?[0-9]+",
+    re.DOTALL,
+)
 _SURROGATE: Final = re.compile(rb"\\(u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
 
 

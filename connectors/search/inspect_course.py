@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from connectors.reading.fields import plain_text
 from connectors.reading.values import JsonError, json_value
 from connectors.search import vocabulary
 from connectors.search.inspect_sample import (
@@ -60,7 +61,7 @@ class Course:
                 self._agent(message, results)
             else:
                 self._other(message)
-                self.unmatched += [str(one.get("tool_call_id"))[:80] for one in results]
+                self.unmatched += [plain_text(one.get("tool_call_id"))[:80] for one in results]
 
     def _other(self, message: Mapping[str, Any]) -> None:
         role, text = message.get("role"), content(message, self.held).text
@@ -100,7 +101,7 @@ class Course:
                 spoken = thought = None
             self._step(rows)
         else:
-            self.unmatched += [str(one.get("tool_call_id"))[:80] for one in results]
+            self.unmatched += [plain_text(one.get("tool_call_id"))[:80] for one in results]
             if spoken is not None:
                 said = {"content": spoken}
                 self._step([(Action(MESSAGE, call_text(MESSAGE, said), json_text(said), reasoning=thought), None)])

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
+from connectors.reading.fields import plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.large.outline import ARRAY, Chosen, Shape
 from connectors.reading.places import places_by_lines
@@ -300,7 +300,7 @@ class _Attempt:
     def _demonstrations(self) -> str | None:
         """The demonstrations: one message as it is, several as JSON messages."""
         shown = [
-            {"role": str(entry.get("role")), "content": content_of(entry.get("content")).text or ""}
+            {"role": plain_text(entry.get("role")), "content": content_of(entry.get("content")).text or ""}
             for entry in self._history
             if isinstance(entry, dict) and entry.get("is_demo")
         ]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
+from connectors.reading.fields import brief, text_in
 from connectors.reading.lines import json_lines, lines
 from connectors.reading.places import places_by_lines
 from connectors.reading.values import json_value
@@ -63,7 +63,7 @@ class SwebenchPredictions(Connector):
         elif value["model_patch"] is None or (
             isinstance(value["model_patch"], str) and not value["model_patch"].strip()
         ):
-            reason, detail = "empty_patch", f"instance {value.get('instance_id')} has no patch"
+            reason, detail = "empty_patch", f"instance {brief(value.get('instance_id'))} has no patch"
         elif not isinstance(value["model_patch"], str):
             reason, detail = "bad_prediction", "wanted text as `model_patch`"
         else:

@@ -18,6 +18,7 @@ from operator import sub
 from typing import Any, BinaryIO, Final
 
 from connectors.connector import Blob
+from connectors.reading.fields import brief
 from connectors.reading.lines import LINE_BYTES, WHOLE_BYTES
 from connectors.reading.values import JsonError, first_value, json_value
 from connectors.terminal.screen import checked_size
@@ -119,12 +120,12 @@ def header_of(value: dict[str, Any]) -> Header:
     """
     version = value.get("version")
     if type(version) is not int or version not in (1, 2, 3):
-        raise ValueError(f"wanted version 1, 2 or 3, met {str(version)[:40]}")
+        raise ValueError(f"wanted version 1, 2 or 3, met {brief(version, 40)}")
     term = _object(value.get("term")) if version == 3 else {}
     columns, rows = (term.get("cols"), term.get("rows")) if version == 3 else (value.get("width"), value.get("height"))
     size = checked_size(columns, rows)
     if size is None:
-        raise ValueError(f"wanted columns and rows from 1, met {str(columns)[:40]} and {str(rows)[:40]}")
+        raise ValueError(f"wanted columns and rows from 1, met {brief(columns, 40)} and {brief(rows, 40)}")
     environment = _object(value.get("env"))
     return Header(
         version,

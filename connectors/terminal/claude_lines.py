@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from connectors.connector import Blob
+from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.terminal.claude_index import Index, digest
@@ -222,10 +223,10 @@ class _Reader:
         self.errors.append(ParseError(self.uri, self.offset, reason, detail))
 
     def _report_type(self, reason: str, kind: Any, what: str) -> None:
-        name = f"{reason} {repr(kind)[:80]}"
+        name = f"{reason} {brief(kind)}"
         if name not in self._unknown:
             self._unknown.add(name)
-            self._report(reason, f"{what} of type {repr(kind)[:80]}; further ones in this log are not told")
+            self._report(reason, f"{what} of type {brief(kind)}; further ones in this log are not told")
 
     def _setting(self, line: dict[str, Any]) -> Setting:
         """The line's setting; lines that tell the same one after the other share the object."""

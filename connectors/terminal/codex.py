@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.fields import plain_text
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.terminal.codex_items import ITEMS, Reader
@@ -50,7 +51,7 @@ class Codex(Connector):
             return Sniff(0.8, f"line 1 is a {kind} of a Codex rollout")
         if kind is None and isinstance(first.get("id"), str) and "timestamp" in first and "instructions" in first:
             for line in map(_object, lines[1:_SNIFFED_LINES]):
-                if line is not None and ("record_type" in line or str(line.get("type")) in ITEMS):
+                if line is not None and ("record_type" in line or plain_text(line.get("type")) in ITEMS):
                     return Sniff(0.8, "line 1 is the head of an early Codex rollout, and items follow")
         return None
 

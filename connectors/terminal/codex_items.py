@@ -14,6 +14,7 @@ import hashlib
 from collections import deque
 from typing import Any, Final
 
+from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 from connectors.terminal.claude_texts import microseconds
@@ -125,7 +126,7 @@ class Reader:
         self.errors.append(ParseError(self.uri, offset, reason, detail))
 
     def _unknown_type(self, offset: int, kind: Any, what: str) -> None:
-        name = f"{what} of type {repr(kind)[:80]}"
+        name = f"{what} of type {brief(kind)}"
         if name not in self._unknown:
             self._unknown.add(name)
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")
@@ -133,7 +134,7 @@ class Reader:
     def item(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
         """Takes in one item of the conversation."""
         kind = item.get("type")
-        kind = kind if isinstance(kind, str) else repr(kind)[:80]
+        kind = kind if isinstance(kind, str) else brief(kind)
         if kind == "reasoning":
             self._acts(offset, timestamp).thoughts.extend(_thoughts(item))
         elif kind == "message":

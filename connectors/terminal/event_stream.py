@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from connectors.connector import Blob
+from connectors.reading.fields import brief
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.terminal.dialogue import Items
@@ -49,7 +50,7 @@ class EventSession(ABC):
 
     def _unknown_type(self, offset: int, kind: Any, what: str) -> None:
         """Reports a type that the format does not know, once."""
-        name = f"{what} of type {repr(kind)[:_NAME_CHARS]}"
+        name = f"{what} of type {brief(kind, _NAME_CHARS)}"
         if name not in self._unknown:
             self._unknown.add(name)
             self._report(offset, "unknown_type", f"{name}; further ones in this log are not told")

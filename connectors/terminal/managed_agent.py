@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.fields import brief, plain_text
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
@@ -72,7 +73,7 @@ class ManagedAgent(Connector):
             event = line.get("raw")
             if isinstance(line.get("kind"), str) and isinstance(line.get("role"), str) and _kind(event):
                 return Sniff(0.95, f"line {number} is an exported event of type {_kind(event)}")
-            if _kind(line) and ("processed_at" in line or str(line.get("id")).startswith("sevt_")):
+            if _kind(line) and ("processed_at" in line or plain_text(line.get("id")).startswith("sevt_")):
                 return Sniff(0.9, f"line {number} is an event of type {_kind(line)}")
             role, kind = line.get("role"), line.get("kind")
             named = isinstance(role, str) and role in _ROLES and isinstance(kind, str) and kind in _EXPORTED
@@ -152,7 +153,7 @@ class _Session:
         if key is not None:
             self._seen.add(key)
             self._first = self._first or key
-        name = _text(event, "session_thread_id") if str(kind).startswith(("agent.", "user.", "span.")) else None
+        name = _text(event, "session_thread_id") if plain_text(kind).startswith(("agent.", "user.", "span.")) else None
         thread = self._threads.get(name)
         if thread is None:
             thread = self._threads[name] = _Thread(self._report)
@@ -164,7 +165,7 @@ class _Session:
         self.errors.append(ParseError(self._uri, offset, reason, detail))
 
     def _told(self, offset: int, kind: Any) -> None:
-        name = repr(kind)[:80]
+        name = brief(kind)
         if name not in self._unknown:
             self._unknown.add(name)
             self._report(offset, "unknown_type", f"an event of type {name}; further ones in this log are not told")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, json_text, keystrokes_text
 from schemas.record import record
@@ -56,6 +57,10 @@ class Response(NamedTuple):
     action: Action
     agent: str
     complete: bool
+
+
+_LEVELS: Final = 100
+"""How deep commands may nest."""
 
 
 class UnclearResponseError(ValueError):
@@ -256,7 +261,9 @@ def _response(
     """The response of the keystrokes. None at all is a wait of unknown length, unless the task is complete."""
     text = _plain(strokes, commands)
     if text is None:
-        arguments = json_text({"commands": commands, "task_complete": complete})
+        arguments = shallow_json({"commands": commands, "task_complete": complete}, _LEVELS)
+        if arguments is None:
+            raise UnclearResponseError("bad_response", f"the commands nest more than {_LEVELS} levels deep")
     else:
         arguments = f'{{"commands": {text}, "task_complete": {"true" if complete else "false"}}}'
     if not strokes:

@@ -171,7 +171,7 @@ class _Demo:
                 opened = _Act("scroll", place, place)
             elif kind == "keydown" and before:
                 key = place
-                if (code := event.get("keyCode")) in _KEYS:
+                if isinstance(code := event.get("keyCode"), int) and code in _KEYS:
                     opened = _Act("press", place, place, text=_KEYS[code])
             elif kind == "keypress" and before and (char := _character(event)):
                 if current is None or current.kind != "type":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from connectors.reading.fields import brief
 from connectors.web.dom import MAX_LEVELS, DomNode
 
 MAX_NODES: Final = 1_000_000
@@ -156,7 +157,7 @@ class Frame:
                 nodes = self._nodes(target)
                 if reference[1] < len(nodes):
                     return target, nodes[reference[1]]
-        raise LostNodeError(f"a snapshot refers to node {reference!r:.40}, which is not there")
+        raise LostNodeError(f"a snapshot refers to node {brief(reference, 40)}, which is not there")
 
     def _nodes(self, place: int) -> list[Any]:
         """The sources of a snapshot's own nodes in post-order."""

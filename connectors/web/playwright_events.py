@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from connectors.reading.fields import plain_text
+
 
 def modern(event: dict[str, Any]) -> dict[str, Any]:
     """A whole call as version 3 and older log it, in the terms of later ones."""
@@ -17,7 +19,7 @@ def modern(event: dict[str, Any]) -> dict[str, Any]:
         return event
     shots = told.get("snapshots")
     names = {
-        str(one.get("title")): one.get("snapshotName")
+        plain_text(one.get("title")): one.get("snapshotName")
         for one in (shots if isinstance(shots, list) else [])
         if isinstance(one, dict)
     }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
+from connectors.reading.fields import brief, plain_text
 from connectors.reading.lines import lines
 from connectors.reading.values import json_value
 from connectors.web import action as act
@@ -163,7 +164,7 @@ class Session:
                 return False
             self._calls[ident] = _Call(ident, offset, told, self._taken, self._taken if kind == "action" else None)
         elif kind in ("input", "after"):
-            call = self._calls.get(str(event.get("callId")))
+            call = self._calls.get(plain_text(event.get("callId")))
             if call is not None:
                 call.ended = call.ended or (self._taken if kind == "after" else None)
                 call.told = {**call.told, **{key: value for key, value in event.items() if key != "type"}}
@@ -172,7 +173,7 @@ class Session:
     def _begin(self, event: dict[str, Any]) -> None:
         version = event.get("version")
         if not isinstance(version, int) or not 0 <= version <= NEWEST:
-            detail = f"the trace is of version {version!r:.20}; versions up to {NEWEST} are read"
+            detail = f"the trace is of version {brief(version, 20)}; versions up to {NEWEST} are read"
             raise ParseError(self._part.uri, self._part.base or 0, "unsupported_version", detail, self._part.member)
         self._version = version
         self._options = self._options or event
@@ -184,7 +185,7 @@ class Session:
         place = self._frames.setdefault(frame, Frame()).add(snapshot["html"])
         name = snapshot.get("snapshotName")
         if not isinstance(name, str):
-            name = f"{snapshot.get('phase')}@{snapshot.get('callId')}"
+            name = f"{plain_text(snapshot.get('phase'))}@{plain_text(snapshot.get('callId'))}"
         url, page = snapshot.get("frameUrl"), snapshot.get("pageId")
         shot = _Shot(
             frame,

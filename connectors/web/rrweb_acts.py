@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from connectors.reading.fields import brief
 from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.markup import html_text
@@ -255,7 +256,7 @@ class Acts:
         elif source in (_MOUSE, _SCROLL, _INPUT, _MEDIA):
             node = self.mirror.node(data.get("id"))
             if node is None:
-                raise MissingNodeError(f"node {data.get('id')} is not there")
+                raise MissingNodeError(f"node {brief(data.get('id'))} is not there")
             handlers: dict[int, Callable[[DomNode, dict[str, Any]], None]] = {
                 _MOUSE: self._mouse,
                 _SCROLL: self._scroll,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from connectors.reading.fields import brief
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.page import Page, page_of
 
@@ -127,18 +128,18 @@ class Mirror:
         """
         self.changes += 1
         gone = [one.get("id") for one in _objects(data.get("removes"))]
-        missing = [f"removal of node {ident}" for ident in gone if not self._remove(ident)]
+        missing = [f"removal of node {brief(ident)}" for ident in gone if not self._remove(ident)]
         missing.extend(self._add_all(_objects(data.get("adds"))))
         for one in _objects(data.get("texts")):
             node = self.node(one.get("id"))
             if node is None:
-                missing.append(f"text of node {one.get('id')}")
+                missing.append(f"text of node {brief(one.get('id'))}")
             else:
                 node.text = one["value"] if isinstance(one.get("value"), str) else ""
         for one in _objects(data.get("attributes")):
             node = self.node(one.get("id"))
             if node is None or not isinstance(one.get("attributes"), dict):
-                missing.append(f"attributes of node {one.get('id')}")
+                missing.append(f"attributes of node {brief(one.get('id'))}")
             else:
                 _change_attributes(node, one["attributes"])
         if missing:
@@ -230,7 +231,7 @@ class Mirror:
             if not ready:
                 for number in [number for number, held in waiting.items() if self.node(held[0].get("parentId"))]:
                     ready.extend({**held, "nextId": None} for held in reversed(waiting.pop(number)))
-        return [f"parent {one.get('parentId')} of an added node" for held in waiting.values() for one in held]
+        return [f"parent {brief(one.get('parentId'))} of an added node" for held in waiting.values() for one in held]
 
     def _absent(self, one: dict[str, Any]) -> int | None:
         """The number of a node that an added one waits for; None if it can be added."""

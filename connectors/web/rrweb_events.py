@@ -12,7 +12,6 @@ It does not know what an event means.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.connector import Blob
+from connectors.reading.fields import brief
+from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.web.elements import elements
@@ -180,7 +181,7 @@ def _event(value: Any, offset: int, window: str, uri: str) -> Event:
     except (ValueError, zlib.error) as error:
         return Event(offset, window, ParseError(uri, offset, "bad_packing", f"wanted a packed event: {error}"))
     if not isinstance(value, dict) or isinstance(value.get("type"), bool) or not isinstance(value.get("type"), int):
-        excerpt = json.dumps(value)[:400].encode()
+        excerpt = (shallow_json(value, 100) or brief(value, 400))[:400].encode("utf-8", "surrogatepass")
         failure = ParseError(uri, offset, "bad_record", "wanted an event with a type", "", excerpt)
         return Event(offset, window, failure)
     own = value.get("windowId")

@@ -21,9 +21,17 @@ from quality.sets import distinct
 CORPUS_WIDE: Final = frozenset({"environment.id", "environment.instance_id"})
 """Columns that group trajectories: their placeholders have to be equal across trajectories."""
 
+_OF_ATTACHMENTS: Final = ("media_type", "role", "name")
+
 SCRUBBED: Final = frozenset(
     {
         *CORPUS_WIDE,
+        "environment.version",
+        "environment.world_model",
+        "environment.sampling",
+        "agent.name",
+        "agent.version",
+        "agent.model",
         "task.instruction",
         "context.action_space",
         "context.initial_state",
@@ -33,24 +41,27 @@ SCRUBBED: Final = frozenset(
         *(
             f"{side}.{name}"
             for side in ("observation", "next_observation")
-            for name in ("content", "uri", "attachments")
+            for name in ("content", "media_type", "dialect", "uri", *(f"attachments.{one}" for one in _OF_ATTACHMENTS))
         ),
+        "action.name",
         "action.text",
         "action.arguments",
         "action.message",
         "action.reasoning",
         "interleaved",
+        "outcome.verifier",
     }
 )
 """The columns that hold what a log says; closed sets and digests stay as they are."""
 
-NAMES: Final = frozenset({"native_id", "action.call_id", "provenance.uri", "provenance.member"})
+NAMES: Final = frozenset({"native_id", "task.id", "action.call_id", "provenance.uri", "provenance.member"})
 """The columns that name things: two names must stay two, so these do not keep lengths."""
 
 OWN: Final = frozenset(
     {
         "observation.content",
         "next_observation.content",
+        "action.name",
         "action.text",
         "action.arguments",
         "action.message",
@@ -215,15 +226,16 @@ class Columns:
         if pa.types.is_struct(column.type):
             for place, field in enumerate(column.type.fields):
                 self._collect(column.field(place), f"{path}.{field.name}")
+        elif pa.types.is_list(column.type):
+            offsets = column.offsets.to_numpy().astype(np.int64)
+            rows = np.repeat(np.arange(len(column), dtype=np.int64), np.diff(offsets))
+            for name in _OF_ATTACHMENTS:
+                self._add(f"{path}.{name}", column.values.field(name), rows, np.arange(offsets[0], offsets[-1]))
         elif path in SCRUBBED:
             rows = np.arange(len(column), dtype=np.int64)
             if pa.types.is_dictionary(column.type):
                 numbers = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
                 self._add(path, column.dictionary, rows[numbers >= 0], numbers[numbers >= 0])
-            elif pa.types.is_list(column.type):
-                offsets = column.offsets.to_numpy().astype(np.int64)
-                numbers = np.arange(offsets[0], offsets[-1])
-                self._add(path, column.values.field("name"), np.repeat(rows, np.diff(offsets)), numbers)
             else:
                 self._add(path, column, rows, rows)
 
@@ -249,12 +261,16 @@ class Columns:
         results = {place: one.result(trajectory_of) for place, one in enumerate(rewriters) if one}
 
         def replaced(column: pa.Array, path: str) -> pa.Array:
+            if pa.types.is_list(column.type):
+                places = {name: self._of_path.get(f"{path}.{name}") for name in _OF_ATTACHMENTS}
+                fresh = {name: results[place][0] for name, place in places.items() if place in results}
+                return _with_fresh(column, fresh) if fresh else column
             if self._of_path.get(path) not in results:
                 return column
             array, moves = results[self._of_path[path]]
             if pa.types.is_dictionary(column.type):
                 return pa.DictionaryArray.from_arrays(_moved(column.indices, moves, trajectory_of), array)
-            return _with_names(column, array) if pa.types.is_list(column.type) else array
+            return array
 
         return with_columns(self._batch, replaced)
 
@@ -294,10 +310,12 @@ def _moved(indices: pa.Int32Array, moves: Mapping[int, Mapping[int, int]], traje
     return pa.array(numbers, pa.int32(), mask=numbers < 0)
 
 
-def _with_names(column: pa.ListArray, names: pa.StringArray) -> pa.ListArray:
+def _with_fresh(column: pa.ListArray, fresh: Mapping[str, pa.StringArray]) -> pa.ListArray:
+    """The lists with these fields of what they hold."""
     values = column.values
     fields = list(values.type.fields)
-    children = [names if field.name == "name" else values.field(place) for place, field in enumerate(fields)]
-    fresh = pa.StructArray.from_arrays(children, fields=fields, mask=values.is_null() if values.null_count else None)
+    children = [fresh.get(field.name, values.field(place)) for place, field in enumerate(fields)]
+    mask = values.is_null() if values.null_count else None
+    held = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     buffers = column.buffers()[:2]
-    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset, children=[fresh])
+    return pa.Array.from_buffers(column.type, len(column), buffers, column.null_count, column.offset, children=[held])

@@ -321,8 +321,12 @@ def _without_overlap(finds: Sequence[AnyFind], rank: Callable[[AnyFind], Any]) -
 
 
 def _apart(finds: Sequence[AnyFind]) -> list[AnyFind]:
+    """Those of the finds that overlap none that stands before them in the sequence, in order of place."""
     kept: list[AnyFind] = []
+    taken: list[Region] = []
     for find in finds:
-        if all(find.end <= other.start or other.end <= find.start for other in kept):
+        at = bisect_left(taken, (find.start, find.end))
+        if (not at or taken[at - 1][1] <= find.start) and (at == len(taken) or find.end <= taken[at][0]):
+            taken.insert(at, (find.start, find.end))
             kept.append(find)
     return sorted(kept, key=_start)

@@ -28,8 +28,14 @@ _HEX: Final = re.compile(r"[0-9a-f]{16,}|[0-9A-F]{16,}")
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
+_SEED_BYTES: Final = 4096
+"""Up to so many bytes a seed is hashed whole for each block of its stream; of a longer one, a digest is."""
+
+
 def _stream(seed: bytes, key: bytes = b"") -> Iterator[int]:
-    """Endless bytes, a function of the seed and the key."""
+    """Endless bytes, a function of the seed and the key, in time linear in both."""
+    if len(seed) > _SEED_BYTES:
+        seed = blake2b(seed, key=key, person=b"trajmill long").digest()
     block = 0
     while True:
         yield from blake2b(seed, key=key, salt=block.to_bytes(8, "little"), person=b"trajmill").digest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -67,8 +68,13 @@ def documents(data: bytes) -> list[Any] | None:
 
 
 def written(values: list[Any]) -> bytes:
-    """The values as one document or as JSON Lines, lone surrogates as escapes."""
-    return b"\n".join(json.dumps(value).encode() for value in values) + b"\n"
+    """The values as one document or as JSON Lines, lone surrogates as escapes, however deep they are nested."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(usual + 9000)
+    try:
+        return b"\n".join(json.dumps(value).encode() for value in values) + b"\n"
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def places(value: Any, at: Path = ()) -> Iterator[Path]:

@@ -69,6 +69,21 @@ def test_a_document_nested_deeper_than_any_reader_raises_nothing_but_a_parse_err
         only_parse_errors(name, with_member(path, member, written(values).replace(b'"DEEP"', deep)))
 
 
+@pytest.mark.parametrize("name", JSON)
+def test_a_value_nested_as_deep_as_is_read_raises_nothing_but_a_parse_error(name):
+    """What is read whole may be too deep for `repr`, `str` and writers of JSON."""
+    shapes: set[tuple[str | int, ...]] = set()
+    for path, member, values in json_members(name):
+        for number, value in enumerate(values):
+            for at in places(value):
+                shape = tuple(one if isinstance(one, str) else 0 for one in at)
+                if shape not in shapes and len(shapes) < 25 * FUZZ:
+                    shapes.add(shape)
+                    changed = [*values[:number], replaced(value, at, nested(1000)), *values[number + 1 :]]
+                    only_parse_errors(name, with_member(path, member, written(changed)))
+    assert shapes
+
+
 @pytest.mark.parametrize(("name", "path"), cases("input"))
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "cp1252", "utf-7"])
 def test_another_encoding_raises_nothing_but_a_parse_error(name, path, encoding):

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import zstandard
 
-from tests.connectors.mutations import STRANGERS, documents, places, replaced
+from tests.connectors.mutations import STRANGERS, documents, places, replaced, written
 from tests.pipelines.hostile import FIXTURES, GOOD, overlapping, special, tarred, zipped
 
 LARGEST: Final = 60_000
@@ -219,7 +219,7 @@ def _of_every_type(chance: random.Random) -> tuple[str, bytes]:
     name = chance.choice(("type", "role", "event", "method", "jsonrpc", "version", "messages", "log", "history", "id"))
     stranger = chance.choice(STRANGERS)
     first = chance.choice((stranger, {name: stranger}, [{name: stranger}], {name: {name: stranger}}))
-    data = json.dumps(first).encode() + b"\n" + chance.choice((b"", GOOD))
+    data = written([first]) + chance.choice((b"", GOOD))
     return chance.choice((".jsonl", ".json", ".log", "")), chance.choice((b"", b"\xef\xbb\xbf")) + data
 
 
@@ -241,7 +241,7 @@ def _mutated(chance: random.Random) -> tuple[str, bytes]:
         value, rest = (documents(data) or [None])[0], b"\n"
     for _ in range(chance.choice((1, 1, 2))):
         value = replaced(value, chance.choice(_shallow(value)), chance.choice(STRANGERS))
-    return ending, json.dumps(value).encode() + rest
+    return ending, written([value]).rstrip(b"\n") + rest
 
 
 def _shallow(value: Any) -> list[tuple[str | int, ...]]:

@@ -22,7 +22,10 @@ from tests.conftest import FUZZ, ROOT
 from tests.pipelines.hostile_folders import HostileFile, folder_of, good, tag, write
 
 FILES = 78
-SEEDS = [0] if FUZZ == 1 else [random.SystemRandom().randrange(1 << 32) for _ in range(FUZZ)]
+NESTED = 4009650563
+"""A folder with a value nested deeper than what Python's own writer takes."""
+
+SEEDS = [0, NESTED] if FUZZ == 1 else [random.SystemRandom().randrange(1 << 32) for _ in range(FUZZ)]
 RECIPE = "name: fuzz\nsource: fuzz\nnormalize: {max_reject_ratio: 1.0}\n"
 CODES = {"sniff": (0,), "plan": (0,), "run": (0,), "inspect": (0, 1)}
 """Commands and the codes that they may end with: no code for a bug of a connector, and no reject is one too many."""

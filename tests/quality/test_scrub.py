@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.scrub import KINDS, scrub, scrub_text
+from quality.scrubbing.columns import NAMES, SCRUBBED
 from quality.scrubbing.logins import waits_for_password
 from schemas import (
     Action,
+    Agent,
     Assembler,
     Attachment,
     ConfigError,
@@ -22,12 +24,14 @@ from schemas import (
     Environment,
     Observation,
     Origin,
+    Outcome,
     Step,
     Task,
     Trajectory,
     json_text,
 )
 from schemas.invariants import check
+from schemas.transition import TRANSITION_SCHEMA, encoded_schema, leaves
 from tests.quality.planted import MAKERS, plants
 
 PASSWORD = "tr0ub4dor7staple"
@@ -86,18 +90,29 @@ def test_an_empty_batch_is_scrubbed_to_an_empty_batch() -> None:
 def test_every_column_that_holds_what_a_log_says_is_scrubbed_and_no_other_changes() -> None:
     secret = f"{MAIL} password={PASSWORD}"
     action = Action(
-        "type", json_text({"text": secret}), json_text({"t": secret}), "call_1", f"I type {MAIL}", f"it is {PASSWORD}"
+        f"type as {MAIL}",
+        json_text({"text": secret}),
+        json_text({"t": secret}),
+        "call_1",
+        f"I type {MAIL}",
+        f"it is {PASSWORD}",
     )
-    attachment = Attachment("1" * 64, "screenshot", None, "/Users/carolj/shot.png")
-    seen = Observation(f"mail {MAIL}", uri="https://x.io/?user=carol.jones@corp.io", attachments=(attachment,))
+    attachment = Attachment("1" * 64, f"shot of {MAIL}", f"image/png; of={MAIL}", "/Users/carolj/shot.png")
+    seen = Observation(
+        f"mail {MAIL}", f"text/{MAIL}", uri="https://x.io/?user=carol.jones@corp.io", attachments=(attachment,)
+    )
     interleaved = json_text([{"role": "user", "content": secret}])
     whole = Trajectory(
         "session of carol.jones@corp.io",
         "web",
         [Step(action, seen, seen, 0, 5, interleaved=interleaved), Step(action, None, None, 1, 9)],
-        environment=Environment(id="mail of carol.jones@corp.io"),
+        environment=Environment(
+            "mail of carol.jones@corp.io", MAIL, "model", MAIL, f"m@{MAIL}", f'{{"user": "{MAIL}"}}'
+        ),
+        agent=Agent(f"of {MAIL}", MAIL, f"tuned by {MAIL}"),
         task=Task("carol-1", f"log in as {MAIL}"),
         context=Context(json_text([{"name": MAIL}]), MAIL, MAIL, MAIL, MAIL),
+        outcome=Outcome(True, 1.0, f"judged by {MAIL}"),
     )
     batch = batch_of(whole)
     scrubbed, counts = scrub(batch)
@@ -105,7 +120,7 @@ def test_every_column_that_holds_what_a_log_says_is_scrubbed_and_no_other_change
     everything = b"".join(buffers(column) for column in scrubbed.columns)
     for left in (b"carol.jones", PASSWORD.encode(), b"carolj"):
         assert left not in everything
-    for name in ("trajectory_id", "step", "domain", "source", "agent", "outcome", "provenance"):
+    for name in ("trajectory_id", "step", "domain", "source", "reward", "provenance"):
         assert scrubbed[name].equals(batch[name])
     assert scrubbed["task"].to_pylist()[0]["id"] == "carol-1"
     first = scrubbed.to_pylist()[0]
@@ -113,6 +128,22 @@ def test_every_column_that_holds_what_a_log_says_is_scrubbed_and_no_other_change
         json.loads(first["interleaved"])[0]["content"].split("password=")[1]
     )
     assert counts.to_pylist()[0] > counts.to_pylist()[1] > 0
+
+
+def test_a_column_that_is_not_scrubbed_holds_a_closed_set_a_digest_or_what_no_log_says() -> None:
+    flat = encoded_schema()
+    lists = [
+        f"{side}.attachments.{field.name}"
+        for side in ("observation", "next_observation")
+        for field in flat.field(side).type.field("attachments").type.value_type.fields
+    ]
+    texts = {path for path, kind in leaves(TRANSITION_SCHEMA) if pa.types.is_string(kind)} | set(lists)
+    closed = {field for field in texts - SCRUBBED - NAMES if not field.endswith((".sha256", ".form", ".truncation"))}
+    assert closed == {
+        "row_id", "trajectory_id", "parent_trajectory_id", "relation", "domain", "source", "environment.kind",
+        "context.origin", "observation.origin", "next_observation.origin", "provenance.connector",
+        "provenance.connector_version", "provenance.licence",
+    }  # fmt: skip
 
 
 def test_nulls_and_types_are_kept() -> None:

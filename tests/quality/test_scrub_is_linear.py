@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 
 from quality.scrub import KINDS, scrub_text
-from quality.scrubbing.detection import _finders, _nothing
+from quality.scrubbing.detection import _apart, _finders, _nothing
 from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
+from quality.scrubbing.kinds import Span
 from tests.quality.forms import drawn
 from tests.quality.planted import plants
 
@@ -151,6 +152,28 @@ def test_a_text_eight_times_as_long_takes_about_eight_times_as_long(unit: str) -
         if large <= GRAIN + MOST * small:
             return
     pytest.fail(f"{SMALL} bytes take {small:.3f} s, {LARGE} bytes {large:.3f} s")
+
+
+@pytest.mark.parametrize("unit", ["1234567890eyJaaaaaaaa.ey", "eyJaaaaaaaa.eyeyJaaaaaaaa"])
+def test_a_chain_of_finds_each_of_which_overlaps_the_next_takes_time_by_its_length(unit: str) -> None:
+    small = large = float("inf")
+    for _ in range(TRIES):
+        small, large = min(small, _seconds(unit, LARGE)), min(large, _seconds(unit, 4 * LARGE))
+        if large <= GRAIN + 6 * small:
+            return
+    pytest.fail(f"{LARGE} bytes take {small:.3f} s, {4 * LARGE} bytes {large:.3f} s")
+
+
+def test_of_finds_that_overlap_the_first_in_rank_stays() -> None:
+    random = Random(5)
+    for _ in range(2000):
+        starts = [random.randrange(24) for _ in range(random.randrange(12))]
+        finds = [Span(start, start + random.choice((1, 2, 3, 9)), "token") for start in starts]
+        kept: list[Span] = []
+        for find in finds:
+            if all(find.end <= other.start or other.end <= find.start for other in kept):
+                kept.append(find)
+        assert _apart(finds) == sorted(kept, key=lambda find: find.start)
 
 
 def _seconds(unit: str, size: int) -> float:

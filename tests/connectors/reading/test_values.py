@@ -1,0 +1,121 @@
+"""JSON values: one policy for what writers leave beside the standard, and one vocabulary of reasons."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.connector import MemoryBlob
+from connectors.reading.documents import concatenated, document_in, json_document
+from connectors.reading.lines import json_lines
+from connectors.reading.values import DEPTH, JsonError, first_value, json_value
+from schemas import ParseError
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+READ: list[tuple[bytes, Any]] = [
+    (b'{"a": NaN, "b": [Infinity, -Infinity, 1e999, -1e999]}', {"a": None, "b": [None] * 4}),
+    (b'{"NaN": "NaN, Infinity and 1e999"}', {"NaN": "NaN, Infinity and 1e999"}),
+    (b"123456789012345678901", 123456789012345678901),
+    (b"[-9223372036854775809, 18446744073709551615, 18446744073709551616]", [-(2**63) - 1, 2**64 - 1, 2**64]),
+    (b'[NaN, 123456789012345678901, "\\ud800"]', [None, 123456789012345678901, "\ud800"]),
+    (b'"\\ud83d\\ude00 \\\\ud800"', "\U0001f600 \\ud800"),
+    (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+    (b'{"a": 1}\0\0\0', {"a": 1}),
+    (b'{"a": 1, "a": 2}', {"a": 2}),
+]
+REFUSED = [
+    (b"", "empty", 0),
+    (b" \n\t", "empty", 0),
+    (b"\0\0", "truncated", 0),
+    (b'{"a": "\xff"}', "not_utf8", 7),
+    (b'{"a": "\xc3', "truncated", 7),
+    (b'{"a": NaN', "truncated", 9),
+    (b'{"a": NaN]', "bad_json", 9),
+    (b'{"a": nan}', "bad_json", 6),
+    (b'["\\ud800", "', "truncated", 12),
+    (b'{"a": 1} x', "bad_json", 9),
+    (b"\xef\xbb\xbf[1,", "truncated", 6),
+    (nested(DEPTH + 1), "nested_too_deeply", 0),
+    (nested(5000), "nested_too_deeply", 0),
+    (b"[" * 100_000, "nested_too_deeply", 0),
+]
+
+
+@pytest.mark.parametrize(("data", "value"), READ)
+def test_what_writers_leave_beside_the_standard_is_read(data, value):
+    assert json_value(data) == value
+    assert document_in(data, "log") == value
+    assert json_value(data.decode()) == value
+    assert [one for _, one in json_lines(MemoryBlob("log", data + b"\n"))] == [value]
+
+
+@pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
+def test_what_is_no_value_is_refused_in_one_vocabulary(data, reason, offset):
+    with pytest.raises(JsonError) as told:
+        json_value(data)
+    assert (told.value.reason, told.value.offset) == (reason, offset)
+    with pytest.raises(ParseError) as failed:
+        json_document(MemoryBlob("log", data))
+    assert (failed.value.reason, failed.value.offset) == (reason, offset)
+
+
+@pytest.mark.parametrize(("data", "reason", "offset"), REFUSED)
+def test_a_line_is_refused_for_the_same_reason(data, reason, offset):
+    blob = MemoryBlob("log", b"1\n" + data.lstrip(b"\xef\xbb\xbf") + b"\n2")
+    found = [one.reason for _, one in json_lines(blob) if isinstance(one, ParseError)]
+    assert found == ([] if reason == "empty" else ["bad_json" if reason == "truncated" else reason])
+
+
+def test_values_nest_up_to_the_depth_and_not_beyond():
+    assert json_value(nested(DEPTH)) is not None
+    assert json_value(nested(DEPTH).replace(b"[]", b"[NaN]")) is not None
+    assert json_value(b'["' + b"[" * 2000 + b'"]') == ["[" * 2000]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def without_strange_numbers(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    if isinstance(value, dict):
+        return {key: without_strange_numbers(one) for key, one in value.items()}
+    return [without_strange_numbers(one) for one in value] if isinstance(value, list) else value
+
+
+@given(VALUES, st.sampled_from([None, 1]), st.data())
+def test_whatever_python_writes_is_read_as_it_was(value, indent, data):
+    written = json.dumps(value, indent=indent).encode()
+    expected = without_strange_numbers(value)
+    assert json_value(written) == expected
+    assert first_value(written.decode()) == (expected, len(written))
+    cut = written[: data.draw(st.integers(0, len(written) - 1))]
+    assert reason_of(cut) in (None, "truncated", "empty")
+
+
+def reason_of(data: bytes) -> str | None:
+    try:
+        json_value(data)
+    except JsonError as error:
+        return error.reason
+    return None
+
+
+def test_values_that_follow_each_other_have_their_offsets():
+    found = list(concatenated(b'\xef\xbb\xbf{"a": NaN}\n\n [1] "\xc3\xa9"2', "log"))
+    assert found == [(3, {"a": None}), (16, [1]), (20, "é"), (24, 2)]
+    with pytest.raises(ParseError) as failed:
+        list(concatenated(b"1 [2", "log"))
+    assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
