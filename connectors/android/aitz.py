@@ -29,6 +29,7 @@ from connectors.android.annotations import (
 )
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.documents import json_document
 from connectors.reading.values import json_value
 from connectors.tree import DIALECT, Box, Columns
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
@@ -75,12 +76,7 @@ class AndroidInTheZoo(Connector):
         member = next((name for name in blob.members if name == "" or name.endswith(".json")), None)
         if member is None:
             raise ParseError(blob.uri, -1, "no_actions", "wanted a JSON file of steps, met none")
-        data = blob.read(member)
-        try:
-            rows = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-        except ValueError as error:
-            reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
-            raise ParseError(blob.uri, 0, reason, f"wanted a JSON list of steps: {error}", member) from None
+        rows, _ = json_document(blob, member)
         if not isinstance(rows, list):
             raise ParseError(blob.uri, 0, "bad_record", "wanted a JSON list of steps", member)
         is_read = False

@@ -31,8 +31,8 @@ from connectors.android import action as act
 from connectors.android.state import State, box_of, read_state
 from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.documents import document_in
 from connectors.reading.fields import plain_text
-from connectors.reading.values import json_value
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
 _EVENT: Final = re.compile(r"((?:.*/)?)events/event_([^/]*)\.json")
@@ -151,9 +151,9 @@ class _Records:
         data = self._blob.read(member)
         body = data.partition(b"=")[2] if prefix and data.lstrip().startswith(prefix) else data
         try:
-            return json_value(body)
-        except ValueError as error:
-            self.errors.append(_json_error(self._blob.uri, member, data, body, error))
+            return document_in(body, self._blob.uri, member)
+        except ParseError as error:
+            self.errors.append(error)
             return None
 
     def events(self) -> Iterator[_Record]:
@@ -180,16 +180,6 @@ def _tagged(blob: Blob, pattern: re.Pattern[str]) -> list[tuple[str, str]]:
     """(tag, member) of the files whose name fits, in the order of their tags."""
     named = [(found[2], member) for member in blob.members if (found := pattern.fullmatch(member))]
     return sorted(named, key=lambda pair: (act.natural(pair[0]), pair[1]))
-
-
-def _json_error(uri: str, member: str, data: bytes, body: bytes, error: ValueError) -> ParseError:
-    """The error of a whole file that is no JSON: empty, cut short, or otherwise wrong."""
-    if not data.strip():
-        return ParseError(uri, 0, "empty", "the file is empty: the process was stopped while writing", member)
-    if not body.rstrip().endswith((b"}", b"]")):
-        return ParseError(uri, len(data), "truncated", f"the file ends within a value: {error}", member, data[-512:])
-    at = min(len(data), len(data) - len(body) + int(getattr(error, "pos", 0)))
-    return ParseError(uri, at, "bad_json", f"wanted a JSON value: {error}", member, data[max(0, at - 256) : at + 256])
 
 
 class _Output:

@@ -30,7 +30,7 @@ from connectors.android.view import (
     window_node,
 )
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.values import json_value
+from connectors.reading.documents import json_document
 from connectors.tree import MAX_DEPTH, Node, Tree
 from schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
@@ -76,7 +76,7 @@ class Rico(Connector):
         if "gestures.json" not in blob.members:
             detail = "a view hierarchy shows a screen; wanted gestures.json beside view_hierarchies/"
             raise ParseError(blob.uri, -1, "no_actions", detail)
-        gestures = _json(blob, "gestures.json")
+        gestures = json_document(blob, "gestures.json")[0]
         if not isinstance(gestures, dict):
             raise ParseError(blob.uri, 0, "bad_record", "wanted an object of points by screen", "gestures.json")
         screens = _Screens(blob)
@@ -100,20 +100,6 @@ class Rico(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no screen has a gesture", "gestures.json")
         native_id = "/".join(blob.uri.rstrip("/").split("/")[-2:])
         yield sound(Trajectory(native_id, "android", steps, Environment(id=environment_of(screens.packages()))))
-
-
-def _json(blob: Blob, member: str) -> Any:
-    """The value of a whole file.
-
-    Raises:
-        ParseError: `empty`, `truncated` or `bad_json`.
-    """
-    data = blob.read(member)
-    try:
-        return json_value(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        reason = "empty" if not data.strip() else "bad_json" if data.rstrip().endswith((b"}", b"]")) else "truncated"
-        raise ParseError(blob.uri, 0, reason, f"wanted a JSON value: {error}", member, data[:256]) from None
 
 
 def _points(value: Any) -> list[act.Point] | None:
@@ -191,7 +177,7 @@ def _screen(blob: Blob, member: str) -> tuple[Screen, str | None] | None:
     Raises:
         ParseError: `bad_record`, `nested_too_deeply`, or what `_json` raises.
     """
-    value = _json(blob, member)
+    value = json_document(blob, member)[0]
     if value is None:
         return None
     activity = value.get("activity") if isinstance(value, dict) else None

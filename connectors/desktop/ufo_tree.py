@@ -15,7 +15,7 @@ from typing import Any, Final
 from connectors.desktop.element import clean
 from connectors.desktop.widgets import role_of
 from connectors.lasting import lasting
-from connectors.reading.values import json_value
+from connectors.reading.documents import document_in
 from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
@@ -53,13 +53,9 @@ def read_window(data: bytes, uri: str, member: str) -> Window:
     """The window of a file.
 
     Raises:
-        ParseError: `truncated` or `bad_json`; `no_nodes`: it is no tree of controls; `nested_too_deeply`.
+        ParseError: it is no JSON document; `no_nodes`: it is no tree of controls; `nested_too_deeply`.
     """
-    try:
-        root = json_value(data)
-    except ValueError as error:
-        reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-        raise ParseError(uri, 0, reason, f"wanted a tree of controls: {error}", member, data[:512]) from None
+    root = document_in(data, uri, member)
     nodes: list[Node] = []
     depths: list[int] = []
     stack: list[tuple[Any, int]] = [(root, 0)]

@@ -33,8 +33,8 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.action import Call, Point
+from connectors.reading.documents import json_document
 from connectors.reading.fields import plain_text
-from connectors.reading.values import json_value
 from schemas import Action, Agent, ParseError, Reject, Step, Trajectory
 
 _KINDS: Final = (b'"ApplicationSwitch"', b'"TextInputCompleted"', b'"Mouse"', b'"Click"', b'"Keyboard"', b'"Hotkey"')
@@ -76,12 +76,7 @@ class Workflow(Connector):
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        data = blob.read(blob.members[0])
-        try:
-            value = json_value(data)
-        except ValueError as error:
-            reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-            raise ParseError(blob.uri, 0, reason, f"wanted a JSON object: {error}", "", data[:512]) from None
+        value, data = json_document(blob, blob.members[0])
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
             raise ParseError(blob.uri, 0, "bad_record", "wanted an object with a list of events", "", data[:512])

@@ -27,8 +27,9 @@ from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
 from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
+from connectors.reading.documents import document_in
 from connectors.reading.fields import plain_text
-from connectors.reading.values import JsonError, first_value, json_value
+from connectors.reading.values import JsonError, first_value
 from schemas import ParseError, Reject, Trajectory
 
 _DIRECTIONS: Final = frozenset({"request", "response", "notification"})
@@ -98,12 +99,7 @@ def _entries(data: bytes, uri: str) -> list[Any]:
     Raises:
         ParseError: it is no JSON array.
     """
-    try:
-        value = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        place = min(len(data), getattr(error, "pos", 0))
-        reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
-        raise ParseError(uri, place, reason, f"wanted a JSON array: {error}", excerpt=data[:1024]) from None
+    value = document_in(data, uri)
     if not isinstance(value, list):
         raise ParseError(uri, 0, "bad_record", f"wanted a JSON array, met {type(value).__name__}")
     return value

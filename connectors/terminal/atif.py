@@ -20,7 +20,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.values import json_value
+from connectors.reading.documents import json_document
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif_domain import OWN_TOOLS, domain
 from connectors.terminal.atif_steps import Reader
@@ -121,18 +121,12 @@ class _Log:
     def document(self, member: str, origin: _Origin | None, depth: int = 0) -> Iterator[Trajectory | Reject]:
         """The trajectories of a member, with all that it refers to."""
         self.read.add(member)
-        data = self._blob.read(member)
         try:
-            document = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-        except ValueError as error:
-            offset = min(getattr(error, "pos", 0), len(data))
-            reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-            problem = ParseError(
-                self._blob.uri, offset, reason, f"wanted a JSON document: {error}", member, data[offset : offset + 4096]
-            )
+            document, data = json_document(self._blob, member)
+        except ParseError as error:
             if len(self._blob.members) == 1:
-                raise problem from error
-            yield Reject.of(problem, "record", Atif.name)
+                raise
+            yield Reject.of(error, "record", Atif.name)
             return
         if not isinstance(document, dict) or not isinstance(document.get("steps"), list):
             self._reject(member, 0, "bad_document", "wanted an object with a list of steps")

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import json_document
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
 from connectors.terminal.dialogue import Turn, course, mark_dangling
 from connectors.terminal.gemini_messages import Message, Rendering, Replay
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
@@ -94,14 +94,7 @@ def _read_document(blob: Blob, replay: Replay) -> None:
     Raises:
         ParseError: it is no JSON, or no session.
     """
-    data = blob.read()
-    try:
-        document = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-        offset = min(getattr(error, "pos", 0), len(data))
-        detail = f"wanted a JSON document: {error}"
-        raise ParseError(blob.uri, offset, reason, detail, "", data[offset : offset + 4096]) from error
+    document, data = json_document(blob)
     messages = document.get("messages") if isinstance(document, dict) else None
     if not isinstance(messages, list):
         raise ParseError(blob.uri, 0, "bad_session", "wanted an object with a list of messages")

@@ -20,7 +20,7 @@ from posixpath import basename, dirname
 from typing import Any, BinaryIO, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
-from connectors.reading.values import json_value
+from connectors.reading.documents import json_document
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif import Atif, is_part
 from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
@@ -214,12 +214,10 @@ class _Trial:
         """The JSON object that a member holds; empty, with a fault unless it is not there, if it holds none."""
         if member not in self._blob.members:
             return {}
-        data = self._blob.read(member)
         try:
-            value = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-        except ValueError as error:
-            detail = f"wanted a JSON object: {error}"
-            self.faults.append(ParseError(self._blob.uri, 0, "bad_json", detail, member, data[:4096]))
+            value, _ = json_document(self._blob, member)
+        except ParseError as error:
+            self.faults.append(error)
             return {}
         return value if isinstance(value, dict) else {}
 

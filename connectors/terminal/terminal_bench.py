@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
+from connectors.reading.documents import json_document
 from connectors.reading.lines import lines
-from connectors.reading.values import json_value
 from connectors.terminal.acts import Act, Ending, steps_of
 from connectors.terminal.agent_logs import AgentLog, Printed, agent_log
 from connectors.terminal.asciicast import recording_of
@@ -135,12 +135,9 @@ def trial_of(blob: Blob, member: str) -> Trial:
     """The trial that a results.json describes.
 
     Raises:
-        ParseError: it is no JSON object of a trial (`bad_json`, `no_trial`).
+        ParseError: it is no JSON document, or none of a trial (`no_trial`).
     """
-    try:
-        value = json_value(blob.read(member))
-    except ValueError as error:
-        raise ParseError(blob.uri, 0, "bad_json", f"wanted a JSON object: {error}", member) from None
+    value, _ = json_document(blob, member)
     if not isinstance(value, dict) or not isinstance(value.get("trial_name"), str):
         raise ParseError(blob.uri, 0, "no_trial", "wanted the results of one trial", member)
     failure = value.get("failure_mode")

@@ -111,7 +111,7 @@ def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
         yield from json_lines(blob)
         return
     with blob.open() as stream:
-        for offset, value, _ in values(stream, blob.uri, (), "an event"):
+        for offset, value, _ in values(stream, blob.uri, ()):
             yield offset, value
 
 

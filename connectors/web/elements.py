@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import numpy as np
 import orjson
 
+from connectors.reading.documents import document_in
 from connectors.reading.values import JsonError, json_value
 from schemas import ParseError
 
@@ -121,17 +122,14 @@ def elements(
         begin = 0 if begin >= 0 else -1
 
 
-def values(
-    stream: BinaryIO, uri: str, path: Sequence[str], what: str, member: str = ""
-) -> Iterator[tuple[int, Any, memoryview]]:
+def values(stream: BinaryIO, uri: str, path: Sequence[str], member: str = "") -> Iterator[tuple[int, Any, memoryview]]:
     """(offset, value, bytes from its first on) of each element of the array at `path`, in order.
 
-    The value is a `ParseError` (`bad_json`) where an element is no JSON. Behind its bytes there may be more; `excerpt`
+    The value is a `ParseError` where an element is no JSON. Behind its bytes there may be more; `excerpt`
     tells them apart.
 
     Args:
         stream, uri, path, member: as of `elements`.
-        what: an element is, for errors, such as `an entry`.
 
     Raises:
         ParseError: as `elements`.
@@ -144,14 +142,14 @@ def values(
             yield offset, value, held[offset:]
         return
     for offset, data in elements(stream, uri, path, member, begun=begun):
-        yield offset, _value(data, uri, offset, what, member), memoryview(data)
+        yield offset, _value(data, uri, offset, member), memoryview(data)
 
 
-def _value(data: bytes, uri: str, offset: int, what: str, member: str) -> Any:
+def _value(data: bytes, uri: str, offset: int, member: str) -> Any:
     try:
-        return json_value(data)
-    except ValueError as error:
-        return ParseError(uri, offset, "bad_json", f"wanted {what} as JSON: {error}", member, data[:_EXCERPT])
+        return document_in(data, uri, member, offset)
+    except ParseError as error:
+        return error
 
 
 def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterator[tuple[int, Any]] | None:

@@ -246,7 +246,7 @@ class _Reader:
     def _entries(self, stream: BinaryIO) -> Iterator[tuple[int, Any, memoryview]]:
         log = self._log
         try:
-            yield from values(stream, log.uri, ("log", "entries"), "an entry", log.member)
+            yield from values(stream, log.uri, ("log", "entries"), log.member)
         except ParseError as error:
             if log.base is None:
                 raise

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import document_in, json_document
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.web import action as act
@@ -105,20 +106,14 @@ def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
         with blob.open() as stream:
             for offset, data in elements(stream, blob.uri, ()):
                 try:
-                    yield offset, json_value(data)
-                except ValueError as error:
-                    failure = f"wanted a task: {error}"
-                    yield offset, ParseError(blob.uri, offset, "bad_json", failure, "", data[:4096])
+                    yield offset, document_in(data, blob.uri, start=offset)
+                except ParseError as error:
+                    yield offset, error
         return
     if first.rstrip().endswith(b"}") and more:
         yield from json_lines(blob)
         return
-    data = blob.read()
-    try:
-        yield 0, json_value(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-        raise ParseError(blob.uri, 0, reason, f"wanted a task: {error}", "", data[:4096]) from None
+    yield 0, json_document(blob)[0]
 
 
 @dataclass(frozen=True, slots=True)

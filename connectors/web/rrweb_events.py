@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from connectors.connector import Blob
+from connectors.reading.documents import document_in, json_document
 from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
@@ -79,7 +80,7 @@ def _is_line(head: bytes, blob: Blob) -> bool:
         line = next((line for line in stream if line.strip()), b"")
         more = stream.read(_HEAD).strip()
     try:
-        value = json_value(line.removeprefix(b"\xef\xbb\xbf"))
+        value = json_value(line)
     except ValueError:
         return False
     return bool(more) or (isinstance(value, dict) and ("type" in value or "window_id" in value))
@@ -111,12 +112,7 @@ def _within(blob: Blob) -> Iterator[Event]:
 
 def _windows(blob: Blob) -> Iterator[Event]:
     """The events of each window, one window after the other."""
-    data = blob.read()
-    try:
-        value = json_value(data)
-    except ValueError as error:
-        reason = "bad_json" if data.rstrip().endswith(b"}") else "truncated"
-        raise ParseError(blob.uri, 0, reason, f"wanted windows with events: {error}", "", data[:4096]) from None
+    value, _ = json_document(blob)
     holders = [value, *(value.get(key) for key in ("result", "data"))] if isinstance(value, dict) else []
     windows = next((one[_BY_WINDOW] for one in holders if isinstance(one, dict) and _BY_WINDOW in one), None)
     for window, found in windows.items() if isinstance(windows, dict) else ():
@@ -128,10 +124,9 @@ def _elements(blob: Blob, path: tuple[str, ...]) -> Iterator[Event]:
     with blob.open() as stream:
         for offset, data in elements(stream, blob.uri, path):
             try:
-                value = json_value(data)
-            except ValueError as error:
-                failure = ParseError(blob.uri, offset, "bad_json", f"wanted an event: {error}", "", data[:4096])
-                yield Event(offset, "", failure)
+                value = document_in(data, blob.uri, start=offset)
+            except ParseError as error:
+                yield Event(offset, "", error)
                 continue
             yield _event(value, offset, "", blob.uri)
 
@@ -141,18 +136,13 @@ def _rows(blob: Blob) -> Iterator[Event]:
     with blob.open() as stream:
         line = next((line for line in stream if line.strip()), b"")
     try:
-        value = json_value(line.removeprefix(b"\xef\xbb\xbf"))
+        value = json_value(line)
     except ValueError:
         value = None
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
         yield from _lines(blob)
         return
-    data = blob.read()
-    try:
-        packed = json_value(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        reason = "bad_json" if data.rstrip().endswith(b"]") else "truncated"
-        raise ParseError(blob.uri, 0, reason, f"wanted an array of events: {error}", "", data[:4096]) from None
+    packed, _ = json_document(blob)
     for one in packed if isinstance(packed, list) else []:
         yield _event(one, 0, "", blob.uri)
 
