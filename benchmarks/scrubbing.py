@@ -39,7 +39,7 @@ from quality.scrub import KINDS, Kind, scrub
 from quality.scrubbing.columns import Columns
 from schemas import Assembler, Trajectory
 
-AIM: Final = 150.0
+AIM: Final = 120.0
 RECIPE: Final = "name: scrubbing\nsource: benchmark\n"
 _AROUND: Final = 24
 """Bytes that are shown before and after what was replaced."""

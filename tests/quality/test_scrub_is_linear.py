@@ -21,13 +21,13 @@ SMALL: Final = 1 << 14
 LARGE: Final = 1 << 17
 """Bytes of the two texts; the large one is eight times the small one."""
 
-MOST: Final = 16
+MOST: Final = 24
 """How much longer the large one may take; squared would be 64."""
 
 GRAIN: Final = 0.03
 """Seconds that anything may take."""
 
-TRIES: Final = 4
+TRIES: Final = 6
 
 BY_HAND: Final = (
     "password=",
