@@ -151,7 +151,7 @@ class _Records:
         data = self._blob.read(member)
         body = data.partition(b"=")[2] if prefix and data.lstrip().startswith(prefix) else data
         try:
-            return document_in(body, self._blob.uri, member)
+            return document_in(body, self._blob.uri, member, skipped=len(data) - len(body))
         except ParseError as error:
             self.errors.append(error)
             return None

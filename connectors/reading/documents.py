@@ -43,7 +43,7 @@ def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) ->
     return document_in(data, blob.uri, member), data
 
 
-def document_in(data: bytes, uri: str, member: str = "", start: int | None = None) -> Any:
+def document_in(data: bytes, uri: str, member: str = "", start: int | None = None, skipped: int = 0) -> Any:
     """The JSON value that bytes are.
 
     Args:
@@ -51,6 +51,7 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
         uri: of the input, for errors.
         member: of it, for errors.
         start: offset of what `data` was decompressed from, which errors then name; None if it is the member itself.
+        skipped: bytes of the member before `data`.
 
     Raises:
         ParseError: as of `json_document`.
@@ -60,7 +61,7 @@ def document_in(data: bytes, uri: str, member: str = "", start: int | None = Non
     except JsonError as error:
         at = error.offset
         excerpt = data[max(0, at - _EXCERPT) : at + _EXCERPT]
-        raise _fault(error, uri, member, at if start is None else start, excerpt) from None
+        raise _fault(error, uri, member, skipped + at if start is None else start, excerpt) from None
 
 
 def large_document(

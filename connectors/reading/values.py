@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import orjson
 import re2
 
-DEPTH: Final = 500
+DEPTH: Final = 600
 """Levels of arrays and objects that a value may have; what reads recursively gets through them on any stack."""
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -68,10 +68,8 @@ def json_value(data: bytes | str) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return _unusual(data)
-    if len(data) > _FITS and _LONG_INTEGER.search(data):
-        value = _exact(data)
     _check_depth(data, value)
-    return value
+    return _exact(data) if len(data) > _FITS and _LONG_INTEGER.search(data) else value
 
 
 def _unusual(data: bytes | str) -> Any:

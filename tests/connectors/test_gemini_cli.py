@@ -155,7 +155,7 @@ def test_a_deeply_nested_document_is_refused():
     data = b'{\n"sessionId":"s","messages":' + b"[" * 100_000
     with pytest.raises(ParseError) as caught:
         list(GeminiCli().parse(MemoryBlob("s.json", data)))
-    assert caught.value.reason == "truncated"
+    assert caught.value.reason == "nested_too_deeply"
 
 
 def test_calls_of_one_message_that_share_an_id_are_two_calls():

@@ -115,7 +115,7 @@ def test_a_reward_that_is_no_number_is_told_and_the_steps_stand(text):
 def test_a_damaged_result_is_told_and_the_steps_stand():
     made, rejects = read({"agent/trajectory.json": document(), "result.json": "{", "verifier/reward.txt": "1"})
     assert made[0].outcome == Outcome(True, 1.0, "harbor verifier")
-    assert rejects == [("bad_json", "result.json")]
+    assert rejects == [("truncated", "result.json")]
 
 
 def test_a_time_limit_cuts_the_last_of_the_agents_own_trajectories():

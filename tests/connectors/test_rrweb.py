@@ -490,7 +490,7 @@ def test_changes_before_a_full_snapshot_are_rejected() -> None:
 
 def test_a_page_that_nests_too_deeply_is_null_and_told() -> None:
     deep = element(500, "b", text(501, "x"))
-    for number in range(400):
+    for number in range(270):
         deep = element(600 + number, "div", deep)
     one = Recording(deep)
     one.click(900, 4)
