@@ -30,6 +30,7 @@ from connectors.android.annotations import (
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
+from connectors.reading.fields import text_of
 from connectors.reading.values import json_value
 from connectors.tree import DIALECT, Box, Columns
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
@@ -130,17 +131,17 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
     return Annotated(
         str(episode),
         number,
-        _text(row.get("instruction")),
+        text_of(row.get("instruction")),
         observation,
         touched,
         size,
         kind,
-        _text(row.get("result_action_text")) or "",
+        text_of(row.get("result_action_text")) or "",
         touch,
         _point(row.get("result_lift_yx")),
         0,
         member,
-        reasoning=_text(row.get("coat_action_think")),
+        reasoning=text_of(row.get("coat_action_think")),
     )
 
 
@@ -152,10 +153,6 @@ def _are_texts(texts: list[Any], types: list[Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _listed(value: Any) -> list[Any]:

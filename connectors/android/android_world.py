@@ -33,6 +33,7 @@ from connectors.android.view import (
     window_node,
 )
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.fields import text_of
 from connectors.reading.lines import json_lines
 from connectors.reading.values import JsonError, first_value, json_value
 from connectors.tree import Box, Node, Tree
@@ -141,7 +142,7 @@ def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -
     for place, step in enumerate(steps):
         action = _action(step, befores[place])
         if action is None:
-            detail = f"step {place}: {_text(step.get('summary')) or 'the output calls nothing'}"[:300]
+            detail = f"step {place}: {text_of(step.get('summary')) or 'the output calls nothing'}"[:300]
             errors.append(ParseError(blob.uri, offset, "no_action", detail))
             continue
         after = befores[place + 1].observation if place + 1 < len(steps) else None
@@ -157,8 +158,8 @@ def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -
         domain="android",
         steps=rows,
         environment=Environment(id=environment_of(packages)),
-        agent=Agent(name=_text(value.get("agent_name"))),
-        task=Task(id=_text(template), instruction=_text(value.get("goal"))),
+        agent=Agent(name=text_of(value.get("agent_name"))),
+        task=Task(id=text_of(template), instruction=text_of(value.get("goal"))),
         outcome=_outcome(value.get("is_successful")),
     )
 
@@ -166,10 +167,6 @@ def _trajectory(value: Any, blob: Blob, offset: int, errors: list[ParseError]) -
 def _first(step: dict[str, Any], keys: tuple[str, ...]) -> Any:
     """The value of the first of the keys that the step has one for; None if it has none."""
     return next((step[key] for key in keys if step.get(key)), None)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _transposed(data: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -200,7 +197,7 @@ class _Shown:
             self._read(elements, is_raw)
 
     def _read(self, elements: list[dict[str, Any]], is_raw: bool) -> None:
-        package = next((name for one in elements if (name := _text(one.get("package_name")))), "")
+        package = next((name for one in elements if (name := text_of(one.get("package_name")))), "")
         nodes: list[Node] = [window_node(package, "", None)]
         for index, one in enumerate(elements):
             self.boxes[index] = _box(one.get("bbox_pixels"))
@@ -223,8 +220,8 @@ def _node(one: dict[str, Any], box: Box | None) -> Node | None:
     if not flags[11]:
         return None
     keys = ("class_name", "text", "content_description", "hint_text")
-    kind, text, description, hint = (_text(one.get(key)) or "" for key in keys)
-    resource = _text(one.get("resource_id")) or _text(one.get("resource_name")) or ""
+    kind, text, description, hint = (text_of(one.get(key)) or "" for key in keys)
+    resource = text_of(one.get("resource_id")) or text_of(one.get("resource_name")) or ""
     return view_node(kind, text, description, hint, resource, box, states_of(flags[:11]))
 
 
@@ -258,7 +255,7 @@ def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
     word = told["action_type"].replace("-", "_")
     output = step.get("action_output")
     reason = _REASON.search(output) if isinstance(output, str) else None
-    reasoning = (reason[1] or None) if reason else _text(step.get("action_reason"))
+    reasoning = (reason[1] or None) if reason else text_of(step.get("action_reason"))
     original = {key: value for key, value in told.items() if key != "action_type" and value is not None}
     place, element = _place(told, shown)
     text = told.get("text") if isinstance(told.get("text"), str) else None
@@ -268,13 +265,13 @@ def _action(step: dict[str, Any], shown: _Shown) -> Action | None:
         more = {"text": text or "", "clear": told.get("clear_text") is True or None}
         return act.call(word, {**place, **more}, original, element, reasoning)
     if word in (act.SCROLL, act.SWIPE):
-        return act.call(word, {**place, "direction": _text(told.get("direction"))}, original, element, reasoning)
+        return act.call(word, {**place, "direction": text_of(told.get("direction"))}, original, element, reasoning)
     if word in _KEYS:
         return act.call(act.PRESS, {"key": _KEYS[word]}, original, reasoning=reasoning)
     if word == act.OPEN_APP:
-        return act.call(word, {"app": _text(told.get("app_name"))}, original, reasoning=reasoning)
+        return act.call(word, {"app": text_of(told.get("app_name"))}, original, reasoning=reasoning)
     if word == "status":
-        return act.call(COMPLETE, {"status": _text(told.get("goal_status"))}, original, reasoning=reasoning)
+        return act.call(COMPLETE, {"status": text_of(told.get("goal_status"))}, original, reasoning=reasoning)
     if word == WAIT:
         return act.call(WAIT, {}, original, reasoning=reasoning)
     scalars = {key: value for key, value in original.items() if isinstance(value, str | int | float)}

@@ -32,7 +32,7 @@ from connectors.android.state import State, box_of, read_state
 from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import document_in
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import plain_text, text_of
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
 _EVENT: Final = re.compile(r"((?:.*/)?)events/event_([^/]*)\.json")
@@ -207,8 +207,8 @@ class _Output:
                 self._by_name.setdefault(name, []).append(state)
         graph = records.json("utg.js", b"var") if "utg.js" in blob.members else None
         if isinstance(graph, dict):
-            self.serial = _text(graph.get("device_serial"))
-            self.package = _text(graph.get("app_package"))
+            self.serial = text_of(graph.get("device_serial"))
+            self.package = text_of(graph.get("app_package"))
         self.package = self.package or environment_of(packages)
 
     def state(self, name: Any, tag: str, starts: bool, view: Mapping[str, Any] | None = None) -> State | None:
@@ -251,10 +251,6 @@ def _source(blob: Blob, member: str) -> Source | None:
     return Source(blob.read(member).decode("utf-8", "replace"), "application/json", "droidbot_state")
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _step(record: _Record, following: _Record | None, output: _Output, uri: str, turn: int) -> Step:
     """The transition of an event; `following` is the event after it, None if there is none.
 
@@ -267,7 +263,7 @@ def _step(record: _Record, following: _Record | None, output: _Output, uri: str,
         detail = "wanted an object with an event of some event_type"
         raise ParseError(uri, record.offset, "bad_record", detail, record.member)
     view = event.get("view") if isinstance(event.get("view"), dict) else None
-    tag = _text(value.get("tag")) or record.tag
+    tag = text_of(value.get("tag")) or record.tag
     start = output.state(value.get("start_state"), tag, True, view)
     after = _after(value.get("stop_state"), tag, following, output)
     return Step(_action(event, view, start), output.observation(start), after, turn, record.offset, record.member)
@@ -284,12 +280,12 @@ def _after(name: Any, tag: str, following: _Record | None, output: _Output) -> O
     """
     stop = output.state(name, tag, False)
     told = following.value if following is not None and isinstance(following.value, dict) else {}
-    rested = _text(told.get("start_state"))
+    rested = text_of(told.get("start_state"))
     if following is None or rested is None or rested == name:
         return output.observation(stop)
     event = told.get("event")
     view = event.get("view") if isinstance(event, dict) and isinstance(event.get("view"), dict) else None
-    later = output.state(rested, _text(told.get("tag")) or following.tag, True, view)
+    later = output.state(rested, text_of(told.get("tag")) or following.tag, True, view)
     seen = output.observation(stop if later is None else later)
     # Names of states tell that two differ only where they are digests, as they are since 2017.
     unsettled = later is None and stop is not None and stop.name is not None
@@ -312,7 +308,7 @@ def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | N
     word = _WORDS.get(kind, kind)
     told: dict[str, Any] = {}
     if word == act.INPUT_TEXT:
-        told["text"] = _text(event.get("text")) or ""
+        told["text"] = text_of(event.get("text")) or ""
     if isinstance(event.get("direction"), str):
         told["direction"] = event["direction"].lower()
     node = start.node(view) if start is not None and view is not None else None

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.pyautogui import calls_of
+from connectors.reading.fields import text_of
 from connectors.reading.lines import json_lines
 from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
 
@@ -88,13 +89,13 @@ def _trajectory(value: Any, uri: str, offset: int) -> Trajectory:
         steps.append(Step(_action(code, told), pictures[place], after, place, offset))
     completed = value.get("task_completed")
     resolved = completed if isinstance(completed, bool) else None
-    identity = _text(value.get("task_id"))
+    identity = text_of(value.get("task_id"))
     return Trajectory(
         native_id=identity or str(offset),
         domain="os",
         steps=steps,
         agent=Agent(name="person"),
-        task=Task(identity, _text(value.get("instruction"))),
+        task=Task(identity, text_of(value.get("instruction"))),
         outcome=Outcome(resolved=resolved, verifier="agentnet") if resolved is not None else None,
     )
 
@@ -105,13 +106,9 @@ def _follows(later: Any, row: dict[str, Any]) -> bool:
     return not (isinstance(index, int) and isinstance(after, int)) or after == index + 1
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _picture(row: Any) -> Observation | None:
     """The screen before a step: its picture's name, and no content."""
-    name = _text(row.get("image")) if isinstance(row, dict) else None
+    name = text_of(row.get("image")) if isinstance(row, dict) else None
     if name is None:
         return None
     return Observation(None, "image/png", "screen", None, "environment", None, "none", name)

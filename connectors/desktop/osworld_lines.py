@@ -12,7 +12,7 @@ from connectors.desktop.action import Call
 from connectors.desktop.atspi import Screen
 from connectors.desktop.computer_13 import call_of
 from connectors.desktop.pyautogui import calls_of
-from connectors.reading.fields import brief, plain_text
+from connectors.reading.fields import brief, plain_text, text_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.own_arguments import own_arguments
 from schemas import COMPLETE, WAIT, Action, ParseError
@@ -72,7 +72,7 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
         told = told[:300] if isinstance(told, str) else brief(told, 300)
         raise ParseError(uri, offset, "harness_error", f"the harness broke down: {told}", member)
     action, number = value.get("action"), value.get("step_num")
-    alone = action is None and _text(value.get("instruction")) is not None
+    alone = action is None and text_of(value.get("instruction")) is not None
     if not alone and not isinstance(action, str | dict):
         raise ParseError(uri, offset, "bad_record", "wanted an action, as text or as an object", member)
     if not alone and (not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31):
@@ -89,27 +89,23 @@ def read_line(value: Any, uri: str, offset: int, member: str) -> Line:
         response=_response(value.get("response")),
         reward=reward if reward is not None and math.isfinite(reward) else None,
         done=value["done"] if isinstance(value.get("done"), bool) else None,
-        instruction=_text(value.get("instruction")),
-        tree=next((value[key] for key in _TREES if _text(value.get(key))), None),
-        tree_file=next((value[key] for key in _TREE_FILES if _text(value.get(key))), None),
-        picture=_text(value.get("screenshot_file")),
+        instruction=text_of(value.get("instruction")),
+        tree=next((value[key] for key in _TREES if text_of(value.get(key))), None),
+        tree_file=next((value[key] for key in _TREE_FILES if text_of(value.get(key))), None),
+        picture=text_of(value.get("screenshot_file")),
         settled=not (isinstance(info, dict) and info.get("settled") is False),
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _response(value: Any) -> str | None:
     """The agent's words: the response as text, or the part of it that is."""
     if isinstance(value, dict):
-        told = next((value[key] for key in _ANSWERS if _text(value.get(key))), None)
+        told = next((value[key] for key in _ANSWERS if text_of(value.get(key))), None)
         return told if told is not None else own_arguments(value)
     if isinstance(value, list):
         parts = [part for part in value if isinstance(part, str)]
         return "\n".join(parts) or None
-    return _text(value)
+    return text_of(value)
 
 
 def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Action:
@@ -129,10 +125,10 @@ def action_of(line: Line, screen: Screen | None, reasoning: str | None) -> Actio
     call = call_of(action)
     if call is not None:
         return act.action_of([call], screen, action, reasoning)
-    code = next((action[key] for key in ("command", "action", "code") if _text(action.get(key))), None)
+    code = next((action[key] for key in ("command", "action", "code") if text_of(action.get(key))), None)
     if code is not None:
         return _coded(code, screen, action, reasoning)
-    name = next((action[key] for key in ("action_type", "name", "type") if _text(action.get(key))), act.CODE)
+    name = next((action[key] for key in ("action_type", "name", "type") if text_of(action.get(key))), act.CODE)
     arguments = shallow_json(action, 100) or plain_text(action)
     return act.told_action(str(name).lower(), {"arguments": arguments[:4096]}, action, reasoning)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from connectors.mcp.parts import Result, Shown, key_of, shown
+from connectors.mcp.parts import Result, Shown, shown
+from connectors.reading.fields import key_of
 
 Message = Mapping[str, Any]
 

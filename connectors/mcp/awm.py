@@ -27,6 +27,7 @@ from connectors.mcp.parts import MessageError, Result, Text, Thought, call, show
 from connectors.mcp.refusals import refused
 from connectors.mcp.shapes import spoken
 from connectors.reading.documents import json_document, opening
+from connectors.reading.fields import text_of
 from connectors.reading.values import json_value
 from schemas import (
     MESSAGE,
@@ -118,10 +119,10 @@ class Awm(Connector):
 def _trajectory(
     value: Mapping[str, Any], steps: list[Step], outcome: Outcome | None, instance: str | None
 ) -> Trajectory:
-    scenario, task = _text(value.get("scenario")), value.get("task_id")
+    scenario, task = text_of(value.get("scenario")), value.get("task_id")
     known = isinstance(task, int | str) and not isinstance(task, bool)
     name = "/".join(
-        str(one) for one in (scenario, task if known else None, _text(value.get("timestamp"))) if one is not None
+        str(one) for one in (scenario, task if known else None, text_of(value.get("timestamp"))) if one is not None
     )
     listed = next((step.next_observation for step in steps if step.action.name == "list_tools"), None)
     limit, turns = value.get("max_iterations"), value.get("total_iterations")
@@ -133,8 +134,8 @@ def _trajectory(
         domain="mcp",
         steps=steps,
         environment=Environment(id=scenario, instance_id=instance, kind="code"),
-        agent=Agent("awm", None, _text(value.get("model"))),
-        task=Task((f"{scenario}/{task}" if scenario else str(task)) if known else None, _text(value.get("task"))),
+        agent=Agent("awm", None, text_of(value.get("model"))),
+        task=Task((f"{scenario}/{task}" if scenario else str(task)) if known else None, text_of(value.get("task"))),
         context=Context(
             action_space=json_text(_LISTED.sub(r"\1", catalogue)) if catalogue else None,
             agent_system=_system(value.get("messages")),
@@ -147,13 +148,9 @@ def _is_final(items: list[Any]) -> bool:
     return any(isinstance(item, dict) and item.get("is_final") is True for item in items)
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _system(messages: object) -> str | None:
     first = messages[0] if isinstance(messages, list) and messages else None
-    return _text(first.get("content")) if isinstance(first, dict) and first.get("role") == "system" else None
+    return text_of(first.get("content")) if isinstance(first, dict) and first.get("role") == "system" else None
 
 
 def _outcome(value: Any, verdict: str) -> Outcome | None:

@@ -11,13 +11,14 @@ said between have no place there and are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, Item
 from connectors.mcp.wire_content import observation
 from connectors.mcp.wire_values import as_object
+from connectors.reading.fields import joined
 from connectors.reading.json_text import shallow_json
 from schemas import MESSAGE, Action, Observation, Step, call_text_of, json_text
 
@@ -109,7 +110,7 @@ class _Writing:
         elif item.kind == REASONING:
             self.thoughts.append(item.text or "")
         else:
-            message, reasoning = _joined(self.texts), _joined(self.thoughts)
+            message, reasoning = joined(self.texts), joined(self.thoughts)
             self.calls.append(_Draft(index, offset, self.turn, item, message, reasoning, []))
             self.texts, self.thoughts = [], []
 
@@ -118,12 +119,12 @@ class _Writing:
         if self.calls:
             last = self.calls[-1]
             if self.texts or self.thoughts:
-                last.message = _joined([*([last.message] if last.message else []), *self.texts])
-                last.reasoning = _joined([*([last.reasoning] if last.reasoning else []), *self.thoughts])
+                last.message = joined([*([last.message] if last.message else []), *self.texts])
+                last.reasoning = joined([*([last.reasoning] if last.reasoning else []), *self.thoughts])
             done = self.calls
         elif self.texts and self.begin is not None:
             index, offset = self.begin
-            done = [_Draft(index, offset, self.turn, None, _joined(self.texts), _joined(self.thoughts), [])]
+            done = [_Draft(index, offset, self.turn, None, joined(self.texts), joined(self.thoughts), [])]
         else:
             return
         done[0].said, self.said = self.said, []
@@ -188,16 +189,12 @@ def course(items: Iterable[Placed]) -> Course:
     return Course(
         steps=_steps(drafts),
         instruction=writing.instruction,
-        system=_joined(writing.system),
+        system=joined(writing.system),
         places=[draft.index for draft in drafts],
         answered=[draft.call is not None and draft.answer is not None for draft in drafts],
         lost=writing.lost,
         servers=frozenset(draft.call.server for draft in drafts if draft.call is not None),
     )
-
-
-def _joined(texts: Sequence[str]) -> str | None:
-    return "\n\n".join(texts) if texts else None
 
 
 def _steps(drafts: list[_Draft]) -> list[Step]:

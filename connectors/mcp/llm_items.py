@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from connectors.mcp.wire_values import blob_digest
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import key_of, plain_text
 from connectors.reading.json_text import shallow_json
 from schemas import Attachment
 from schemas.record import record
@@ -66,13 +66,13 @@ def message_items(messages: Any) -> Iterator[Item]:
 
 
 def _message(one: dict[str, Any]) -> Iterator[Item]:
-    role = _word(one.get("role"))
+    role = key_of(one.get("role"))
     content = one.get("content", one.get("parts"))
     if role in _SYSTEM_ROLES:
         text, _ = _texts(content)
         yield from [Item(SYSTEM, text)] if text else []
     elif role in ("tool", "function"):
-        yield _result(content, _word(one.get("tool_call_id")), _word(one.get("name")), None)
+        yield _result(content, key_of(one.get("tool_call_id")), key_of(one.get("name")), None)
     elif role in _AGENT_ROLES:
         for key in ("reasoning_content", "reasoning"):
             if isinstance(one.get(key), str) and one[key]:
@@ -95,7 +95,7 @@ def _function(call: Any) -> Iterator[Item]:
     given = call.get("function", call.get("custom")) if isinstance(call, dict) else None
     if isinstance(given, dict) and isinstance(given.get("name"), str):
         arguments = given.get("arguments", given.get("input"))
-        yield Item(CALL, None, given["name"], _word(call.get("id")), _arguments(arguments))
+        yield Item(CALL, None, given["name"], key_of(call.get("id")), _arguments(arguments))
 
 
 def _arguments(given: Any) -> str | None:
@@ -103,13 +103,6 @@ def _arguments(given: Any) -> str | None:
     if given is None or given == "":
         return None
     return given if isinstance(given, str) else shallow_json(given)
-
-
-def _word(value: Any) -> str | None:
-    """A text that is not empty; a number, as some give their calls for an id, as its digits."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
 
 
 def _result(content: Any, call_id: str | None, name: str | None, is_error: Any, server: str | None = None) -> Item:
@@ -144,17 +137,17 @@ def _blob(block: dict[str, Any]) -> Attachment | None:
     source = block.get("source")
     inline = block.get("inlineData", block.get("inline_data"))
     if isinstance(inline, dict) and isinstance(inline.get("data"), str):
-        media = _word(inline.get("mimeType", inline.get("mime_type")))
+        media = key_of(inline.get("mimeType", inline.get("mime_type")))
         return Attachment(blob_digest(inline["data"]), (media or "blob").split("/")[0], media)
     if isinstance(source, dict) and isinstance(source.get("data"), str) and source.get("type") == "base64":
-        return Attachment(blob_digest(source["data"]), kind or "blob", _word(source.get("media_type")))
+        return Attachment(blob_digest(source["data"]), kind or "blob", key_of(source.get("media_type")))
     audio = block.get("input_audio")
     if isinstance(audio, dict) and isinstance(audio.get("data"), str):
         return Attachment(blob_digest(audio["data"]), "audio", None)
     holder = block.get("resource") if kind == "resource" else block
     data = holder.get("blob" if kind == "resource" else "data") if isinstance(holder, dict) else None
     if isinstance(holder, dict) and isinstance(data, str) and kind in ("image", "audio", "resource"):  # as MCP has them
-        return Attachment(blob_digest(data), kind, _word(holder.get("mimeType")))
+        return Attachment(blob_digest(data), kind, key_of(holder.get("mimeType")))
     if "image" not in kind and kind not in ("file", "input_file", "document", "computer_screenshot"):
         return None
     holder = block.get("image_url", block.get("file", block))
@@ -192,14 +185,14 @@ def _block_result(block: dict[str, Any]) -> Iterator[Item]:
     if isinstance(kind, str) and kind.endswith("tool_result"):
         given = block.get("content")
         failed = block.get("is_error") is True or is_server_error(given)
-        yield _result(given, _word(block.get("tool_use_id")), None, failed)
+        yield _result(given, key_of(block.get("tool_use_id")), None, failed)
     given = block.get("toolResult")
     if isinstance(given, dict):  # of Bedrock
         listed = given.get("content")
         blocks = listed if isinstance(listed, list) else [listed]
         told = [one.get("json", one) if isinstance(one, dict) else one for one in blocks]
         status = {"error": True, "success": False}.get(plain_text(given.get("status")))
-        yield _result(told, _word(given.get("toolUseId")), None, status)
+        yield _result(told, key_of(given.get("toolUseId")), None, status)
     answer = block.get("functionResponse", block.get("function_response"))
     if isinstance(answer, dict):
         given = answer.get("response")
@@ -209,7 +202,7 @@ def _block_result(block: dict[str, Any]) -> Iterator[Item]:
             given = only[1]
         text = given if isinstance(given, str) else shallow_json(given)
         wrong = True if only is not None and only[0] == "error" else None
-        yield _result(text, _word(answer.get("id")), _word(answer.get("name")), wrong)
+        yield _result(text, key_of(answer.get("id")), key_of(answer.get("name")), wrong)
 
 
 def is_server_error(content: Any) -> bool:
@@ -236,13 +229,13 @@ def _agent_block(block: dict[str, Any]) -> Iterator[Item]:
         yield from [Item(REASONING, text)] if isinstance(text, str) and text else []
     elif isinstance(kind, str) and kind.endswith("tool_use"):
         if isinstance(block.get("name"), str):
-            server = _word(block.get("server_name"))
+            server = key_of(block.get("server_name"))
             given = _arguments(block.get("input"))
-            yield Item(CALL, None, block["name"], _word(block.get("id")), given, server=server)
+            yield Item(CALL, None, block["name"], key_of(block.get("id")), given, server=server)
     elif isinstance(call, dict) and isinstance(call.get("name"), str):
-        yield Item(CALL, None, call["name"], _word(call.get("id")), _arguments(call.get("args")))
+        yield Item(CALL, None, call["name"], key_of(call.get("id")), _arguments(call.get("args")))
     elif isinstance(use := block.get("toolUse"), dict) and isinstance(use.get("name"), str):  # of Bedrock
-        yield Item(CALL, None, use["name"], _word(use.get("toolUseId")), _arguments(use.get("input")))
+        yield Item(CALL, None, use["name"], key_of(use.get("toolUseId")), _arguments(use.get("input")))
     elif isinstance(code, dict):
         yield Item(CALL, None, "code_execution", None, shallow_json(code))
     elif isinstance(ran, dict):
@@ -259,7 +252,7 @@ def _agent_block(block: dict[str, Any]) -> Iterator[Item]:
 def output_items(one: dict[str, Any]) -> Iterator[Item]:
     """The items of one output or input item of the Responses API."""
     kind = plain_text(one.get("type"))
-    call_id = _word(one.get("call_id")) or _word(one.get("id"))
+    call_id = key_of(one.get("call_id")) or key_of(one.get("id"))
     if kind == "message":
         yield from _message({"role": "assistant", **one})
     elif kind == "reasoning":
@@ -272,7 +265,7 @@ def output_items(one: dict[str, Any]) -> Iterator[Item]:
     elif kind.endswith("_call_output"):
         yield _result(one.get("output"), call_id, None, None)
     elif kind == "mcp_call":
-        server, name = _word(one.get("server_label")), one.get("name")
+        server, name = key_of(one.get("server_label")), one.get("name")
         if isinstance(name, str):
             yield Item(CALL, None, name, call_id, _arguments(one.get("arguments")), server=server)
             if one.get("output") is not None or one.get("error") is not None:

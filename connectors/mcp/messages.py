@@ -27,7 +27,8 @@ from typing import Any, Final
 
 from connectors.mcp.parts import Call, Part, Result, Said, Text, Thought, Unlogged, json_of
 from connectors.mcp.shapes import parts, parts_in
-from connectors.mcp.turns import Made, Turn, joined, shelf
+from connectors.mcp.turns import Made, Turn, shelf
+from connectors.reading.fields import joined
 from connectors.reading.json_text import is_json
 from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text

@@ -16,7 +16,7 @@ from connectors.mcp.otel_events import DETAILS, Event, messages_of, structured
 from connectors.mcp.otel_kin import standard
 from connectors.mcp.wire_content import blocks, tool_result
 from connectors.mcp.wire_values import microseconds
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import key_of, plain_text
 from connectors.reading.json_text import shallow_json
 from schemas.record import record
 
@@ -230,12 +230,12 @@ def _part(part: dict[str, Any], kind: str) -> Item | None:
     if told in ("tool_call", "tool_use"):
         name = part.get("name")
         arguments = part.get("arguments", part.get("input"))
-        return Item(CALL, None, name, _word(part.get("id")), written(arguments)) if isinstance(name, str) else None
+        return Item(CALL, None, name, key_of(part.get("id")), written(arguments)) if isinstance(name, str) else None
     if told in ("tool_call_response", "tool_result"):
         for key in ("response", "result", "content"):
             if part.get(key) is not None:
-                return result_of(part[key], None, _word(part.get("id")))
-        return result_of("", None, _word(part.get("id")))
+                return result_of(part[key], None, key_of(part.get("id")))
+        return result_of("", None, key_of(part.get("id")))
     said = part.get("content", part.get("text"))
     if not isinstance(said, str) or not said:
         return None
@@ -259,12 +259,6 @@ def result_of(value: Any, name: str | None, call_id: str | None, failed: bool | 
 def _are_blocks(value: Any) -> bool:
     """Whether it is a list of content blocks as MCP has them."""
     return isinstance(value, list) and all(isinstance(one, dict) and one.get("type") in _BLOCKS for one in value)
-
-
-def _word(value: Any) -> str | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value else None
 
 
 def written(value: Any) -> str | None:

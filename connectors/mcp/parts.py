@@ -14,6 +14,7 @@ from dataclasses import astuple, fields
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from connectors.reading.fields import key_of
 from connectors.reading.json_text import CARRIED_DEPTH, shallow_json
 from connectors.reading.values import JsonError, json_value
 from schemas import Attachment, json_text
@@ -153,13 +154,6 @@ def call(
     if type(call_id) is not str or not call_id:
         call_id = key_of(call_id)
     return Call(name, told, f'{{"name": {json_text(name)}, "arguments": {written}}}', call_id, offset, at, said)
-
-
-def key_of(value: object) -> str | None:
-    """The id of a call: a text, or a number as its digits; None for anything else."""
-    if type(value) is str:
-        return value or None
-    return str(value) if type(value) is int else None
 
 
 def _arguments(value: str) -> object:

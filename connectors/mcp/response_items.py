@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from connectors.mcp.answers import answer, seen_text
-from connectors.mcp.parts import MessageError, Part, Result, Shown, Thought, Unlogged, blob, call, key_of, shown
-from connectors.reading.fields import brief, plain_text
+from connectors.mcp.parts import MessageError, Part, Result, Shown, Thought, Unlogged, blob, call, shown
+from connectors.reading.fields import brief, key_of, plain_text
 
 Message = Mapping[str, Any]
 

@@ -27,10 +27,10 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.mcp.messages import Again, Course, action_space, course
-from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of, key_of, moment
+from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of, moment
 from connectors.mcp.refusals import refused, unmatched
 from connectors.reading.documents import json_document, opening
-from connectors.reading.fields import brief, plain_text
+from connectors.reading.fields import brief, key_of, object_of, objects_of, plain_text, text_of
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_beginning
 from schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
@@ -156,7 +156,7 @@ class _Run:
 
     def instruction(self, simulation: Mapping[str, Any]) -> str | None:
         """What the simulated user was told: a text, or the scenario's instructions as JSON text."""
-        scenario = _object(self.task(simulation).get("user_scenario"))
+        scenario = object_of(self.task(simulation).get("user_scenario"))
         told = scenario.get("instructions")
         if isinstance(told, dict):
             return json_of({key: value for key, value in told.items() if value is not None})
@@ -164,33 +164,21 @@ class _Run:
 
 
 def _run(value: Mapping[str, Any]) -> _Run:
-    info = _object(value.get("info"))
-    environment, agent = _object(info.get("environment_info")), _object(info.get("agent_info"))
+    info = object_of(value.get("info"))
+    environment, agent = object_of(info.get("environment_info")), object_of(info.get("agent_info"))
     tasks = value.get("tasks")
     try:
         tools = action_space(environment.get("tool_defs"))
     except MessageError:
         tools = None
     return _Run(
-        domain=_text(environment.get("domain_name")),
-        version=_text(info.get("git_commit")),
-        policy=_text(environment.get("policy")),
+        domain=text_of(environment.get("domain_name")),
+        version=text_of(info.get("git_commit")),
+        policy=text_of(environment.get("policy")),
         tools=tools,
-        agent=Agent(_text(agent.get("implementation")), None, _text(agent.get("llm"))),
-        tasks={plain_text(task.get("id")): task for task in _objects(tasks)},
+        agent=Agent(text_of(agent.get("implementation")), None, text_of(agent.get("llm"))),
+        tasks={plain_text(task.get("id")): task for task in objects_of(tasks)},
     )
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _course(value: Mapping[str, Any], place: _Place, *, told: bool) -> Course:
@@ -244,7 +232,7 @@ def _participant(message: Mapping[str, Any], agent: bool, offset: int) -> Iterat
     if calls is not None and not isinstance(calls, list):
         raise MessageError("bad_message", "wanted a list as tool_calls")
     for one in calls or ():
-        told = _object(one)
+        told = object_of(one)
         made = call(told.get("name"), told.get("arguments"), told.get("id"), offset, at)
         yield made if agent else Said("user_call", made.text, (), at)
 
@@ -264,10 +252,10 @@ def _content(message: Mapping[str, Any]) -> str | None:
 
 def _thought(raw: object) -> str | None:
     """What the model thought, where the answer of its provider is kept and tells it."""
-    answer = _object(raw)
-    choices = _objects(answer.get("choices"))
-    message = _object((choices[0] if choices else answer).get("message"))
-    return _text(message.get("reasoning_content"))
+    answer = object_of(raw)
+    choices = objects_of(answer.get("choices"))
+    message = object_of((choices[0] if choices else answer).get("message"))
+    return text_of(message.get("reasoning_content"))
 
 
 def _trajectory(value: Mapping[str, Any], run: _Run, made: Course) -> Trajectory:
@@ -278,7 +266,7 @@ def _trajectory(value: Mapping[str, Any], run: _Run, made: Course) -> Trajectory
         made.steps[-1] = replace(made.steps[-1], terminated=reason in _ENDED, truncated=reason in _STOPPED)
     known = isinstance(name, str | int)
     return Trajectory(
-        native_id=_text(value.get("id")) or "simulation",
+        native_id=text_of(value.get("id")) or "simulation",
         domain="mcp",
         steps=made.steps,
         environment=Environment(id=run.domain, kind="code", version=run.version),
@@ -290,9 +278,9 @@ def _trajectory(value: Mapping[str, Any], run: _Run, made: Course) -> Trajectory
         context=Context(
             action_space=run.tools,
             initial_state=json_of(initial) if initial else None,
-            agent_system=_text(value.get("policy")) or run.policy or made.system,
+            agent_system=text_of(value.get("policy")) or run.policy or made.system,
         ),
-        outcome=_outcome(_object(value.get("reward_info")).get("reward")),
+        outcome=_outcome(object_of(value.get("reward_info")).get("reward")),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from connectors.mcp.parts import Call, Result, Said, Text, Thought, packed, unpacked
+from connectors.reading.fields import joined
 from schemas import Shelf
 
 
@@ -97,11 +98,6 @@ def _size(turn: Turn) -> int:
         result = (one.result and one.result.content) or ""
         size += 512 + 2 * len(one.call.text) + len(one.message or "") + len(one.reasoning or "") + len(result)
     return size
-
-
-def joined(texts: list[str]) -> str | None:
-    """The texts with an empty line between, None if there are none."""
-    return "\n\n".join(texts) if texts else None
 
 
 def shelf() -> Shelf[Turn]:

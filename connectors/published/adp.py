@@ -20,12 +20,13 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
-from connectors.mcp.parts import MessageError, call, json_of, key_of
+from connectors.mcp.parts import MessageError, call, json_of
 from connectors.mcp.refusals import refused
 from connectors.published.cells import number, text
 from connectors.published.tables import Row, Table
 from connectors.published.within import placed
 from connectors.reading.documents import opening
+from connectors.reading.fields import key_of
 from connectors.reading.json_text import is_json, shallow_json
 from connectors.reading.values import json_value
 from connectors.terminal.atif import Atif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from reprlib import Repr
 from typing import Any, Final
 
@@ -41,3 +41,20 @@ def brief(value: Any, most: int = 80) -> str:
 def plain_text(value: Any) -> str:
     """A text as it is, and any other JSON value as `brief` shows it: what stands where an id or a word is wanted."""
     return value if isinstance(value, str) else brief(value, 200)
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of an array; none of what is no array."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def key_of(value: Any) -> str | None:
+    """The id of something: a text, or a number as its digits; None for anything else."""
+    if isinstance(value, str):
+        return value or None
+    return str(value) if type(value) is int else None
+
+
+def joined(texts: Sequence[str]) -> str | None:
+    """The texts with an empty line between; None if there are none."""
+    return "\n\n".join(texts) if texts else None

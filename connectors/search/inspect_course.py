@@ -11,18 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import plain_text, text_of
 from connectors.reading.values import JsonError, json_value
 from connectors.search import vocabulary
-from connectors.search.inspect_sample import (
-    Attachments,
-    Times,
-    content,
-    media_type,
-    objects,
-    observation,
-    text_of,
-)
+from connectors.search.inspect_sample import Attachments, Times, content, media_type, objects, observation
 from schemas import MESSAGE, Action, Observation, Step, Steps, call_text, json_text
 
 

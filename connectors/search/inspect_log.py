@@ -20,21 +20,12 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.archive import Archive
 from connectors.reading.documents import document_in, large_document
+from connectors.reading.fields import text_of
 from connectors.reading.large import outline
 from connectors.reading.large.outline import MANY, Shape, held
 from connectors.reading.places import TextPlaces
 from connectors.search.inspect_course import Course
-from connectors.search.inspect_sample import (
-    Attachments,
-    Times,
-    called,
-    context,
-    domain,
-    each_object,
-    messages,
-    outcome,
-    text_of,
-)
+from connectors.search.inspect_sample import Attachments, Times, called, context, domain, each_object, messages, outcome
 from schemas import Agent, ParseError, Reject, Task, Trajectory
 
 _OF_SAMPLE: Final[dict[str, Shape]] = {

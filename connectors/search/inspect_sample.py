@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from connectors.reading.fields import text_of
 from connectors.reading.json_text import is_json
 from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
 from connectors.search import vocabulary
@@ -62,11 +63,6 @@ def objects(value: Any) -> Sequence[dict[str, Any]]:
 def each_object(value: Any) -> Iterator[dict[str, Any]]:
     """The objects of an array, one at a time."""
     return (one for one in value if isinstance(one, dict)) if isinstance(value, ARRAY) else iter(())
-
-
-def text_of(value: Any) -> str | None:
-    """The value if it is a text that is not empty."""
-    return value if isinstance(value, str) and value else None
 
 
 class Attachments:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from connectors.reading.fields import text_in
+from connectors.reading.fields import key_of, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.swe.answer import content_of, observed
 from connectors.swe.course import call, spoken
@@ -167,7 +167,7 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
     if by == "user" and name not in ("run", "run_ipython", "read", "write", "edit"):
         return []
     reply, own = _called(value)
-    ident = _ident(value.get("id"))
+    ident = key_of(value.get("id"))
     if name == "message":
         action: Action | None = spoken(text_in(args, "content") or "", text_in(args, "thought"))
     else:
@@ -256,7 +256,7 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
         if code is None:
             code = held.get("exit_code")
     notes = _around(metadata)
-    cause = _ident(value.get("cause"))
+    cause = key_of(value.get("cause"))
     return [Shown(seen, offset, cause, exit_code(code), at, notes, name == "error")]
 
 
@@ -281,7 +281,7 @@ def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
         text = content_of(content).text or ""
         if value.get("source") == "agent":
             action = spoken(text, text_in(held, "reasoning_content"))
-            return [Did(action, offset, _ident(value.get("id")), None, at, is_utc)]
+            return [Did(action, offset, key_of(value.get("id")), None, at, is_utc)]
         role = _speaker(text) if value.get("source") == "user" else "harness"
         return [Said(role, text, observed(content, role), at)]
     if kind == "ActionEvent":
@@ -312,7 +312,7 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
         raise BadEventError("the arguments of an action are nested too deeply")
     by = "user" if value.get("source") == "user" else "agent"
     reply = text_in(value, "llm_response_id")
-    return Did(action, offset, ident or _ident(value.get("id")), reply, at, is_utc, by, name == "finish")
+    return Did(action, offset, ident or key_of(value.get("id")), reply, at, is_utc, by, name == "finish")
 
 
 def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> Shown:
@@ -352,12 +352,6 @@ def moment(value: Any) -> tuple[int | None, bool]:
         return (read - (_EPOCH if aware else _LOCAL_EPOCH)) // _MICROSECOND, aware
     except (ValueError, OverflowError):
         return None, False
-
-
-def _ident(value: Any) -> str | None:
-    if type(value) is str:
-        return value or None
-    return str(value) if type(value) is int else None
 
 
 def _speaker(text: str) -> str:

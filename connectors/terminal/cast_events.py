@@ -18,7 +18,7 @@ from operator import sub
 from typing import Any, BinaryIO, Final
 
 from connectors.connector import Blob
-from connectors.reading.fields import brief
+from connectors.reading.fields import brief, object_of, text_of
 from connectors.reading.lines import LINE_BYTES, WHOLE_BYTES
 from connectors.reading.values import JsonError, first_value, json_value
 from connectors.terminal.screen import checked_size
@@ -121,32 +121,24 @@ def header_of(value: dict[str, Any]) -> Header:
     version = value.get("version")
     if type(version) is not int or version not in (1, 2, 3):
         raise ValueError(f"wanted version 1, 2 or 3, met {brief(version, 40)}")
-    term = _object(value.get("term")) if version == 3 else {}
+    term = object_of(value.get("term")) if version == 3 else {}
     columns, rows = (term.get("cols"), term.get("rows")) if version == 3 else (value.get("width"), value.get("height"))
     size = checked_size(columns, rows)
     if size is None:
         raise ValueError(f"wanted columns and rows from 1, met {brief(columns, 40)} and {brief(rows, 40)}")
-    environment = _object(value.get("env"))
+    environment = object_of(value.get("env"))
     return Header(
         version,
         *size,
         _seconds(value.get("timestamp")),
-        _text(value.get("command")),
-        _text(environment.get("SHELL")),
-        _text(term.get("type")) or _text(environment.get("TERM")),
+        text_of(value.get("command")),
+        text_of(environment.get("SHELL")),
+        text_of(term.get("type")) or text_of(environment.get("TERM")),
     )
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _seconds(value: object) -> float | None:
     return value if isinstance(value, int | float) and 0 < value < MAX_SECONDS else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _blocks(stream: BinaryIO, blob: Blob) -> Iterator[tuple[int, bytes]]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Final
 
+from connectors.reading.fields import joined
 from connectors.reading.json_text import is_json
 from connectors.terminal.claude_lines import AGENT_TOOLS, Call, Entry, Result, Said
 from connectors.terminal.claude_nodes import Nodes
@@ -179,7 +180,7 @@ def _done(nodes: Nodes, node: int) -> tuple[list[_Made], str | None, str | None]
     thoughts: list[str] = []
     for part, number in nodes.parts(node):
         if isinstance(part, Call):
-            calls.append((part, number, _joined(texts), _joined(thoughts)))
+            calls.append((part, number, joined(texts), joined(thoughts)))
             if texts or thoughts:
                 texts, thoughts = [], []
         elif part[0] == "text":
@@ -188,14 +189,10 @@ def _done(nodes: Nodes, node: int) -> tuple[list[_Made], str | None, str | None]
             thoughts.append(part[1])
     if calls and (texts or thoughts):
         call, number, said, thought = calls[-1]
-        message = _joined([*([said] if said else []), *texts])
-        reasoning = _joined([*([thought] if thought else []), *thoughts])
+        message = joined([*([said] if said else []), *texts])
+        reasoning = joined([*([thought] if thought else []), *thoughts])
         calls[-1] = call, number, message, reasoning
-    return calls, _joined(texts), _joined(thoughts)
-
-
-def _joined(texts: list[str]) -> str | None:
-    return "\n\n".join(texts) if texts else None
+    return calls, joined(texts), joined(thoughts)
 
 
 def _instruction(said: list[Said]) -> tuple[str | None, list[tuple[str, str]]]:

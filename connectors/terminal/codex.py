@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import plain_text, text_in
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.terminal.codex_items import ITEMS, Reader
@@ -78,11 +78,11 @@ class Codex(Connector):
             made.steps[-1] = replace(made.steps[-1], truncated=True)
         meta = reader.meta
         yield Trajectory(
-            native_id=_string(meta, "id") or "",
+            native_id=text_in(meta, "id") or "",
             domain=domain(name for name, _ in names),
             steps=made.steps,
             environment=_environment(meta),
-            agent=Agent("codex", _string(meta, "cli_version"), reader.model),
+            agent=Agent("codex", text_in(meta, "cli_version"), reader.model),
             task=Task(instruction=made.instruction),
             context=Context(agent_system=_instructions(meta)),
             relation=_relation(meta),
@@ -97,22 +97,17 @@ def _object(data: bytes) -> dict[str, Any] | None:
     return line if isinstance(line, dict) else None
 
 
-def _string(values: Any, key: str) -> str | None:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) and value else None
-
-
 def _environment(meta: dict[str, Any]) -> Environment:
     git = meta.get("git")
     return Environment(
-        id=_string(git, "repository_url"),
-        instance_id=checkout(_string(meta, "cwd")),
-        version=_string(git, "commit_hash"),
+        id=text_in(git, "repository_url"),
+        instance_id=checkout(text_in(meta, "cwd")),
+        version=text_in(git, "commit_hash"),
     )
 
 
 def _instructions(meta: dict[str, Any]) -> str | None:
-    return _string(meta.get("base_instructions"), "text") or _string(meta, "instructions")
+    return text_in(meta.get("base_instructions"), "text") or text_in(meta, "instructions")
 
 
 def _relation(meta: dict[str, Any]) -> str | None:
@@ -120,4 +115,4 @@ def _relation(meta: dict[str, Any]) -> str | None:
     source = meta.get("source")
     if isinstance(source, dict) and "subagent" in source:
         return "subagent"
-    return "branch" if _string(meta, "forked_from_id") else None
+    return "branch" if text_in(meta, "forked_from_id") else None

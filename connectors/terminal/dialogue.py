@@ -8,12 +8,13 @@ the agent said goes with its next turn. What else was said stands in `interleave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from connectors.reading.fields import joined
 from connectors.reading.json_text import is_json
 from schemas import MESSAGE, Action, Attachment, Observation, Spool, Step, Steps, call_text_of, json_text, spool
 from schemas.spool import pack_observation, unpack_observation
@@ -204,11 +205,6 @@ class Course(NamedTuple):
     steps: list[Step] | Steps
     instruction: str | None
     ends: dict[int, int]
-
-
-def joined(texts: Sequence[str]) -> str | None:
-    """The texts as one, a blank line between them; None if there are none."""
-    return "\n\n".join(texts) if texts else None
 
 
 def course(items: Iterable[Item], instructed: bool = False) -> Course:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.fields import brief, plain_text
+from connectors.reading.fields import brief, plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
@@ -107,11 +107,6 @@ def _kind(event: Any) -> str | None:
     return kind if isinstance(kind, str) and _TYPE.fullmatch(kind) else None
 
 
-def _text(values: Any, key: str) -> str | None:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) and value else None
-
-
 def _event(line: dict[str, Any]) -> dict[str, Any]:
     """The event of a line; of an export without `raw`, made of what it repeats of the event."""
     raw = line.get("raw")
@@ -123,7 +118,7 @@ def _event(line: dict[str, Any]) -> dict[str, Any]:
     event = {"type": f"{role}.{kind}", "processed_at": line.get("time"), "content": line.get("content")}
     if kind.endswith("tool_use"):
         try:
-            event["input"] = json_value(_text(line, "content") or "{}")
+            event["input"] = json_value(text_in(line, "content") or "{}")
         except ValueError:
             event["input"] = {"input": line.get("content")}
         event["name"] = line.get("tool")
@@ -147,13 +142,15 @@ class _Session:
             self._report(offset, "not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return
         event = _event(line)
-        kind, key = event.get("type"), _text(event, "id")
+        kind, key = event.get("type"), text_in(event, "id")
         if key in self._seen:
             return
         if key is not None:
             self._seen.add(key)
             self._first = self._first or key
-        name = _text(event, "session_thread_id") if plain_text(kind).startswith(("agent.", "user.", "span.")) else None
+        name = (
+            text_in(event, "session_thread_id") if plain_text(kind).startswith(("agent.", "user.", "span.")) else None
+        )
         thread = self._threads.get(name)
         if thread is None:
             thread = self._threads[name] = _Thread(self._report)
@@ -223,7 +220,7 @@ class _Thread:
         elif kind in _ANSWERS:
             self._answer(offset, event)
         elif kind in ("agent.message", "agent.thinking"):
-            said = shown(event.get("content")).text or _text(event, "thinking")
+            said = shown(event.get("content")).text or text_in(event, "thinking")
             if said and not said.isspace():
                 turn = self._acts(offset, event)
                 (turn.texts if kind == "agent.message" else turn.thoughts).append(said)
@@ -234,11 +231,11 @@ class _Thread:
         elif kind == "span.model_request_start":
             self._turn = None
         elif kind in _TOLD:
-            self._harness(shown(event.get("content")).text or _text(event.get("error"), "message"))
+            self._harness(shown(event.get("content")).text or text_in(event.get("error"), "message"))
         elif kind == "span.outcome_evaluation_end":
             self._judged(event)
         elif kind == "user.tool_confirmation" and event.get("result") == "deny":
-            self._denied.add(_text(event, "tool_use_id") or "")
+            self._denied.add(text_in(event, "tool_use_id") or "")
         else:
             return _BOOKS.match(kind) is not None
         return True
@@ -254,11 +251,11 @@ class _Thread:
     def _asked(self, event: dict[str, Any]) -> None:
         """Notes what the user said, or wants to have; of the latter the rubric is told apart."""
         content = shown(event.get("content"))
-        text = content.text or _text(event, "description")
+        text = content.text or text_in(event, "description")
         if text or content.attachments:
             self.items.append(Said("user", text or "", content.attachments))
             self._turn = None
-        self._harness(_text(event.get("rubric"), "content"))
+        self._harness(text_in(event.get("rubric"), "content"))
 
     def _harness(self, text: str | None) -> None:
         if text:
@@ -266,28 +263,28 @@ class _Thread:
             self._turn = None
 
     def _judged(self, event: dict[str, Any]) -> None:
-        result = _text(event, "result")
+        result = text_in(event, "result")
         if result in _JUDGED:
             self.outcome = Outcome(_JUDGED[result], None, "outcome rubric")
-        self._harness(_text(event, "explanation"))
+        self._harness(text_in(event, "explanation"))
 
     def _call(self, offset: int, kind: str, event: dict[str, Any]) -> None:
-        name, given = _text(event, "name"), event.get("input")
-        server = _text(event, "mcp_server_name") or _text(event, "server_name")
+        name, given = text_in(event, "name"), event.get("input")
+        server = text_in(event, "mcp_server_name") or text_in(event, "server_name")
         arguments = shallow_json(given if given is not None else {}) if isinstance(given, dict | None) else None
         if name is None or arguments is None:
             self._report(offset, "bad_call", "wanted a name and an object of shallow arguments in a call")
             return
         if kind == "agent.mcp_tool_use":
             name = f"{MCP_PREFIX}{server or ''}__{name}"
-        key = _text(event, "id")
+        key = text_in(event, "id")
         call = Call(name, arguments, key, offset, at=_moment(event))
         self._acts(offset, event).add(call)
         self._open[key or f"#{offset}"] = call
         self.acted = True
 
     def _answer(self, offset: int, event: dict[str, Any]) -> None:
-        key = next((told for name in _CALL_KEYS if (told := _text(event, name))), None)
+        key = next((told for name in _CALL_KEYS if (told := text_in(event, name))), None)
         call = self._open.pop(key if key is not None else next(iter(self._open), None), None)
         if call is None:
             self._report(offset, "result_without_call", f"no open call has the id {key or 'none':.80}")
@@ -308,4 +305,4 @@ class _Thread:
 
 
 def _moment(event: dict[str, Any]) -> int | None:
-    return microseconds(_text(event, "processed_at") or _text(event, "created_at"))
+    return microseconds(text_in(event, "processed_at") or text_in(event, "created_at"))

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from connectors.reading.documents import json_document
+from connectors.reading.fields import text_of
 from connectors.reading.lines import lines
 from connectors.terminal.acts import Act, Ending, steps_of
 from connectors.terminal.agent_logs import AgentLog, Printed, agent_log
@@ -145,14 +146,10 @@ def trial_of(blob: Blob, member: str) -> Trial:
     return Trial(
         member,
         native_id if isinstance(native_id, str) and native_id else value["trial_name"] or "trial",
-        Task(_text(value.get("task_id")), _text(value.get("instruction"))),
+        Task(text_of(value.get("task_id")), text_of(value.get("instruction"))),
         _outcome(value),
         failure if isinstance(failure, str) and failure not in ("unset", "none") else "",
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _outcome(value: dict[str, Any]) -> Outcome | None:

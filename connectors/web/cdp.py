@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.fields import object_of, str_of
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
@@ -184,7 +185,7 @@ class _Reader:
             event = self._answered(value) if self._asked and isinstance(value, dict) else None
         if event is None or event["method"] not in _READ:
             return
-        method, params = event["method"], _object(event.get("params"))
+        method, params = event["method"], object_of(event.get("params"))
         key = params.get("requestId")
         if not isinstance(key, str):
             return
@@ -197,7 +198,7 @@ class _Reader:
         if method == "Network.requestWillBeSent":
             self._begin(offset, key, params)
         elif method == "Network.webSocketCreated":
-            self._add(key, _Hop(offset, self._number, "GET", _text(params.get("url")), {}, None, "websocket", None))
+            self._add(key, _Hop(offset, self._number, "GET", str_of(params.get("url")), {}, None, "websocket", None))
         elif method == "Network.requestWillBeSentExtraInfo":
             self._sent.setdefault(key, []).append(_headers(params.get("headers")))
         elif method == "Network.responseReceivedExtraInfo":
@@ -205,7 +206,7 @@ class _Reader:
         elif method in ("Network.webSocketFrameSent", "Network.webSocketFrameReceived"):
             self._frame(offset, key, params, method.endswith("Sent"))
         elif key in self._hops:
-            self._continue(self._hops[key][-1], method, params, _object(event.get("result")))
+            self._continue(self._hops[key][-1], method, params, object_of(event.get("result")))
 
     def _answered(self, value: dict[str, Any]) -> dict[str, Any] | None:
         """The answer to a call for a body, which names the call by its number alone, as an event of that call."""
@@ -230,8 +231,8 @@ class _Reader:
         self._order.append(hop)
 
     def _begin(self, offset: int, key: str, params: dict[str, Any]) -> None:
-        request = _object(params.get("request"))
-        url, at, wall = _text(request.get("url")), _time(params.get("timestamp")), _time(params.get("wallTime"))
+        request = object_of(params.get("request"))
+        url, at, wall = str_of(request.get("url")), _time(params.get("timestamp")), _time(params.get("wallTime"))
         redirected = params.get("redirectResponse")
         if isinstance(redirected, dict) and key in self._hops:
             before = self._hops[key][-1]
@@ -241,16 +242,16 @@ class _Reader:
         if self._wall is None and at is not None and wall is not None:
             self._wall = wall - at
         headers = _headers(request.get("headers"))
-        method = _text(request.get("method")).upper() or "GET"
-        word = _text(params.get("type")).lower()
+        method = str_of(request.get("method")).upper() or "GET"
+        word = str_of(params.get("type")).lower()
         self._add(key, _Hop(offset, self._number, method, url, headers, _posted(request, headers), word, at))
 
     def _frame(self, offset: int, key: str, params: dict[str, Any], sent: bool) -> None:
         if key not in self._hops:
             # The socket was opened before the log began: its address is not known.
             self._add(key, _Hop(offset, self._number, "GET", "", {}, None, "websocket", None))
-        frame = _object(params.get("response"))
-        data = _text(frame.get("payloadData"))
+        frame = object_of(params.get("response"))
+        data = str_of(frame.get("payloadData"))
         raw = unbase64(data) if frame.get("opcode") == 2 else None
         body = Body(data) if raw is None else byte_body(raw, "")
         self._hops[key][-1].messages.append(Message(sent, body, _time(params.get("timestamp"))))
@@ -258,25 +259,25 @@ class _Reader:
     def _continue(self, hop: _Hop, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
         at = _time(params.get("timestamp"))
         if method in ("Network.responseReceived", "Network.webSocketHandshakeResponseReceived"):
-            hop.response = _object(params.get("response"))
-            hop.word = _text(params.get("type")).lower() or hop.word
+            hop.response = object_of(params.get("response"))
+            hop.word = str_of(params.get("type")).lower() or hop.word
             hop.ended, hop.last = at, self._number
             hop.answer = _added(hop.response, hop.response) or hop.answer
         elif method == "Network.loadingFinished":
             hop.ended, hop.last = at, self._number
         elif method == "Network.loadingFailed":
-            hop.ended, hop.last, hop.error = at, self._number, _text(params.get("errorText")) or None
+            hop.ended, hop.last, hop.error = at, self._number, str_of(params.get("errorText")) or None
         elif method == "Network.webSocketWillSendHandshakeRequest":
-            hop.headers, hop.began = _headers(_object(params.get("request")).get("headers")), at
+            hop.headers, hop.began = _headers(object_of(params.get("request")).get("headers")), at
             wall = _time(params.get("wallTime"))
             if self._wall is None and at is not None and wall is not None:
                 self._wall = wall - at
         elif method == "Network.getResponseBody":
             hop.answer = _added(result, hop.response or {}) or hop.answer
         elif method == "Network.eventSourceMessageReceived":
-            name = _text(params.get("eventName"))
+            name = str_of(params.get("eventName"))
             lines = [f"event: {name}"] * bool(name) + [
-                f"data: {line}" for line in _text(params.get("data")).split("\n")
+                f"data: {line}" for line in str_of(params.get("data")).split("\n")
             ]
             hop.told.append("\n".join(lines))
 
@@ -295,7 +296,7 @@ class _Reader:
     def _exchange(self, hop: _Hop, key: str) -> Exchange:
         response = hop.response or {}
         received = _headers(response.get("headers"))
-        told = _text(response.get("mimeType"))
+        told = str_of(response.get("mimeType"))
         if "content-type" not in received and told:
             received["content-type"] = told
         status = hop.status or response.get("status")
@@ -315,7 +316,7 @@ class _Reader:
             body=hop.body,
             kind=kind_of(hop.word, hop.method, hop.url, hop.headers, media_type_of(told)),
             status=int(status) if known and status is not None else None,
-            phrase=_text(response.get("statusText")),
+            phrase=str_of(response.get("statusText")),
             received=received,
             answer=answer if known else None,
             error=hop.error,
@@ -339,7 +340,7 @@ def _added(holder: dict[str, Any], response: dict[str, Any]) -> Body | None:
     text = holder.get("body")
     if not isinstance(text, str):
         return None
-    kind = _headers(response.get("headers")).get("content-type") or _text(response.get("mimeType"))
+    kind = _headers(response.get("headers")).get("content-type") or str_of(response.get("mimeType"))
     if holder.get("base64Encoded") is True or holder.get("encoding") == "base64":
         data = unbase64(text)
         return Body(media_type=media_type_of(kind), lost=True) if data is None else byte_body(data, kind)
@@ -352,19 +353,11 @@ def _posted(request: dict[str, Any], headers: dict[str, str]) -> Body | None:
     if isinstance(request.get("postData"), str):
         return text_body(request["postData"], kind)
     entries = request.get("postDataEntries")
-    parts = [unbase64(_text(_object(one).get("bytes"))) for one in entries] if isinstance(entries, list) else []
+    parts = [unbase64(str_of(object_of(one).get("bytes"))) for one in entries] if isinstance(entries, list) else []
     whole = [part for part in parts if part is not None]
     if whole and len(whole) == len(parts):
         return byte_body(b"".join(whole), kind)
     return Body(media_type=media_type_of(kind), lost=True) if request.get("hasPostData") is True else None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _headers(value: Any) -> dict[str, str]:

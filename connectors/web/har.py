@@ -35,6 +35,7 @@ from urllib.parse import urlencode
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.archive import Archive
+from connectors.reading.fields import object_of, str_of
 from connectors.reading.large.outline import Chosen
 from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
 from connectors.web.elements import excerpt, values
@@ -257,19 +258,19 @@ class _Reader:
         log = self._log
         if isinstance(entry, ParseError):
             raise ParseError(entry.uri, offset, entry.reason, entry.detail, entry.member, entry.excerpt)
-        request, response = _object(entry.get("request")), _object(entry.get("response"))
+        request, response = object_of(entry.get("request")), object_of(entry.get("response"))
         url = request.get("url")
         if not isinstance(url, str) or not url:
             detail = "wanted a request with its url"
             raise ParseError(log.uri, offset, "bad_entry", detail, log.member, excerpt(held))
         sent, received = _headers(request.get("headers")), _headers(response.get("headers"))
-        content = _object(response.get("content"))
-        told = _text(content.get("mimeType"))
+        content = object_of(response.get("content"))
+        told = str_of(content.get("mimeType"))
         if "content-type" not in received and media_type_of(told):
             received["content-type"] = told
         if "location" not in received and isinstance(response.get("redirectURL"), str):
             received["location"] = response["redirectURL"]
-        method = _text(request.get("method")).upper() or "GET"
+        method = str_of(request.get("method")).upper() or "GET"
         status = response.get("status")
         status = status if isinstance(status, int) and not isinstance(status, bool) and 100 <= status < 1000 else None
         kind = kind_of(_word(entry), method, url, sent, media_type_of(told or received.get("content-type", "")))
@@ -277,14 +278,14 @@ class _Reader:
         started, duration = _microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
         return Exchange(
             offset=offset,
-            page=_text(entry.get("pageref")),
+            page=str_of(entry.get("pageref")),
             method=method,
             url=url,
             headers=sent,
-            body=self._sent(_object(request.get("postData")), sent) if kept else None,
+            body=self._sent(object_of(request.get("postData")), sent) if kept else None,
             kind=kind,
             status=status,
-            phrase=_text(response.get("statusText")) if status is not None else "",
+            phrase=str_of(response.get("statusText")) if status is not None else "",
             received=received,
             answer=self._received(content, received, told) if kept and status is not None else None,
             error=_error(entry, response) if status is None else None,
@@ -298,7 +299,7 @@ class _Reader:
 
     def _sent(self, post: dict[str, Any], headers: Mapping[str, str]) -> Body | None:
         """The body of a request; None if it has none."""
-        kind = _text(post.get("mimeType")) or headers.get("content-type", "")
+        kind = str_of(post.get("mimeType")) or headers.get("content-type", "")
         text, name, params = post.get("text"), post.get("_file"), post.get("params")
         if isinstance(name, str) and name:
             data = self._log.file(name)
@@ -308,7 +309,7 @@ class _Reader:
                 return _from_base64(text, kind, headers.get("content-encoding", ""))
             return text_body(text, kind)
         if isinstance(params, list) and params:
-            fields = [(_text(one.get("name")), _parameter(one)) for one in params if isinstance(one, dict)]
+            fields = [(str_of(one.get("name")), _parameter(one)) for one in params if isinstance(one, dict)]
             return Body(urlencode(fields), media_type_of(kind))
         return None
 
@@ -339,16 +340,8 @@ def _from_base64(text: str, kind: str, coding: str) -> Body:
     return byte_body(data, kind, coding)
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _parameter(one: dict[str, Any]) -> str:
-    value = _text(one.get("value"))
+    value = str_of(one.get("value"))
     return value or (f"@{one['fileName']}" if isinstance(one.get("fileName"), str) and one["fileName"] else "")
 
 
@@ -381,7 +374,7 @@ def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
 def _microseconds(value: Any) -> int | None:
     """Microseconds since 1970 UTC of an ISO 8601 time with zone; None if it is none."""
     try:
-        moment = datetime.fromisoformat(_text(value))
+        moment = datetime.fromisoformat(str_of(value))
     except ValueError:
         return None
     if moment.tzinfo is None or not 1971 <= moment.year <= 9998:
@@ -410,7 +403,7 @@ def _messages(value: Any) -> Iterator[Message]:
         if not isinstance(one, dict) or one.get("opcode") in _CONTROL:
             continue
         if one.get("type") in ("send", "receive", "request", "response"):
-            data = _text(one.get("data"))
+            data = str_of(one.get("data"))
             raw = unbase64(data) if one.get("opcode") == 2 else None
             body = Body(data) if raw is None else byte_body(raw, "")
             at = one.get("time")

@@ -22,10 +22,12 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import document_in, json_document
+from connectors.reading.fields import text_of
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from connectors.web import action as act
-from connectors.web.dom import DomNode, collapsed, text_of, walk
+from connectors.web.dom import DomNode, collapsed, walk
+from connectors.web.dom import text_of as shown_text
 from connectors.web.elements import elements
 from connectors.web.mind2web_rows import ABSENT, OFFSETS, tasks_of
 from connectors.web.page import Page, page_of
@@ -166,15 +168,15 @@ class _Task:
     def trajectory(self, steps: Sequence[Step]) -> Trajectory:
         """The task as a trajectory."""
         value = self._value
-        ident = _text(value.get("annotation_id")) or _text(value.get("id"))
-        instruction = _text(value.get("confirmed_task"))
-        website = _text(value.get("website"))
+        ident = text_of(value.get("annotation_id")) or text_of(value.get("id"))
+        instruction = text_of(value.get("confirmed_task"))
+        website = text_of(value.get("website"))
         return Trajectory(ident or "", "web", steps, Environment(id=website), task=Task(ident, instruction))
 
     def _seen(self, one: Any, place: int) -> tuple[Observation | None, _Page | None]:
         """The page before an action, as an observation and to find targets in."""
         raw, cleaned = (
-            _text(one.get(name)) if isinstance(one, dict) else None for name in ("raw_html", "cleaned_html")
+            text_of(one.get(name)) if isinstance(one, dict) else None for name in ("raw_html", "cleaned_html")
         )
         html = raw or cleaned
         if html is None:
@@ -193,7 +195,7 @@ class _Task:
         return page.observation(), _Page(page, taken.nodes)
 
     def _address(self, one: Any) -> str:
-        return _text(one.get("url")) or ""
+        return text_of(one.get("url")) or ""
 
     def _problem(self, reason: str, place: int, detail: str) -> ParseError:
         return ParseError(self._uri, self._offsets[place], reason, f"action {place} of the task {detail}")
@@ -201,10 +203,10 @@ class _Task:
     def _action(self, one: Any, place: int, page: _Page | None) -> Action:
         operation = one.get("operation") if isinstance(one, dict) else None
         operation = _object(operation)
-        if operation is None or not _text(operation.get("op")):
+        if operation is None or not text_of(operation.get("op")):
             raise self._problem("bad_record", place, "has no operation")
-        op = (_text(operation.get("original_op")) or operation["op"]).upper()
-        value = _text(operation.get("value")) or ""
+        op = (text_of(operation.get("original_op")) or operation["op"]).upper()
+        value = text_of(operation.get("value")) or ""
         told = self._reprs[place] if place < len(self._reprs) and isinstance(self._reprs[place], str) else ""
         candidates = _candidates(one.get("pos_candidates"))
         element, node, chosen = _target(candidates, page)
@@ -270,12 +272,12 @@ def _candidates(value: Any) -> list[_Candidate]:
     found = []
     for row in rows if isinstance(rows, list) else []:
         one = _object(row)
-        if one is None or not _text(one.get("backend_node_id")):
+        if one is None or not text_of(one.get("backend_node_id")):
             continue
         attributes = _object(one.get("attributes")) or {}
-        box = _text(attributes.get("bounding_box_rect"))
+        box = text_of(attributes.get("bounding_box_rect"))
         rank = 0 if one.get("is_original_target") is True else 1 if one.get("is_top_level_target") is True else 2
-        found.append((rank, _Candidate(one["backend_node_id"], _text(one.get("tag")) or "element", _middle(box))))
+        found.append((rank, _Candidate(one["backend_node_id"], text_of(one.get("tag")) or "element", _middle(box))))
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -314,15 +316,11 @@ def _literal(text: str) -> Any:
         return None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _option(select: DomNode | None, value: str) -> str:
     """The text of the option that was chosen; the recorder wrote some without their punctuation (`5 00 PM`)."""
     if select is None:
         return value
-    texts = [collapsed(text_of(one)) for one in walk(select) if one.tag == "option"]
+    texts = [collapsed(shown_text(one)) for one in walk(select) if one.tag == "option"]
     alike = [text for text in texts if _letters(text) == _letters(value)]
     return alike[0] if alike and value not in texts else value
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connectors.reading.fields import str_of
 from connectors.web import action as act
 from schemas import WAIT, Action
 
@@ -81,7 +82,7 @@ def action_of(
     """
     if kind not in _CLASSES:
         return None
-    selector = _text(params.get("selector"))
+    selector = str_of(params.get("selector"))
     target = selector or None
     secret = secret or _PASSWORD.search(selector) is not None
     original = {key: value for key, value in params.items() if key not in ("strict", "timeout")}
@@ -97,7 +98,7 @@ def action_of(
     if kind == "JSHandle" and method not in _SCRIPTS:
         return None
     if kind == "Dialog" and method in ("accept", "dismiss"):
-        return call(act.HANDLE_DIALOG, {"accept": method == "accept", "text": _text(params.get("promptText")) or None})
+        return call(act.HANDLE_DIALOG, {"accept": method == "accept", "text": str_of(params.get("promptText")) or None})
     if kind == "Page" and (found := _device(method, params)) is not None:
         return call(*found)
     if kind not in ("Frame", "ElementHandle", "JSHandle"):
@@ -110,9 +111,9 @@ def _device(method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]
     """(name, arguments) of a call on the page's keyboard, mouse or window."""
     point = {axis: act.whole(float(params[axis])) for axis in ("x", "y") if _is_number(params.get(axis))}
     if method in _KEYS:
-        return _KEYS[method], {"key": _text(params.get("key"))}
+        return _KEYS[method], {"key": str_of(params.get("key"))}
     if method in _TEXTS:
-        return _TEXTS[method], {"text": _text(params.get("text"))}
+        return _TEXTS[method], {"text": str_of(params.get("text"))}
     if method == "mouseClick" and params.get("button") == "right":
         return act.RIGHT_CLICK, point
     if method == "mouseClick" and params.get("clickCount") == 2:
@@ -144,19 +145,19 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
         return name, {**(_button(params) if name == act.CLICK else {}), **_keys(params)}
     if method in _WORDS:
         name, key, source = _WORDS[method]
-        return name, {key: act.MASK if secret and key == "text" else _text(params.get(source))}
+        return name, {key: act.MASK if secret and key == "text" else str_of(params.get(source))}
     if method == "selectOption":
         return act.SELECT_OPTION, {"options": _options(params.get("options"))}
     if method.startswith("setInputFile"):
         return act.UPLOAD, {"files": _files(params)}
     if method == "dragAndDrop":
-        return act.DRAG, {"from": _text(params.get("source")), "onto": _text(params.get("target"))}
+        return act.DRAG, {"from": str_of(params.get("source")), "onto": str_of(params.get("target"))}
     if method == "expect" or method.startswith("waitFor"):
         return WAIT, _awaited(method, params)
     if method in _READS:
-        return act.EXTRACT, {"what": " ".join(filter(None, (method, _text(params.get("name")))))}
+        return act.EXTRACT, {"what": " ".join(filter(None, (method, str_of(params.get("name")))))}
     if method in _SCRIPTS:
-        return act.EVALUATE, {"script": _text(params.get("expression")) or _text(params.get("html")) or method}
+        return act.EVALUATE, {"script": str_of(params.get("expression")) or str_of(params.get("html")) or method}
     return None
 
 
@@ -168,18 +169,18 @@ def _awaited(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"seconds": float(waited) / 1000 if _is_number(waited) else None}
     if method == "expect":
         return {"until": _expected(params)}
-    state = _text(params.get("state")) or _text(params.get("url"))
+    state = str_of(params.get("state")) or str_of(params.get("url"))
     return {"until": state or ("visible" if method == "waitForSelector" else method)}
 
 
 def _expected(params: Mapping[str, Any]) -> str:
     """What an assertion waits for, in the log's words: `not to.have.text "Saved"`."""
     words = ["not"] if params.get("isNot") is True else []
-    words.append(_text(params.get("expression")) or "expect")
+    words.append(str_of(params.get("expression")) or "expect")
     texts = params.get("expectedText")
     for one in texts if isinstance(texts, list) else []:
         if isinstance(one, dict):
-            pattern, text = _text(one.get("regexSource")), _text(one.get("string"))
+            pattern, text = str_of(one.get("regexSource")), str_of(one.get("string"))
             words.append(f"/{pattern}/" if pattern else f'"{text}"')
     number = params.get("expectedNumber")
     return " ".join([*words, str(number)] if _is_number(number) else words)
@@ -203,7 +204,7 @@ def _files(params: Mapping[str, Any]) -> list[str]:
 
 
 def _button(params: Mapping[str, Any]) -> dict[str, Any]:
-    button = _text(params.get("button"))
+    button = str_of(params.get("button"))
     return {"button": button} if button not in ("", "left") else {}
 
 
@@ -211,10 +212,6 @@ def _keys(params: Mapping[str, Any]) -> dict[str, Any]:
     keys = params.get("modifiers")
     found = [one for one in keys if isinstance(one, str)] if isinstance(keys, list) else []
     return {"modifiers": found} if found else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _is_number(value: Any) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from connectors.reading.fields import brief
+from connectors.reading.fields import brief, objects_of
 from connectors.web.dom import DomNode, collapsed, text_of
 from connectors.web.page import Page, page_of
 
@@ -117,7 +117,7 @@ class Mirror:
             if node is None or same is None or (node.tag, node.text) != (same.tag, same.text):
                 return False
             count += 1
-            stack.extend(_objects(source.get("childNodes")))
+            stack.extend(objects_of(source.get("childNodes")))
         return count == len(self._nodes)
 
     def mutate(self, data: dict[str, Any]) -> None:
@@ -127,16 +127,16 @@ class Mirror:
             MissingNodeError: some of it names nodes that are not there; the rest is applied.
         """
         self.changes += 1
-        gone = [one.get("id") for one in _objects(data.get("removes"))]
+        gone = [one.get("id") for one in objects_of(data.get("removes"))]
         missing = [f"removal of node {brief(ident)}" for ident in gone if not self._remove(ident)]
-        missing.extend(self._add_all(_objects(data.get("adds"))))
-        for one in _objects(data.get("texts")):
+        missing.extend(self._add_all(objects_of(data.get("adds"))))
+        for one in objects_of(data.get("texts")):
             node = self.node(one.get("id"))
             if node is None:
                 missing.append(f"text of node {brief(one.get('id'))}")
             else:
                 node.text = one["value"] if isinstance(one.get("value"), str) else ""
-        for one in _objects(data.get("attributes")):
+        for one in objects_of(data.get("attributes")):
             node = self.node(one.get("id"))
             if node is None or not isinstance(one.get("attributes"), dict):
                 missing.append(f"attributes of node {brief(one.get('id'))}")
@@ -178,7 +178,7 @@ class Mirror:
         stack = [(root, top)]
         while stack:
             source, parent = stack.pop()
-            for one in _objects(source.get("childNodes")):
+            for one in objects_of(source.get("childNodes")):
                 child = _node(one)
                 self._know(one, child, numbers)
                 place = _place_in(parent, one)
@@ -269,10 +269,6 @@ class Mirror:
             place.append(node)
         self._around[node] = parent, place
         return numbers
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _all(node: DomNode) -> Iterator[DomNode]:
