@@ -49,7 +49,7 @@ class AndroidInTheZoo(Connector):
     """Episode folders of Android in the Zoo."""
 
     name: ClassVar[str] = "aitz"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Android in the Zoo episodes (JSON, with screenshots beside)"
     companions = re.compile(r"[^/]*\.(?:png|jpe?g)")

@@ -44,7 +44,7 @@ class AndroidControlJsonl(Connector):
     """AndroidControl episodes as JSON Lines."""
 
     name: ClassVar[str] = "android_control_jsonl"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidControl episodes without screens (JSONL)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")

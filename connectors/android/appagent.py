@@ -64,7 +64,7 @@ class AppAgent(Connector):
     """Task folders of AppAgent."""
 
     name: ClassVar[str] = "appagent"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AppAgent task folders (log and uiautomator dumps)"
     companions = re.compile(

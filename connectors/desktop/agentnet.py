@@ -34,7 +34,7 @@ class AgentNet(Connector):
     """AgentNet's JSON Lines."""
 
     name: ClassVar[str] = "agentnet"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")

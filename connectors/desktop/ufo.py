@@ -61,7 +61,7 @@ class Ufo(Connector):
     """Logs of UFO."""
 
     name: ClassVar[str] = "ufo"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "UFO logs (response.log, trees of Windows controls)"
     companions = re.compile(

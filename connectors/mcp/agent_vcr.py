@@ -20,7 +20,7 @@ class AgentVcr(Connector):
     """Recordings that agent-vcr wrote, format 1."""
 
     name: ClassVar[str] = "agent_vcr"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "agent-vcr recording (.vcr)"
 

@@ -19,8 +19,8 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_find import is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import microseconds
 from connectors.reading.lines import LINE_BYTES, lines
+from connectors.reading.times import microseconds
 from connectors.reading.values import JsonError, first_value, json_value
 from schemas import Agent, Environment, ParseError, Reject, Trajectory
 

@@ -26,9 +26,10 @@ from connectors.mcp.http_exchange import FAILED
 from connectors.mcp.wire_find import in_text, is_message
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import CLIENT, SERVER, Message, sender_of
-from connectors.mcp.wire_values import NUMBERS, microseconds, places_of, seconds_of
+from connectors.mcp.wire_values import NUMBERS, places_of, seconds_of
 from connectors.reading.documents import document_in
 from connectors.reading.fields import plain_text
+from connectors.reading.times import microseconds
 from connectors.reading.values import JsonError, first_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -49,7 +50,7 @@ class McpInspector(Connector):
     """Exports that the MCP Inspector wrote, version 2."""
 
     name: ClassVar[str] = "mcp_inspector"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP Inspector exports (history and network, JSON)"
 

@@ -48,7 +48,7 @@ class McpInterceptor(Connector):
     """Traces of the explore-mcp interceptor."""
 
     name: ClassVar[str] = "mcp_interceptor"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "explore-mcp interceptor trace (JSONL)"
 

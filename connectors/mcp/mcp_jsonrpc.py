@@ -22,9 +22,10 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.mcp.wire_find import is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
-from connectors.mcp.wire_values import microseconds, places_of, seconds_of
+from connectors.mcp.wire_values import places_of, seconds_of
 from connectors.reading.documents import concatenated
 from connectors.reading.lines import LINE_BYTES, lines
+from connectors.reading.times import microseconds
 from connectors.reading.values import JsonError, first_value, json_value
 from schemas import ParseError, Reject, Trajectory
 
@@ -99,7 +100,7 @@ class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 

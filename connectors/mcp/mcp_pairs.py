@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from connectors.connector import Blob
 from connectors.mcp.wire_session import CLIENT, SERVER, Message
-from connectors.mcp.wire_values import microseconds, places_of, seconds_of
+from connectors.mcp.wire_values import places_of, seconds_of
 from connectors.reading.documents import json_document
 from connectors.reading.large.outline import Array, Shape
+from connectors.reading.times import microseconds
 from schemas import ParseError
 
 _BODIES: Final = (dict, list)

@@ -24,7 +24,7 @@ class McpRecorder(Connector):
     """Cassettes that mcp-recorder wrote, version 1."""
 
     name: ClassVar[str] = "mcp_recorder"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "mcp-recorder cassette (JSON)"
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from connectors.mcp.parts import Call, Part, Result, Said, Text, Thought, Unlogged, json_of
@@ -30,13 +30,12 @@ from connectors.mcp.shapes import parts, parts_in
 from connectors.mcp.turns import Made, Turn, shelf
 from connectors.reading.fields import joined
 from connectors.reading.json_text import is_json
+from connectors.reading.times import microseconds
 from connectors.terminal.claude_texts import CLOSE, voices, without_reminders
 from schemas import MESSAGE, Action, Observation, Shelf, Step, Steps, json_text
 from schemas.record import record
 
 _OF_AGENT: Final = frozenset({Call, Text, Thought})
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _INDEX_BITS: Final = 32
 """Of a call's place: those that say which of its turn it is; the higher ones say which turn."""
 
@@ -352,11 +351,6 @@ def _message(
         return Step(action, shown, answer, number, first.offset, member, 0, 1, said)
     begun, lasted = microseconds(first.at), None if reply is None else seconds(first.at, reply.at)
     return Step(action, shown, answer, number, first.offset, member, 0, 1, said, started_at=begun, duration_s=lasted)
-
-
-def microseconds(at: datetime | None) -> int | None:
-    """Microseconds since 1970 UTC of a time with a zone, None for one without."""
-    return None if at is None or at.tzinfo is None else (at - _EPOCH) // _MICROSECOND
 
 
 def seconds(begin: datetime | None, end: datetime | None) -> float | None:

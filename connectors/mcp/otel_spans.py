@@ -15,9 +15,9 @@ from connectors.mcp.llm_items import CALL, REASONING, RESULT, SYSTEM, TEXT, USER
 from connectors.mcp.otel_events import DETAILS, Event, messages_of, structured
 from connectors.mcp.otel_kin import standard
 from connectors.mcp.wire_content import blocks, tool_result
-from connectors.mcp.wire_values import microseconds
 from connectors.reading.fields import key_of, plain_text
 from connectors.reading.json_text import shallow_json
+from connectors.reading.times import microseconds
 from schemas.record import record
 
 _RESULT: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})

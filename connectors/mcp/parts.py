@@ -175,17 +175,6 @@ def json_of(value: object) -> str:
     return text
 
 
-def moment(value: object) -> datetime | None:
-    """The time that an ISO 8601 text names, without a zone if it names none; None for anything else."""
-    if not isinstance(value, str):
-        return None
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return at if 1970 < at.year < 2200 else None
-
-
 class Shown(NamedTuple):
     """The text and the pictures of a content; the text is null where there is none."""
 

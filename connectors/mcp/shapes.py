@@ -36,11 +36,11 @@ from connectors.mcp.parts import (
     blob,
     call,
     json_of,
-    moment,
     shown,
 )
 from connectors.mcp.response_items import item_parts
 from connectors.reading.fields import key_of, plain_text
+from connectors.reading.times import moment
 from connectors.reading.values import json_value
 from schemas import Attachment
 

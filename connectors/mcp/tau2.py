@@ -27,12 +27,13 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.mcp.messages import Again, Course, action_space, course
-from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of, moment
+from connectors.mcp.parts import MessageError, Part, Result, Said, System, Text, Thought, call, json_of
 from connectors.mcp.refusals import refused, unmatched
 from connectors.reading.documents import json_document, opening
 from connectors.reading.fields import brief, key_of, object_of, objects_of, plain_text, text_of
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_beginning
+from connectors.reading.times import moment
 from schemas import Agent, Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [{"simulations": [{"messages": []}], "messages": []}]
@@ -46,7 +47,7 @@ class Tau2(Connector):
     """Results of tau2-bench, text runs."""
 
     name: ClassVar[str] = "tau2"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "tau2-bench results (tool agents and a simulated user)"
 

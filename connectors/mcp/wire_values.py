@@ -10,7 +10,6 @@ import hashlib
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +22,6 @@ NUMBERS: Final = (int, float)
 
 _NUMBER: Final = frozenset(NUMBERS)
 _LONGEST_MS: Final = 10**12
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _INDENTED: Final = re.compile(rb"\s*[\[{]\n([ \t]+)[\"{]")
 _EVENT_END: Final = re.compile(r"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -31,29 +29,6 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _Signs = np.ndarray[Any, np.dtype[np.bool_]]
 _Places = np.ndarray[Any, np.dtype[np.int64]]
-
-
-def microseconds(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of an ISO 8601 time with zone or of a number of s, ms, µs or ns; else None.
-
-    The unit of a number is told by its size: 1e9 to 1e11 are seconds, and so on by thousands. A time without zone, or
-    before 1971, is None.
-    """
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value)
-            since = moment - _EPOCH
-        except (ValueError, TypeError):  # no time, or one without zone
-            return None
-        if not 1971 <= moment.year <= 9998:
-            return None
-        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    if isinstance(value, bool) or not isinstance(value, NUMBERS):
-        return None
-    for unit in (1, 10**3, 10**6, 10**9):
-        if 10**9 * unit <= value < 10**11 * unit:
-            return int(value * 10**6 // unit)
-    return None
 
 
 def seconds_of(milliseconds: Any) -> float | None:

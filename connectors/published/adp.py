@@ -53,7 +53,7 @@ class Adp(Connector):
     """ADP's standardized trajectories."""
 
     name: ClassVar[str] = "adp"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Data Protocol, standardized rows (JSONL or JSON)"
 

@@ -58,7 +58,7 @@ class AgentWorldBench(Connector):
     """The benchmark's files; no row is carried on."""
 
     name: ClassVar[str] = "agentworldbench"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "AgentWorldBench samples (JSONL; rejected: held out for evaluation)"
 

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from connectors.mcp.messages import microseconds
-from connectors.mcp.parts import Call, MessageError, call, moment, shown
+from connectors.mcp.parts import Call, MessageError, call, shown
 from connectors.published.cells import FORMS, number, role, text, truth, written
 from connectors.published.mapping import Rows
 from connectors.reading.json_text import is_json
+from connectors.reading.times import microseconds, moment
 from connectors.reading.values import json_value
 from schemas import KEYSTROKES, Action, Observation, Step, call_text, json_text, keystrokes_text
 

@@ -13,12 +13,12 @@ import binascii
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from connectors.reading.fields import text_of
 from connectors.reading.json_text import is_json
 from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
+from connectors.reading.times import microseconds
 from connectors.search import vocabulary
 from schemas import Attachment, Context, Observation, Outcome, json_text
 
@@ -31,7 +31,6 @@ _BROWSER: Final = "web_browser_"
 _EDITORS: Final = frozenset({"text_editor", "str_replace_editor", "str_replace_based_edit_tool", "apply_patch"})
 _SHELLS: Final = frozenset({"bash", "bash_session", "python", "shell", "exec", "terminal", "execute_bash"})
 _GRADES: Final[Mapping[Any, float]] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BEGINNING: Final = 200
 """Characters of a result in which the harness says that it was cut."""
 
@@ -230,20 +229,10 @@ class Times:
         for event in each_object(sample.get("events")):
             key = text_of(event.get("id"))
             if event.get("event") == "tool" and key:
-                begin, end = _moment(event.get("timestamp")), _moment(event.get("completed"))
+                begin, end = microseconds(event.get("timestamp")), microseconds(event.get("completed"))
                 took = (end - begin) / 1e6 if begin is not None and end is not None and end >= begin else None
                 found[key] = (None, None) if key in found else (begin, took)
         return cls(found)
-
-
-def _moment(value: Any) -> int | None:
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None or not 1971 <= moment.year < 9000:
-        return None
-    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Observation:

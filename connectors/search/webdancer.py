@@ -64,7 +64,7 @@ class WebDancer(Connector):
     """Conversations of WebDancer and Tongyi DeepResearch."""
 
     name: ClassVar[str] = "webdancer"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML JSONL)"
 

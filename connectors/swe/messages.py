@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connectors.reading.fields import text_in
+from connectors.reading.times import microseconds
 from connectors.reading.values import json_value
 from connectors.swe.answer import content_of, may_hold_pictures
 from connectors.swe.course import call
@@ -244,10 +245,3 @@ def _exit_code(extra: Mapping[str, Any]) -> int | None:
     code = extra.get("returncode")
     valid = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31
     return code if valid and not extra.get("exception_info") else None
-
-
-def microseconds(seconds: Any) -> int | None:
-    """Microseconds since 1970 UTC of a time in seconds; None if it is no time after 2001."""
-    if type(seconds) is not float and type(seconds) is not int:
-        return None
-    return round(seconds * 1e6) if 1e9 < seconds < 1e11 else None

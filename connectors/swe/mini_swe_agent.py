@@ -27,11 +27,12 @@ from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_lines
+from connectors.reading.times import microseconds
 from connectors.swe.answer import Content, observation_of, observed, without
 from connectors.swe.course import Act, Course, shell, spoken
 from connectors.swe.evaluation import EVALUATION_FILES, judged, reported, runs
 from connectors.swe.instance import environment, is_instance, stem
-from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of, microseconds
+from connectors.swe.messages import Message, Turn, answer_of, called, each_turn, message_of
 from schemas import Action, Agent, Context, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [[], {"messages": []}]
@@ -77,7 +78,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)

@@ -40,7 +40,7 @@ class SwebenchEval(Connector):
     """Evaluation folders of SWE-bench."""
 
     name: ClassVar[str] = "swebench_eval"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report)"
     companions = EVALUATION_FILES

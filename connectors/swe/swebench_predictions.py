@@ -28,7 +28,7 @@ class SwebenchPredictions(Connector):
     """Predictions for SWE-bench."""
 
     name: ClassVar[str] = "swebench_predictions"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench predictions (JSONL or JSON)"
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from connectors.reading.json_text import shallow_json
+from connectors.reading.times import microseconds
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif_calls import all_typed, commands_of, first_among, object_of, together
-from connectors.terminal.claude_texts import microseconds
 from connectors.terminal.dialogue import Call, Item, Said, Turn, media_type
 from connectors.terminal.terminus_texts import prompt_of
 from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text

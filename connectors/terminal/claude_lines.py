@@ -17,8 +17,9 @@ from connectors.connector import Blob
 from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
+from connectors.reading.times import microseconds
 from connectors.terminal.claude_index import Index, digest
-from connectors.terminal.claude_texts import CLOSE, OPEN, microseconds, voices, without_reminders
+from connectors.terminal.claude_texts import CLOSE, OPEN, voices, without_reminders
 from schemas import Attachment, ParseError
 
 BOOKKEEPING: Final = frozenset(

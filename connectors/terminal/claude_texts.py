@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
 """Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
@@ -39,22 +38,6 @@ _HARNESS_STARTS: Final = (
     "Stop hook feedback:",
 )
 """Beginnings of texts that the client puts into a user message by itself."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def microseconds(text: object) -> int | None:
-    """Microseconds since 1970 UTC of an ISO 8601 time with zone; None without zone, before 1971 or if unreadable."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None or moment.year < 1971:
-        return None
-    since = moment - _EPOCH
-    return (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def without_reminders(text: str) -> tuple[str, tuple[str, ...]]:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
+from connectors.reading.times import microseconds
 from connectors.reading.values import json_value
-from connectors.terminal.claude_texts import microseconds
 from connectors.terminal.codex_texts import Output, origin, output, truncation, voices
 from connectors.terminal.dialogue import Call, Items, Said, Turn, media_type
 from schemas import Attachment, Observation, ParseError, json_text

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connectors.reading.json_text import shallow_json
-from connectors.terminal.claude_texts import microseconds
+from connectors.reading.times import microseconds
 from connectors.terminal.dialogue import Call, Item, Said, Turn, domain_of, media_type
 from schemas import Attachment, Observation, ParseError
 

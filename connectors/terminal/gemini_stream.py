@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.json_text import shallow_json
-from connectors.terminal.claude_texts import microseconds
+from connectors.reading.times import microseconds
 from connectors.terminal.dialogue import Call, Said, Turn, course, domain_of, media_type
 from connectors.terminal.event_stream import EventSession, head_events, read_sessions
 from connectors.terminal.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
@@ -63,7 +63,7 @@ class GeminiStream(Connector):
     """Event streams of the Gemini command line client."""
 
     name: ClassVar[str] = "gemini_stream"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI event stream (stream-json)"
 

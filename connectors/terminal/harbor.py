@@ -39,7 +39,7 @@ class Harbor(Connector):
     """Trials that Harbor ran, of agents that write ATIF."""
 
     name: ClassVar[str] = "harbor"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Harbor trial folders (ATIF and the verifier's reward; Terminal-Bench 2)"
 

@@ -22,8 +22,8 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.fields import brief, plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
+from connectors.reading.times import microseconds
 from connectors.reading.values import json_value
-from connectors.terminal.claude_texts import microseconds
 from connectors.terminal.dialogue import (
     MCP_PREFIX,
     Call,
@@ -55,7 +55,7 @@ class ManagedAgent(Connector):
     """Event logs of sessions of Claude managed agents."""
 
     name: ClassVar[str] = "managed_agent"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude managed agent events (JSONL)"
 

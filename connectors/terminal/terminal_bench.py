@@ -65,7 +65,7 @@ class TerminalBench(Connector):
     """Trial folders of Terminal-Bench."""
 
     name: ClassVar[str] = "terminal_bench"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminal-Bench trial folders (results and recordings)"
     companions = re.compile(

@@ -25,7 +25,7 @@ class TerminusRows(Connector):
     """Rows with conversations of Terminus."""
 
     name: ClassVar[str] = "terminus_rows"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "rows with conversations of Terminus (JSONL)"
 

@@ -56,7 +56,7 @@ class BrowserUseHistory(Connector):
     """Histories of browser-use."""
 
     name: ClassVar[str] = "browser_use_history"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "browser-use histories (AgentHistoryList)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|gif|webm|mp4)")

@@ -33,7 +33,7 @@ class BrowserUseMessages(Connector):
     """Message dumps of browser-use."""
 
     name: ClassVar[str] = "browser_use_messages"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "browser-use message dumps (messages.json)"
 

@@ -100,7 +100,7 @@ class BrowserGym(Connector):
     """Runs of BrowserGym and AgentLab."""
 
     name: ClassVar[str] = "browsergym"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "BrowserGym and AgentLab runs (steps as JSON; pickles are refused)"
     companions = re.compile(

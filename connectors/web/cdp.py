@@ -64,7 +64,7 @@ class Cdp(Connector):
     """Event logs of the Chrome DevTools Protocol."""
 
     name: ClassVar[str] = "cdp"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 

@@ -26,7 +26,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
 from itertools import pairwise
@@ -37,6 +36,7 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.archive import Archive
 from connectors.reading.fields import object_of, str_of
 from connectors.reading.large.outline import Chosen
+from connectors.reading.times import microseconds
 from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
 from connectors.web.elements import excerpt, values
 from connectors.web.exchange import Exchange, Message, packed, unpacked
@@ -54,15 +54,13 @@ _EXCHANGE_BYTES: Final = 2048
 _ZIP: Final = b"PK\x03\x04"
 _ERRORS: Final = ("_error", "_failureText", "_errorText", "_errorMessage", "_netError")
 _CONTROL: Final = (8, 9, 10)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Har(Connector):
     """HTTP archives."""
 
     name: ClassVar[str] = "har"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
 
@@ -275,7 +273,7 @@ class _Reader:
         status = status if isinstance(status, int) and not isinstance(status, bool) and 100 <= status < 1000 else None
         kind = kind_of(_word(entry), method, url, sent, media_type_of(told or received.get("content-type", "")))
         kept = kind == DATA or (kind == ASSET and (self._static_assets or method not in ("GET", "HEAD")))
-        started, duration = _microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
+        started, duration = microseconds(entry.get("startedDateTime")), _seconds(entry.get("time"))
         return Exchange(
             offset=offset,
             page=str_of(entry.get("pageref")),
@@ -369,17 +367,6 @@ def _error(entry: dict[str, Any], response: dict[str, Any]) -> str | None:
             if isinstance(place.get(key), str) and place[key]:
                 return place[key]
     return None
-
-
-def _microseconds(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of an ISO 8601 time with zone; None if it is none."""
-    try:
-        moment = datetime.fromisoformat(str_of(value))
-    except ValueError:
-        return None
-    if moment.tzinfo is None or not 1971 <= moment.year <= 9998:
-        return None
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def _seconds(value: Any) -> float | None:

@@ -24,7 +24,7 @@ class RecordedScript(Connector):
     """Scripts of user actions, which hold no observation."""
 
     name: ClassVar[str] = "recorded_script"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Selenium IDE and Chrome Recorder scripts (rejected: no observation)"
 

@@ -31,7 +31,7 @@ class Rrweb(Connector):
     """rrweb recordings."""
 
     name: ClassVar[str] = "rrweb"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "rrweb recordings of web sessions (JSON or JSONL)"
 

@@ -1,5 +1,6 @@
 """What every connector must do, over its fixtures: `tests/fixtures/<name>/{input,expected,bad}`."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.registry import connectors, sniff
 from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT
+from tests.golden.digests import digest_of
+from tests.golden.make import VERSIONS
 from tests.rows import blob_at, line, parsed
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -41,6 +44,14 @@ def test_a_log_becomes_the_transitions_that_were_read_by_eye(name, path):
     rows, _ = parsed(connectors()[name], blob_at(path))
     expected = (FIXTURES / name / "expected" / f"{path.name}.jsonl").read_text("utf-8").splitlines()
     assert [line(row) for row in rows] == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_output_that_changes_raises_the_version(name):
+    known = json.loads(VERSIONS.read_text("utf-8"))
+    assert [connectors()[name].version, digest_of(connectors()[name])] == known[name], (
+        "raise its version if that is meant, then run python -m tests.golden.make versions"
+    )
 
 
 @pytest.mark.parametrize(("name", "path"), cases("input"))

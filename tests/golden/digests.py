@@ -36,6 +36,9 @@ _LARGEST: Final = 400_000
 
 _STRANGERS: Final = (*STRANGERS, float("nan"), float("inf"), 123456789012345678901, 2**53 + 1, 0.1 + 0.2)
 
+_MUTATIONS: Final = 4
+"""Of each fixture, for the digest that a connector's version stands for."""
+
 Log = tuple[str, Connector, MemoryBlob]
 """A name, who reads it, and its bytes."""
 
@@ -75,12 +78,7 @@ def outcome(connector: Connector, blob: MemoryBlob) -> dict[str, Any]:
 def logs(names: Iterable[str]) -> Iterator[Log]:
     """Every log at hand that one of these connectors reads."""
     chosen = {name: connectors()[name] for name in names}
-    for name, connector in chosen.items():
-        for folder in ("input", "bad"):
-            place = ROOT / "tests" / "fixtures" / name / folder
-            for path in sorted(place.iterdir()) if place.is_dir() else ():
-                if path.suffix != ".reason":
-                    yield f"fixture/{name}/{folder}/{path.name}", connector, blob_at(path)
+    yield from fixtures(chosen)
     with TemporaryDirectory() as folder:
         made = Path(folder)
         for name in sorted(generate.FORMATS):
@@ -89,6 +87,25 @@ def logs(names: Iterable[str]) -> Iterator[Log]:
     root = corpora_folder()
     if root is not None:
         yield from _found("corpora", root, chosen)
+
+
+def fixtures(chosen: Mapping[str, Connector]) -> Iterator[Log]:
+    """The fixtures of these connectors, good and bad."""
+    for name, connector in chosen.items():
+        for folder in ("input", "bad"):
+            place = ROOT / "tests" / "fixtures" / name / folder
+            for path in sorted(place.iterdir()) if place.is_dir() else ():
+                if path.suffix != ".reason":
+                    yield f"fixture/{name}/{folder}/{path.name}", connector, blob_at(path)
+
+
+def digest_of(connector: Connector) -> str:
+    """A digest of all that a connector makes of its fixtures, and of some mutations of each."""
+    found = hashlib.sha256()
+    for name, _, blob in fixtures({connector.name: connector}):
+        for one in (blob, *(mutated(name, blob, number) for number in range(1, _MUTATIONS + 1))):
+            found.update(json.dumps(outcome(connector, one)).encode())
+    return found.hexdigest()[:16]
 
 
 def _found(kind: str, root: Path, chosen: Mapping[str, Connector]) -> Iterator[Log]:

@@ -1,6 +1,7 @@
-"""Writes golden files anew: `python -m tests.golden.make corpora` or `python -m tests.golden.make fixtures [NAME…]`.
+"""Writes golden files anew: `python -m tests.golden.make corpora`, `… fixtures [NAME…]` or `… versions`.
 
-Run it after a change that is meant to change transitions, and read the difference before committing it.
+Run it after a change that is meant to change transitions, and read the difference before committing it. A connector
+whose output changes raises its version first: `versions` refuses it otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from pathlib import Path
 
 from connectors.registry import connectors
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
+from tests.golden.digests import digest_of
 from tests.rows import blob_at, line, parsed, recognized, summary
+
+VERSIONS = ROOT / "tests" / "golden" / "versions.json"
+"""For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
+
 
 FOLDERS = {
     "asciicast": ["terminal/asciicast_v2", "terminal/asciicast_v3"],
@@ -94,6 +100,21 @@ def write_fixtures(names: list[str]) -> None:
             (place / "expected" / f"{path.name}.jsonl").write_text(text, "utf-8")
 
 
+def write_versions() -> None:
+    """Writes the version of each connector with the digest that it stands for.
+
+    Raises:
+        SystemExit: the output of a connector changed, and its version did not.
+    """
+    known: dict[str, list[str]] = json.loads(VERSIONS.read_text("utf-8")) if VERSIONS.is_file() else {}
+    found = {name: [one.version, digest_of(one)] for name, one in sorted(connectors().items())}
+    same = [name for name, (version, digest) in found.items() if known.get(name, [""])[0] == version]
+    if changed := [name for name in same if known[name] != found[name]]:
+        raise SystemExit(f"their output changed, so raise the version of {', '.join(changed)}")
+    lines = (f'"{name}": {json.dumps(told)}' for name, told in found.items())
+    VERSIONS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
 if __name__ == "__main__":
     what, *words = sys.argv[1:]
     if what == "corpora":
@@ -102,5 +123,7 @@ if __name__ == "__main__":
         write_corpora(found)
     elif what == "fixtures":
         write_fixtures(words)
+    elif what == "versions":
+        write_versions()
     else:
         raise SystemExit(__doc__)

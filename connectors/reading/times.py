@@ -1,0 +1,41 @@
+"""Times as logs write them, to microseconds since 1970 UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS: Final = (1, 10**3, 10**6, 10**9)
+_FIRST, _LAST = 1971, 9998
+"""Years between which a time is one: zeros and the largest numbers of a clock are none."""
+
+
+def moment(value: Any) -> datetime | None:
+    """The time that an ISO 8601 text names, without a zone if it names none; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return at if _FIRST <= at.year <= _LAST else None
+
+
+def microseconds(value: Any) -> int | None:
+    """Microseconds since 1970 UTC of a time with a zone, as a text, or of a number of s, ms, µs or ns; else None.
+
+    The unit of a number is told by its size: 1e9 to 1e11 are seconds, and so on by thousands.
+    """
+    at = value if isinstance(value, datetime) else moment(value)
+    if at is not None:
+        if at.tzinfo is None:
+            return None
+        since = at - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    for unit in _UNITS:
+        if 10**9 * unit <= value < 10**11 * unit:
+            return value * 10**6 // unit if isinstance(value, int) else round(value * 1e6 / unit)
+    return None
