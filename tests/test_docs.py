@@ -7,17 +7,24 @@ import shutil
 import subprocess
 import sys
 import unicodedata
+from contextlib import suppress
 from glob import glob
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 import typer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from connectors.connector import MemoryBlob
 from connectors.registry import connectors
 from pipelines.cli import app
 from pipelines.recipe_file import parse_recipe
-from schemas import scan_transitions
-from tests.conftest import GOLDEN, ROOT
+from schemas import ParseError, scan_transitions
+from tests.conftest import FUZZ, GOLDEN, ROOT
+from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written
+from tests.rows import parsed
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
 PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")
@@ -145,3 +152,25 @@ def test_the_table_of_formats_says_what_the_connectors_and_the_corpora_say():
         counted += [f"{counts[unit]:,}" for unit in ("trajectories", "transitions")]
         reasons = sorted(counts["rejects"].items(), key=lambda one: (-one[1], one[0]))
         assert rows[name][2:] == [*counted, ", ".join(f"{why} {n:,}" for why, n in reasons) or "none"], name
+
+
+@settings(max_examples=150 * FUZZ)
+@given(data=st.data())
+def test_the_example_of_a_connector_keeps_the_contract(data):
+    (source,) = blocks(ROOT / "docs" / "connectors.md", "python")
+    held: dict[str, Any] = {}
+    exec(source, held)
+    example = held["ToolLog"]()
+    log = b'{"tool": "add", "input": {"a": 1, "b": 2}, "output": "3"}\n{"tool": "look", "input": {}, "output": "4"}\n'
+    rows, rejects = parsed(example, MemoryBlob("a.jsonl", log))
+    assert [row["action"]["name"] for row in rows] == ["add", "look"]
+    assert not rejects
+    assert example.sniff(log, "a.jsonl") is not None
+    values = [json.loads(line) for line in log.splitlines()]
+    number = data.draw(st.integers(0, 1))
+    at = data.draw(st.sampled_from([*places(values[number])]))
+    values[number] = replaced(values[number], at, data.draw(st.sampled_from(STRANGERS)))
+    for broken in (written(values), damaged(log, data, 3, 9)):
+        with suppress(ParseError):
+            rows, rejects = parsed(example, MemoryBlob("a.jsonl", broken))
+            assert rows or rejects
