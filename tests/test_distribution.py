@@ -55,6 +55,17 @@ def test_the_wheel_holds_exactly_the_four_packages(wheel):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"schemas", "connectors", "quality", "pipelines"}
     assert "pipelines/configs/android.yaml" in names
     assert "pipelines/configs/templates/card.md.j2" in names
+    assert {f"{top}/py.typed" for top in ("schemas", "connectors", "quality", "pipelines")} <= names
+
+
+def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        told = archive.read(metadata).decode()
+        assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
+    assert "License-Expression: Apache-2.0" in told
+    assert "Classifier: Typing :: Typed" in told
+    assert "Project-URL: Documentation" in told
 
 
 @pytest.mark.slow

@@ -26,7 +26,9 @@ from tests.conftest import FUZZ, GOLDEN, ROOT
 from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written
 from tests.rows import parsed
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")]
+)
 PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")
 
 
