@@ -89,12 +89,13 @@ def _unusual(data: bytes | str) -> Any:
 
 
 def _plain(token: re.Match[bytes]) -> bytes:
-    """What is JSON, and as long, in the place of a token that may be none."""
+    """What is JSON, and as long, in the place of a token that may be none; of a word that the end cuts, a cut text."""
     found = token[0]
     if found[:1] == b'"':
         return _SURROGATE.sub(_harmless, found)
-    known = found[-1:].isdigit() and float(found) not in (_INFINITE, -_INFINITE)
-    return found if known else b"0".ljust(len(found))
+    if found[-1:].isdigit():
+        return found if abs(float(found)) != _INFINITE else b"0".ljust(len(found))
+    return b"0".ljust(len(found)) if found.endswith((b"NaN", b"Infinity")) else b'"'.ljust(len(found))
 
 
 _INFINITE: Final = float("inf")
