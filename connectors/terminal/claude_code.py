@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.values import json_value
-from connectors.terminal.claude_index import digest
 from connectors.terminal.claude_kept import Kept
 from connectors.terminal.claude_lines import BOOKKEEPING, Result, entries
 from connectors.terminal.claude_nodes import Nodes
@@ -139,7 +138,7 @@ class _Writing:
         self._written_in = array("i", [-1]) * len(nodes)
         self._ends = array("i", [-1]) * len(nodes)
         self._by_agent: dict[str, tuple[str, int]] = {}
-        self._by_prompt: dict[int, deque[tuple[str, int]]] = {}
+        self._by_prompt: dict[str, deque[tuple[str, int]]] = {}
 
     def refusal(self, family: Family, branch: Branch) -> tuple[str, str] | None:
         """Why the branch is not carried on, as reason and detail; None if it is."""
@@ -216,7 +215,7 @@ class _Writing:
         if family.agent is None:
             return None, None, None
         start = self._by_agent.get(family.agent)
-        waiting = self._by_prompt.get(digest(instruction or ""))
+        waiting = self._by_prompt.get(instruction or "")
         if start is None and waiting:
             start = waiting.popleft()
         if start is not None:
@@ -240,7 +239,7 @@ class _Writing:
             if one.agent_id is not None:
                 self._by_agent.setdefault(one.agent_id, (native_id, one.step))
             else:
-                self._by_prompt.setdefault(digest(one.prompt), deque()).append((native_id, one.step))
+                self._by_prompt.setdefault(one.prompt, deque()).append((native_id, one.step))
 
 
 def _name(family: Family) -> str:

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from functools import partial
 from typing import Any, Final
 
-from connectors.terminal.claude_index import Index, digest
 from connectors.terminal.claude_lines import Call, Entry, Result, Said, Setting
 from schemas import Attachment
 from schemas.spool import Pile
@@ -51,25 +50,25 @@ class Kept:
     """The entries of a log, by their place in it.
 
     Attributes:
-        seen: places by the digest of the line's id; `claude_lines.entries` fills it.
-        parents: digest of the id of the line that each one says it follows, 0 if it says that it follows none.
+        seen: places by the id of the line; `claude_lines.entries` fills it.
+        parents: id of the line that each one says it follows, None if it says that it follows none.
         settings: number of each one's setting, for `setting`.
         conversations: number of each setting's conversation.
         acts: whether any entry holds a call.
         flags: `BEGINS`, `SPEAKS`, `ANSWERS`, `KEEPS`, `LOST` of each one.
         results: `packed` place of each result, in the order of the log.
-        result_keys: digest of the id of the call that each result names.
+        result_keys: id of the call that each result names.
     """
 
     def __init__(self) -> None:
-        self.seen = Index()
-        self.parents = array("Q")
+        self.seen: dict[str, int] = {}
+        self.parents: list[str | None] = []
         self.settings = array("i")
         self.conversations = array("i")
         self.flags = bytearray()
         self.acts = False
         self.results = array("q")
-        self.result_keys = array("Q")
+        self.result_keys: list[str] = []
         self._table: list[Setting] = []
         self._numbers: dict[Setting, int] = {}
         # not methods of this object, which would hold itself then and stay in memory when nothing else holds it
@@ -86,7 +85,7 @@ class Kept:
         if setting is not self._setting:
             self._setting, self._number = setting, self._number_of(setting)
         self.settings.append(self._number)
-        self.parents.append(0 if parent is None else digest(parent))
+        self.parents.append(parent)
         flags = BEGINS if begins else 0
         if parts:
             flags |= SPEAKS
@@ -98,7 +97,7 @@ class Kept:
             place = len(self.flags)
             for index, result in enumerate(results):
                 self.results.append(packed(place, index))
-                self.result_keys.append(digest(result.call_id))
+                self.result_keys.append(result.call_id)
         if compacted is not None:
             flags |= KEEPS
         self.flags.append(flags)

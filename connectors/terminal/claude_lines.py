@@ -18,7 +18,6 @@ from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.reading.times import microseconds
-from connectors.terminal.claude_index import Index, digest
 from connectors.terminal.claude_texts import CLOSE, OPEN, voices, without_reminders
 from schemas import Attachment, ParseError
 
@@ -148,7 +147,7 @@ class Entry(NamedTuple):
     kept: tuple[str, ...] | None = None
 
 
-def entries(blob: Blob, seen: Index) -> Iterator[Entry | ParseError]:
+def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
     """The entries of the log in the order of its lines, and an error for each line or block that is not carried on.
 
     A line whose `uuid` was met before is a replica, as a resumed session writes them, and is left out. Of an unknown
@@ -182,7 +181,7 @@ def text_of(line: dict[str, Any], key: str) -> str | None:
 class _Reader:
     """What reading one log has to remember: ids and unknown types met, and what to report of the current line."""
 
-    def __init__(self, uri: str, seen: Index) -> None:
+    def __init__(self, uri: str, seen: dict[str, int]) -> None:
         self.uri = uri
         self.offset = 0
         self.errors: list[ParseError] = []
@@ -198,13 +197,11 @@ class _Reader:
             self._report("not_an_object", f"wanted a JSON object, met {type(line).__name__}")
             return None
         get = line.get
-        uuid, key = get("uuid"), 0
+        uuid = get("uuid")
         if not isinstance(uuid, str):
             uuid = None
-        else:
-            key = digest(uuid)
-            if self._seen.get(key) >= 0:
-                return None
+        elif uuid in self._seen:
+            return None
         kind = get("type")
         if kind == "assistant":
             entry = self._assistant(line, uuid)
@@ -215,8 +212,8 @@ class _Reader:
                 self._report_type("unknown_line_type", kind, "a line")
             entry = self._link(line, kind, uuid)
         if entry is not None:
-            if key:
-                self._seen.put(key, self._place)
+            if uuid is not None:
+                self._seen[uuid] = self._place
             self._place += 1
         return entry
 

@@ -7,10 +7,10 @@ would take more than a gigabyte. What was said and done is asked of the entries.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Hashable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final
 
-from connectors.terminal.claude_index import Index, digest, within
 from connectors.terminal.claude_kept import ANSWERS, LOST, SPEAKS, Kept, packed, unpacked
 from connectors.terminal.claude_lines import Call, Entry, Part, Result, Said
 
@@ -35,7 +35,7 @@ class Nodes:
         followed: 1 where a later turn stands below it.
         of_entry: the node that each entry is of or follows, or `NONE`.
         calls: `packed` place of each call, in the order in which the tree grew; those of an entry stand together.
-        call_keys: digest of the id of each call.
+        call_keys: id of each call, empty if it has none.
         answers: `packed` place of the result of each call, or `NONE`.
     """
 
@@ -50,7 +50,7 @@ class Nodes:
         self.followed = bytearray()
         self.of_entry = array("i", [NONE]) * len(kept)
         self.calls = array("q")
-        self.call_keys = array("Q")
+        self.call_keys: list[str] = []
         self.answers = array("q")
         self._tops = array("i")
         self._next = array("i", [NONE]) * len(kept)
@@ -75,7 +75,7 @@ class Nodes:
 
     def gather(
         self, node: int, place: int, parts: Sequence[Part], fresh: tuple[int, ...] | None
-    ) -> list[tuple[Call, int]]:
+    ) -> list[tuple[Call, str]]:
         """Takes an entry into a turn, with its `parts`; `fresh` are those that the turn had not, None for all.
 
         The calls among them are returned, each with the digest of its id.
@@ -90,7 +90,7 @@ class Nodes:
         for index in range(len(parts)) if fresh is None else fresh:
             part = parts[index]
             if isinstance(part, Call):
-                made.append((part, digest(part.call_id or "")))
+                made.append((part, part.call_id or ""))
                 self.calls.append(packed(place, index))
         if made:
             self._first_call[place] = len(self.answers)
@@ -167,6 +167,11 @@ def grown(kept: Kept, links: Sequence[int], order: Sequence[int]) -> Nodes:
     return growth.nodes
 
 
+def _digest(values: Any) -> bytes:
+    """What stands for plain values, in 16 bytes, however long their texts are."""
+    return blake2b(repr(values).encode(), digest_size=16).digest()
+
+
 class _Growth:
     """The tree while it grows, entry by entry, each after the one it follows."""
 
@@ -175,14 +180,14 @@ class _Growth:
         self._kept = kept
         self._links = links
         self._direct = bytearray(len(kept))
-        self._messages = array("Q")
-        self._requests = array("Q")
-        self._siblings = Index()
+        self._messages: list[str | None] = []
+        self._requests: list[str | None] = []
+        self._siblings: dict[Hashable, int] = {}
         self._keyed = bytearray()
-        self._keys = Index()
-        self._answered = Index()
+        self._keys: set[tuple[int, bytes]] = set()
+        self._answered: set[str] = set()
         self._open = array("i")
-        self._waiting: dict[int, list[int]] = {}
+        self._waiting: dict[str, list[int]] = {}
 
     def add(self, place: int) -> None:
         """Takes in the entry at a place whose parent was taken in before."""
@@ -205,9 +210,9 @@ class _Growth:
         if direct:
             self._direct[place] = 1
 
-    def _result(self, key: int) -> None:
+    def _result(self, key: str) -> None:
         """Takes in that there is a result for the calls of that id."""
-        self._answered.put(key, 1)
+        self._answered.add(key)
         for turn in self._waiting.pop(key, ()):
             self._open[turn] -= 1
 
@@ -219,19 +224,18 @@ class _Growth:
         there is none: the next request cannot be made before every call is answered.
         """
         node, nodes = NONE, self.nodes
-        message = 0 if entry.message_id is None else digest(entry.message_id)
-        request = 0 if entry.request_id is None else digest(entry.request_id)
+        message, request = entry.message_id, entry.request_id
         if parent >= 0 and nodes.turns[parent]:
             same = self._is_message(parent, entry, message, request)
             if same or (direct and self._unfinished(parent)):
                 node = parent
-        if node < 0 and message:
-            node = self._siblings.get(within(message, parent))
+        if node < 0 and message is not None:
+            node = self._siblings.get((message, parent), NONE)
         fresh = None
         if node < 0:
             node = self._new(place, parent, True)
-            if message:
-                self._siblings.put(within(message, parent), node)
+            if message is not None:
+                self._siblings[message, parent] = node
         else:
             fresh = self._new_parts(node, entry)
         self._messages[node], self._requests[node] = message, request
@@ -239,7 +243,7 @@ class _Growth:
             # a call is open unless a result has named it; one without an id stays open
             if call.call_id is None:
                 self._open[node] += 1
-            elif self._answered.get(key) < 0:
+            elif key not in self._answered:
                 self._open[node] += 1
                 self._waiting.setdefault(key, []).append(node)
         return node
@@ -248,11 +252,11 @@ class _Growth:
         """Whether the turn has no call yet, or one that was not answered so far."""
         return not self.nodes.acts[turn] or self._open[turn] > 0
 
-    def _is_message(self, turn: int, entry: Entry, message: int, request: int) -> bool:
+    def _is_message(self, turn: int, entry: Entry, message: str | None, request: str | None) -> bool:
         """Whether the entry is of the API message that the turn's last entry is of."""
-        if not message or self._messages[turn] != message:
+        if message is None or self._messages[turn] != message:
             return False
-        if request and self._requests[turn]:
+        if request is not None and self._requests[turn] is not None:
             return request == self._requests[turn]
         return len(entry.message_id or "") >= _RANDOM_ID
 
@@ -270,28 +274,28 @@ class _Growth:
         if isinstance(part, Call):
             if not part.call_id:
                 return True
-            key = within(digest((part.call_id, part.arguments)), turn)
+            key = turn, _digest((part.call_id, part.arguments))
         else:
-            key = within(digest(part), turn)
-        if self._keys.get(key) >= 0:
+            key = turn, _digest(part)
+        if key in self._keys:
             return False
-        self._keys.put(key, turn)
+        self._keys.add(key)
         return True
 
     def _note(self, place: int, entry: Entry, parent: int) -> int:
         """The note of the entry: a new one, or the one that it repeats, at the same moment and under another id."""
-        key = within(digest((entry.at, entry.said)), parent)
-        node = self._siblings.get(key) if entry.at is not None else NONE
+        key = _digest((entry.at, entry.said)), parent
+        node = self._siblings.get(key, NONE) if entry.at is not None else NONE
         if node < 0:
             node = self._new(place, parent, False)
-            self._siblings.put(key, node)
+            self._siblings[key] = node
         self.nodes.lasts[node] = max(self.nodes.lasts[node], place)
         return node
 
     def _new(self, place: int, parent: int, turn: bool) -> int:
         node = self.nodes.add(parent, place, turn)
-        self._messages.append(0)
-        self._requests.append(0)
+        self._messages.append(None)
+        self._requests.append(None)
         self._open.append(0)
         self._keyed.append(0)
         return node

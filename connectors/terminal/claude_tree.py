@@ -16,10 +16,10 @@ a node and a call the place in which they were met when the tree grew (see `clau
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-from connectors.terminal.claude_index import Index, Queues, digest, within
 from connectors.terminal.claude_kept import BEGINS, KEEPS, LOST, Kept, unpacked
 from connectors.terminal.claude_nodes import NONE, Nodes, grown
 from schemas.record import record
@@ -66,10 +66,10 @@ class Tree:
 def tree(kept: Kept) -> Tree:
     """The tree of the log's entries; what only the tree needs of them is let go."""
     links = _links(kept)
-    kept.seen, kept.parents = Index(), array("Q")
+    kept.seen, kept.parents = {}, []
     nodes = grown(kept, links, _parents_first(links))
     unmatched = _matched(nodes, links)
-    nodes.call_keys, kept.results, kept.result_keys = array("Q"), array("q"), array("Q")
+    nodes.call_keys, kept.results, kept.result_keys = [], array("q"), []
     return Tree(nodes, _families(nodes), unmatched)
 
 
@@ -83,7 +83,7 @@ def _links(kept: Kept) -> array[int]:
     seen, settings, flags, talks = kept.seen, kept.settings, kept.flags, kept.conversations
     links, linked = array("i"), set[int]()
     for place, named in enumerate(kept.parents):
-        parent = seen.get(named) if named else _MISSING
+        parent = _MISSING if named is None else seen.get(named, _MISSING)
         if flags[place] & KEEPS or (parent >= 0 and settings[parent] != settings[place]):
             parent = _other_parent(kept, place, parent)
         elif parent < 0 or parent == place:
@@ -96,9 +96,9 @@ def _links(kept: Kept) -> array[int]:
         talk, link = talks[settings[place]], links[place]
         if link == _MISSING or flags[place] & KEEPS:
             if link == _MISSING:
-                begins = flags[place] & BEGINS and not named and talk in linked
+                begins = flags[place] & BEGINS and named is None and talk in linked
                 links[place] = link = NONE if begins else latest.get(talk, NONE)
-            if named and link >= 0 and seen.get(named) != link:
+            if named is not None and link >= 0 and seen.get(named) != link:
                 flags[place] |= LOST
         latest[talk] = place
     return links
@@ -112,7 +112,7 @@ def _other_parent(kept: Kept, place: int, parent: int) -> int:
     """
     flags = kept.flags[place]
     if flags & KEEPS:
-        earlier = (found for uuid in kept[place].kept or () if 0 <= (found := kept.seen.get(digest(uuid))) < place)
+        earlier = (found for uuid in kept[place].kept or () if 0 <= (found := kept.seen.get(uuid, _MISSING)) < place)
         parent = parent if 0 <= parent < place else next(earlier, _MISSING)
     if parent < 0 or parent == place:
         return _MISSING
@@ -157,6 +157,28 @@ def _matched(nodes: Nodes, links: Sequence[int]) -> tuple[tuple[int, bool], ...]
     return tuple(matching.unmatched)
 
 
+class _Waiting:
+    """Items that wait under keys, in their order; an item is passed over once it is done.
+
+    Args:
+        keys: the key of each item.
+        done: by item, negative where it still waits.
+    """
+
+    def __init__(self, keys: Iterable[Hashable], done: Sequence[int]) -> None:
+        self._done = done
+        self._items: dict[Hashable, deque[int]] = {}
+        for item, key in enumerate(keys):
+            self._items.setdefault(key, deque()).append(item)
+
+    def first(self, key: Hashable) -> int:
+        """The first item that waits under the key, -1 if none does."""
+        items = self._items.get(key, ())
+        while items and self._done[items[0]] >= 0:
+            items.popleft()
+        return items[0] if items else -1
+
+
 class _Matching:
     """Results to calls by id; where an id repeats, in the order of the log, those of the turn before first."""
 
@@ -164,27 +186,27 @@ class _Matching:
         self.unmatched: list[tuple[int, bool]] = []
         self._nodes = nodes
         self._answers = nodes.answers
-        keys = array("Q", map(within, nodes.call_keys, map(nodes.of_call, range(len(nodes.calls)))))
-        self._near = Queues(keys, nodes.answers)
-        self._far: tuple[Queues, Queues] | None = None
-        self._last: Index | None = None
+        turns = map(nodes.of_call, range(len(nodes.calls)))
+        self._near = _Waiting(zip(nodes.call_keys, turns, strict=True), nodes.answers)
+        self._far: tuple[_Waiting, _Waiting] | None = None
+        self._last: dict[str, int] | None = None
 
-    def add(self, result: int, key: int, node: int) -> None:
+    def add(self, result: int, key: str, node: int) -> None:
         """Gives the result to its call; `node` is where the result's line stands."""
-        call = self._near.first(within(key, node))
+        call = self._near.first((key, node))
         if call < 0:
             talk, alone = self._far_calls()
-            call = talk.first(within(key, self._conversation(result)))
+            call = talk.first((key, self._conversation(result)))
             call = alone.first(key) if call < 0 else call
         last = self._last
         if call >= 0:
             self._answers[call] = result
             if last is not None:
-                last.put(key, call)
+                last[key] = call
             return
         if last is None:
             last = self._last = self._last_answered()
-        call = last.get(key)
+        call = last.get(key, -1)
         before = None if call < 0 else self._nodes.answer(call)
         if before is None or before.content != self._nodes.result(result).content:
             self.unmatched.append((result, before is not None))
@@ -192,21 +214,21 @@ class _Matching:
     def _conversation(self, packed: int) -> int:
         return self._nodes.kept.conversation(unpacked(packed)[0])
 
-    def _far_calls(self) -> tuple[Queues, Queues]:
+    def _far_calls(self) -> tuple[_Waiting, _Waiting]:
         """Calls by id within a conversation and by id alone; made when first needed, which is seldom."""
         if self._far is None:
             keys = self._nodes.call_keys
-            talks = array("Q", map(within, keys, map(self._conversation, self._nodes.calls)))
-            self._far = Queues(talks, self._answers), Queues(keys, self._answers)
+            talks = zip(keys, map(self._conversation, self._nodes.calls), strict=True)
+            self._far = _Waiting(talks, self._answers), _Waiting(keys, self._answers)
         return self._far
 
-    def _last_answered(self) -> Index:
+    def _last_answered(self) -> dict[str, int]:
         """The call that got the last result so far, by its id; made when first needed."""
-        last = Index()
+        last: dict[str, int] = {}
         for call, key in enumerate(self._nodes.call_keys):
-            before = last.get(key)
+            before = last.get(key, -1)
             if self._answers[call] >= 0 and (before < 0 or self._answers[before] < self._answers[call]):
-                last.put(key, call)
+                last[key] = call
         return last
 
 
