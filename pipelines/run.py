@@ -16,16 +16,7 @@ from typing import Any, Final
 
 import apache_beam as beam
 
-from pipelines import judge as judging_stage
-from pipelines import mix as mixing_stage
-from pipelines import normalize as normalizing_stage
-from pipelines.addresses import require_openable
-from pipelines.benchmarks import NAME as BENCHMARKS
-from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
-from pipelines.benchmarks import write_index
-from pipelines.card import card
-from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again, withdrawals
-from pipelines.conservation import (
+from pipelines.account.conservation import (
     Line,
     input_line,
     record_line,
@@ -33,23 +24,16 @@ from pipelines.conservation import (
     transition_line,
     unrecognized_line,
 )
-from pipelines.endings import Code, ending_of
-from pipelines.judge import UnitsToVerdicts
-from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
-from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
-from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
-from pipelines.parquet import write_parquet
-from pipelines.place import local_path, url_of
-from pipelines.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.recipe import Recipe
-from pipelines.record import Record
-from pipelines.reject_bounds import check_rejects
-from pipelines.replicates import NAME as REPLICATES
-from pipelines.replicates import UNIT as REPLICATES_UNIT
-from pipelines.runner import Execution, Seeing, run_over
-from pipelines.sidecar import Judging, Unit, judging_digest, measure_names, measuring_digest
-from pipelines.storage import Folder, sha256_of
-from pipelines.units import (
+from pipelines.account.endings import Code, ending_of
+from pipelines.account.reject_bounds import check_rejects
+from pipelines.account.run_record import Record
+from pipelines.engine.addresses import require_openable
+from pipelines.engine.ownership import PLAN, RUN, SPILL, Identity, Ownership
+from pipelines.engine.parquet import write_parquet
+from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.runner import Execution, Seeing, run_over
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.engine.units import (
     MANIFEST,
     finish_stage,
     finish_unit,
@@ -61,7 +45,29 @@ from pipelines.units import (
     units_of,
     written_names,
 )
-from pipelines.variety import Varieties, kept_variety
+from pipelines.judge import judge as judging_stage
+from pipelines.judge.evaluation_index import NAME as BENCHMARKS
+from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
+from pipelines.judge.evaluation_index import write_index
+from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.measures import Judging, Unit, judging_digest, measure_names, measuring_digest
+from pipelines.judge.replicates import NAME as REPLICATES
+from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
+from pipelines.mix import mix as mixing_stage
+from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
+from pipelines.normalize import normalizer as normalizing_stage
+from pipelines.normalize.connector_errors import (
+    Broken,
+    broken_connectors,
+    failed_inputs,
+    must_be_read_again,
+    withdrawals,
+)
+from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
+from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from pipelines.publish.card import card
+from pipelines.publish.diversity import Varieties, kept_variety
+from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts

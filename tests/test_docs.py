@@ -14,8 +14,8 @@ import pytest
 import typer
 
 from connectors.registry import connectors
-from pipelines.cli import app
-from pipelines.recipe_file import parse_recipe
+from pipelines.face.cli import app
+from pipelines.recipe.recipe_file import parse_recipe
 from schemas import scan_transitions
 from tests.conftest import GOLDEN, ROOT
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import fasttext
 import pytest
 
-from pipelines.classifier import Training, trained
-from pipelines.labelled import Labelled
+from pipelines.judge.classifier_training import Training, trained
+from pipelines.judge.training_rows import Labelled
 from quality.fasttext_model import Model
 from quality.prose import prose, runs
 from quality.registry import configured
