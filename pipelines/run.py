@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import apache_beam as beam
@@ -27,6 +27,7 @@ from pipelines.account.conservation import (
 from pipelines.account.endings import Code, ending_of
 from pipelines.account.reject_bounds import check_rejects
 from pipelines.account.run_record import Record
+from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.ownership import PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
@@ -57,7 +58,6 @@ from pipelines.mix import mix as mixing_stage
 from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
 from pipelines.normalize import normalizer as normalizing_stage
 from pipelines.normalize.connector_errors import (
-    Broken,
     broken_connectors,
     failed_inputs,
     must_be_read_again,
@@ -75,61 +75,6 @@ from schemas.manifest import FileEntry, Manifest, summed_counts
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 CARD: Final = "README.md"
 CARD_UNIT: Final = "card"
-
-
-@dataclass(frozen=True, slots=True)
-class StageStart:
-    """Told to whoever shows progress when a stage begins.
-
-    Attributes:
-        stage: its name.
-        units: in all.
-        done: units that an earlier run has done.
-        bytes: to read.
-        manifests: the folder in which a unit's manifest appears when it is done.
-        labels: of the units.
-    """
-
-    stage: str
-    units: int
-    done: int
-    bytes: int
-    manifests: Folder
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run did.
-
-    Attributes:
-        out: the output folder.
-        last: the last stage that ran.
-        lines: the balance of files, if one was not recognized, inputs, records, trajectories and transitions, as far
-            as the run went.
-        tokens: of actions and next observations, of all transitions.
-        target_tokens: the same of those that carry the loss.
-        samples: `pool.domain` → samples.
-        plan: the plan.
-        seconds: of each stage.
-        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
-        broken: connectors that failed, and what that cost.
-    """
-
-    out: str
-    last: str
-    lines: tuple[Line, ...]
-    plan: Plan
-    tokens: int = 0
-    target_tokens: int = 0
-    samples: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
-    broken: tuple[Broken, ...] = ()
-
-    def line(self, unit: str) -> Line:
-        """The balance of a unit."""
-        return next(line for line in self.lines if line.unit == unit)
 
 
 class Run:

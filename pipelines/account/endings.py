@@ -9,24 +9,15 @@ import errno
 import os
 import signal
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NoReturn
+from typing import Final
 
-from pipelines.face.printing import notices
 from schemas import ConfigError, ShardError
 
 AGAIN: Final = "Run the same command again to go on where it stopped."
 REPEAT: Final = "Mend that and run the same command again."
 REPORT: Final = "Please report it, with the lines above, to whoever gave you trajmill."
-_PATIENCE_S: Final = 3.0
-"""What an interrupted run has to put things away; what it has not then is put away by the next."""
-
-
-_LEAVING: Final = threading.Lock()
 
 
 class Code(IntEnum):
@@ -120,42 +111,3 @@ def _with_remedy(told: str, again: str) -> str:
 def _names_one_of(line: str, *codes: int) -> bool:
     """Whether the words are those of an error of the system with one of these codes."""
     return any(os.strerror(code).lower() in line.lower() or f"[Errno {code}]" in line for code in codes)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """While it lasts, SIGINT and SIGTERM raise `Interrupted` in the main thread, and end the process soon after."""
-
-    def interrupt(number: int, _: object) -> NoReturn:
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
-        threading.excepthook = lambda _: None  # what Beam's threads say of their end
-        error = Interrupted(number)
-        met.append(error)
-        ending = ending_of(error)
-        for seconds, end, argument in ((_PATIENCE_S, leave, ending), (_PATIENCE_S + 1, os._exit, ending.code)):
-            watchdog = threading.Timer(seconds, end, args=(argument,))
-            watchdog.daemon = True
-            watchdog.start()
-        raise error
-
-    met: list[Interrupted] = []
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except Exception as error:
-        if met:  # what it came in the middle of, such as an import, made another error of it
-            raise met[0] from error
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def leave(ending: Ending) -> NoReturn:
-    """Says the ending's line and ends the process at once, without waiting for threads that still work."""
-    _LEAVING.acquire()  # never given back: who comes second has nothing more to say
-    console = notices()
-    console.show_cursor()
-    console.print(f"trajmill: {ending.line}", soft_wrap=True)
-    os._exit(ending.code)

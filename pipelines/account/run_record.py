@@ -12,21 +12,17 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pipelines.account.summary import Summary
 from pipelines.engine.runner import Execution
 from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import SALTED, VERSION_KEY
 from quality.scrub import scrub_text
 from schemas import SCHEMA_VERSION
 from schemas.manifest import PROGRAM_VERSION
 
-if TYPE_CHECKING:
-    from pipelines.run import Summary
-
 RECORD_VERSION: Final = 1
-VERSION_KEY: Final = "trajmill_run"
-SALTED: Final = "kept apart"
-"""Stands for the salt of a recipe that has one."""
 
 
 class Record:

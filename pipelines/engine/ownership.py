@@ -21,10 +21,9 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
-from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.paths import JUNK, local_path, url_of
 from pipelines.engine.storage import Folder, is_unfinished
 from pipelines.engine.units import MANIFEST, UNITS, read_manifest
-from pipelines.plan.raw_files import JUNK
 from pipelines.recipe.recipe import Recipe
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION

@@ -16,6 +16,11 @@ from fsspec.registry import known_implementations
 
 from schemas import ConfigError
 
+JUNK: Final = frozenset(
+    (".DS_Store", "__MACOSX", "Thumbs.db", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".ipynb_checkpoints")
+)
+"""Names of files and folders that systems and tools leave beside others, and that are no input."""
+
 _URL: Final = re.compile(r"([a-z0-9]+)://")
 _LOCAL: Final = ("file", "local")
 _NOT_TEXT: Final = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2})")

@@ -39,7 +39,7 @@ from pipelines.engine.addresses import require_answer
 from pipelines.engine.ownership import is_held
 from pipelines.engine.passed_errors import original
 from pipelines.engine.storage import Folder, unfinished_name
-from pipelines.plan.plan import PART_BYTES
+from pipelines.engine.units import PART_BYTES
 from schemas import ConfigError, ShardError
 
 _OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")

@@ -1,7 +1,7 @@
 """The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity |
 train-classifier | export | schema`.
 
-How a command ends, and with which exit code, is the matter of `endings`.
+How a command ends, and with which exit code, is the matter of `account.endings`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.account.endings import Code, Interrupted, ending_of, interruptible, leave
+from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
 

@@ -7,9 +7,9 @@ from typing import Final, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from pipelines.account.summary import StageStart
 from pipelines.engine.units import manifest_name
 from pipelines.face.printing import Printer
-from pipelines.run import StageStart
 
 _PERIOD_S: Final = 0.5
 

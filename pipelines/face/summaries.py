@@ -8,6 +8,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from connectors.connector import Connector
+from pipelines.account.summary import Summary
 from pipelines.engine.verification import Verification
 from pipelines.face.inspection import Found, difference
 from pipelines.face.printing import Printer, labelled, text
@@ -15,7 +16,6 @@ from pipelines.face.turn_report import MaskReport
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import Recipe
-from pipelines.run import Summary
 from quality.diversity import Diversity
 from quality.turns import KEEPS
 

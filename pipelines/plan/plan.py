@@ -17,6 +17,7 @@ from typing import Any, Final
 from connectors.registry import connectors
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
+from pipelines.engine.units import PART_BYTES
 from pipelines.plan.column_mapping import Mapped
 from pipelines.plan.raw_files import gather
 from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
@@ -24,7 +25,6 @@ from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, Reject
 
 __all__ = [
-    "PART_BYTES",
     "UNRECOGNIZED_REASONS",
     "Input",
     "Part",
@@ -34,9 +34,6 @@ __all__ = [
     "make_plan",
     "told_apart",
 ]
-
-PART_BYTES: Final = 256 << 20
-"""Decompressed bytes of raw input, estimated from file sizes, that one part holds."""
 
 PART_INPUTS: Final = 20_000
 

@@ -16,16 +16,10 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
-from pipelines.engine.paths import Place, filesystem_of, local_path, opened, text_of, url_of
+from pipelines.engine.paths import JUNK, Place, filesystem_of, local_path, opened, text_of, url_of
 from pipelines.plan import hub_layout as hub
 from pipelines.recipe.columns import WHOLE, Dataset
 from schemas import ConfigError
-
-JUNK: Final = frozenset(
-    (".DS_Store", "__MACOSX", "Thumbs.db", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".ipynb_checkpoints")
-)
-"""Names of files and folders that are no input."""
-
 
 _HOMES: Final = ("/home", "/Users")
 

@@ -24,10 +24,10 @@ from connectors.registry import connectors, sniff, sniff_one
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.connector_frames import raised_at
 from pipelines.engine.containers import NESTING, kind_of
-from pipelines.engine.paths import Place, text_of
+from pipelines.engine.paths import JUNK, Place, text_of
 from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.plan.column_mapping import TABLE
-from pipelines.plan.raw_files import FAULTS, JUNK, RawFile, root_name
+from pipelines.plan.raw_files import FAULTS, RawFile, root_name
 from quality.scrub import scrub_text
 from schemas import ParseError, Reject, ShardError
 

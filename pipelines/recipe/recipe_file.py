@@ -15,10 +15,15 @@ from typing import Any, Final, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
-from pipelines.account.run_record import SALTED, VERSION_KEY
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.templates import configs
 from schemas import ConfigError
+
+VERSION_KEY: Final = "trajmill_run"
+"""By which the record of a run (`run.json`), whose recipe can be run again, is known."""
+
+SALTED: Final = "kept apart"
+"""Stands in a record for the salt of a recipe that has one."""
 
 SALT: Final = "TRAJMILL_SCRUB_SALT"
 """The environment variable that holds the salt of a recorded recipe."""

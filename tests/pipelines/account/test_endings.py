@@ -180,7 +180,8 @@ def test_bugs_of_connectors_are_told_where_they_are_why_too_much_is_rejected(tmp
 def test_a_signal_in_the_middle_of_an_import_is_an_interrupt_whatever_the_import_makes_of_it():
     script = """
 import os, signal
-from pipelines.account.endings import Interrupted, ending_of, interruptible, leave
+from pipelines.account.endings import Interrupted, ending_of
+from pipelines.face.interrupts import interruptible, leave
 try:
     with interruptible():
         try:

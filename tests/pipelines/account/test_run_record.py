@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from pipelines.account.reject_bounds import TooManyRejectsError
+from pipelines.account.summary import StageStart
 from pipelines.engine.storage import Folder
 from pipelines.face import cli
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import load_recipe
-from pipelines.run import Run, StageStart
+from pipelines.run import Run
 from schemas import ShardError
 from tests.pipelines.hostile import GOOD
 
