@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from benchmarks.drops import order
 from benchmarks.labels import Place
 from pipelines.engine.storage import Folder
-from pipelines.judge.judge import CONTAMINATED
+from pipelines.judge.reasons import CONTAMINATED
 from pipelines.recipe.recipe import Benchmark, Recipe
 from pipelines.run import Run
 

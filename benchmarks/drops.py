@@ -32,8 +32,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.labels import LABELS, Label, Place, read_labels
 from pipelines.engine.storage import Folder
-from pipelines.judge.judge import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from pipelines.judge.measures import Unit
+from pipelines.judge.judging import Unit
+from pipelines.judge.reasons import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.recipe.recipe import Benchmark, Recipe, RuleValues
 from pipelines.recipe.recipe_file import load_recipe

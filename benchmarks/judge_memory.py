@@ -26,7 +26,7 @@ from benchmarks.processes import Task, load_ours, measured, work
 from benchmarks.rollouts import DOMAINS, task
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink
 from pipelines.engine.storage import Folder
-from pipelines.judge.measures import Unit
+from pipelines.judge.judging import Unit
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run

@@ -46,23 +46,20 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
-from pipelines.judge import judge as judging_stage
 from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from pipelines.judge.evaluation_index import write_index
 from pipelines.judge.judge import UnitsToVerdicts
-from pipelines.judge.measures import Judging, Unit, judging_digest, measure_names, measuring_digest
+from pipelines.judge.judging import Judging, Unit, judging_digest
+from pipelines.judge.measure_files import measure_names
+from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
-from pipelines.mix import mix as mixing_stage
+from pipelines.judge.verdicts import STAGE as JUDGE
+from pipelines.mix.mix import STAGE as MIX
 from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
-from pipelines.normalize import normalizer as normalizing_stage
-from pipelines.normalize.connector_errors import (
-    broken_connectors,
-    failed_inputs,
-    must_be_read_again,
-    withdrawals,
-)
+from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
+from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.publish.card import card
@@ -234,7 +231,7 @@ class Run:
         return open_units
 
     def _normalize(self, plan: Plan) -> Manifest:
-        folder, rejects = self.transitions, self._rejects / normalizing_stage.STAGE
+        folder, rejects = self.transitions, self._rejects / NORMALIZE
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
         todo |= {part.name for part in plan.parts if not is_done(rejects, part.name, digests[part.name])}
@@ -265,7 +262,7 @@ class Run:
 
     def judge(self, units: Sequence[Unit]) -> Manifest:
         """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts."""
-        rejects = self._rejects / judging_stage.STAGE
+        rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
         digest = judging_digest(self.recipe, units, self._benchmarks, models)
         labels = [unit.label for unit in units]
@@ -310,7 +307,7 @@ class Run:
     def _mix(
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
     ) -> tuple[Manifest, tuple[Line, ...]]:
-        rejects = self._rejects / mixing_stage.STAGE
+        rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
         mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.shards, rejects, digest)
         sizes = summed_counts([pool_sizes(unit, mixing) for unit in units])

@@ -8,7 +8,8 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.judge.measures import Judging, Sidecar, Unit
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measures import Measures
 from quality.cap import BINS, bins, counted, limits
 
 Limits = Mapping[str, npt.NDArray[np.int64]]
@@ -20,32 +21,27 @@ def capped(judging: Judging) -> bool:
     return any(rule.cap is not None for rule in judging.recipe.judge.ordered_rules())
 
 
-def domain_of(unit: Unit) -> str:
-    """The domain of all rows of a unit."""
-    return unit.name.split("/", 1)[0]
+def _bins(measures: Measures) -> npt.NDArray[np.int64]:
+    return bins(measures.table["trajectory_id"].combine_chunks(), measures.column("step"))
 
 
-def _bins(sidecar: Sidecar) -> npt.NDArray[np.int64]:
-    return bins(sidecar.table["trajectory_id"].combine_chunks(), sidecar.column("step"))
-
-
-def target_counts(unit: Unit, sidecar: Sidecar, target: npt.NDArray[np.bool_]) -> tuple[str, bytes]:
+def target_counts(unit: Unit, measures: Measures, target: npt.NDArray[np.bool_]) -> tuple[str, bytes]:
     """The unit's domain, and how many of its targets break which capped rule, by bin, packed.
 
     Args:
         unit: the unit.
-        sidecar: its measurements.
+        measures: its measurements.
         target: of each row whether it would bear loss if nothing were capped.
     """
-    return domain_of(unit), counted(sidecar.decision.capped[target], _bins(sidecar)[target]).tobytes()
+    return unit.domain, counted(measures.decision.capped[target], _bins(measures)[target]).tobytes()
 
 
-def over_cap(unit: Unit, sidecar: Sidecar, found: Limits) -> npt.NDArray[np.int16]:
+def over_cap(unit: Unit, measures: Measures, found: Limits) -> npt.NDArray[np.int16]:
     """For each row the position of the capped rule that it breaks if it is over the cap, else -1."""
-    if domain_of(unit) not in found or not sidecar.table.num_rows:
-        return np.full(sidecar.table.num_rows, -1, np.int16)
-    first = np.append(found[domain_of(unit)], BINS)[sidecar.decision.capped]
-    return np.where(_bins(sidecar) >= first, sidecar.decision.capped, np.int16(-1))
+    if unit.domain not in found or not measures.table.num_rows:
+        return np.full(measures.table.num_rows, -1, np.int16)
+    first = np.append(found[unit.domain], BINS)[measures.decision.capped]
+    return np.where(_bins(measures) >= first, measures.decision.capped, np.int16(-1))
 
 
 class CountsToLimits(beam.PTransform):

@@ -15,7 +15,10 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
 from pipelines.judge.evaluation_index import read_index
-from pipelines.judge.measures import LOSER, Judging, Unit, matches_name, partitioned, read_sidecar
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import matches_name
+from pipelines.judge.measures import read_measures
+from pipelines.judge.packed_rows import LOSER, partitioned
 from quality.exposure import MATCH_SCHEMA, decided, tasks_showing
 
 SHOWING: Final = np.dtype([("run", "<u8"), ("task", "<u8")])
@@ -32,7 +35,7 @@ def _matches(unit: Unit, judging: Judging) -> pa.Table:
 
 def showing(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
     """Packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
-    run, task = tasks_showing(_matches(unit, judging), read_sidecar(unit, judging).column("task_node"))
+    run, task = tasks_showing(_matches(unit, judging), read_measures(unit, judging).column("task_node"))
     found = np.zeros(len(run), SHOWING)
     found["run"], found["task"] = run, task
     yield from partitioned(found, "run")

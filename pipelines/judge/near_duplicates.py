@@ -17,19 +17,9 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.judge.measures import (
-    LOSER,
-    Judging,
-    Sidecar,
-    Unit,
-    by_unit,
-    identities,
-    kept_rows,
-    losers_of,
-    partitioned,
-    read_sidecar,
-    read_sketches,
-)
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measures import Measures, kept_rows, read_measures, read_sketches
+from pipelines.judge.packed_rows import LOSER, by_unit, identities, losers_of, partitioned
 from pipelines.recipe.recipe import NearDuplicates
 from quality.fingerprint import as_lanes
 from quality.near import MEMBER, PAIR, STEP, background_steps, candidates, dropped, members, second_looks
@@ -46,11 +36,11 @@ def _recipe(judging: Judging) -> NearDuplicates:
 
 def steps(unit: Unit, judging: Judging, lost: Packed) -> Iterator[tuple[int, bytes]]:
     """Packed steps of the rollouts that are kept so far and whose task is known, by partition of the task."""
-    sidecar = read_sidecar(unit, judging)
-    sketches = read_sketches(unit.label, judging, sidecar.starts)
-    content = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[:, 0]
-    task = sidecar.column("task_node")
-    rows = np.flatnonzero(kept_rows(sidecar, losers_of(lost)) & (task != content))
+    measures = read_measures(unit, judging)
+    sketches = read_sketches(unit.label, judging, measures.starts)
+    content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
+    task = measures.column("task_node")
+    rows = np.flatnonzero(kept_rows(measures, losers_of(lost)) & (task != content))
     found = np.zeros(len(rows), STEP)
     found["task"], found["step"], found["content"] = task[rows], sketches.step[rows], content[rows]
     found["unit"], found["row"] = unit.number, rows
@@ -63,8 +53,8 @@ def background(packed: Packed, near: NearDuplicates) -> Iterator[tuple[int, byte
     yield from by_unit(found[background_steps(found, near.background_min, near.background_share)])
 
 
-def _flags(sidecar: Sidecar, packed: Packed) -> npt.NDArray[np.bool_]:
-    flags = np.zeros(sidecar.table.num_rows, np.bool_)
+def _flags(measures: Measures, packed: Packed) -> npt.NDArray[np.bool_]:
+    flags = np.zeros(measures.table.num_rows, np.bool_)
     for data in packed:
         flags[np.frombuffer(data, STEP)["row"]] = True
     return flags
@@ -72,15 +62,15 @@ def _flags(sidecar: Sidecar, packed: Packed) -> npt.NDArray[np.bool_]:
 
 def bucket_members(unit: Unit, judging: Judging, lost: Packed, shared: Packed) -> Iterator[tuple[int, bytes]]:
     """Packed members of buckets, by partition of the bucket."""
-    sidecar = read_sidecar(unit, judging)
-    sketches = read_sketches(unit.label, judging, sidecar.starts)
-    chosen = np.flatnonzero(kept_rows(sidecar, losers_of(lost))[sidecar.starts])
-    first = sidecar.starts[chosen]
+    measures = read_measures(unit, judging)
+    sketches = read_sketches(unit.label, judging, measures.starts)
+    chosen = np.flatnonzero(kept_rows(measures, losers_of(lost))[measures.starts])
+    first = measures.starts[chosen]
     who = np.zeros(len(chosen), MEMBER)
-    who["rank"], who["node"] = sidecar.column("rank")[first], sidecar.column("task_node")[first]
-    who["tie"] = identities(sidecar.table["trajectory_id"].take(first).to_pylist())
+    who["rank"], who["node"] = measures.column("rank")[first], measures.column("task_node")[first]
+    who["tie"] = identities(measures.table["trajectory_id"].take(first).to_pylist())
     who["unit"], who["row"] = unit.number, first
-    yield from partitioned(members(sketches, chosen, _flags(sidecar, shared), _recipe(judging).made(), who), "band")
+    yield from partitioned(members(sketches, chosen, _flags(measures, shared), _recipe(judging).made(), who), "band")
 
 
 def pairs(packed: Packed) -> Iterator[tuple[int, bytes]]:
@@ -93,9 +83,9 @@ def compared(unit: Unit, judging: Judging, shared: Packed, packed: Packed) -> It
     found = np.concatenate([np.zeros(0, PAIR), *(np.frombuffer(data, PAIR) for data in packed)])
     if not len(found):
         return
-    sidecar = read_sidecar(unit, judging)
-    flags = _flags(sidecar, shared)
-    sketches = read_sketches(unit.label, judging, sidecar.starts)
+    measures = read_measures(unit, judging)
+    flags = _flags(measures, shared)
+    sketches = read_sketches(unit.label, judging, measures.starts)
     sequence = sketches.sequence()
     near = _recipe(judging)
     for number in np.unique(found["other_unit"]).tolist():

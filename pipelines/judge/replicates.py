@@ -20,17 +20,10 @@ import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.units import finish_unit
-from pipelines.judge.measures import (
-    LOSER,
-    Judging,
-    Sidecar,
-    Unit,
-    by_unit,
-    identities,
-    partitioned,
-    read_sidecar,
-    replicates_name,
-)
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import replicates_name
+from pipelines.judge.measures import Measures, read_measures, targets_so_far
+from pipelines.judge.packed_rows import LOSER, by_unit, identities, losers_of, partitioned
 from pipelines.judge.spans import packed_member, unpacked_members, volatile_words
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
@@ -52,18 +45,18 @@ def _domain(unit: int, judging: Judging) -> str:
     return judging.labels[unit].partition("-")[0]
 
 
-def _rows(unit: Unit, judging: Judging, sidecar: Sidecar, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+def _rows(unit: Unit, judging: Judging, measures: Measures, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     """The chosen rows, of dtype `ROW`."""
     batches = read_batches(judging.measures, replicates_name(unit.label))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
     found = np.zeros(len(chosen), ROW)
-    node = sidecar.column("instance_node")
+    node = measures.column("instance_node")
     found["key"] = keys(node, table["history"].to_numpy())[chosen]
     found["answer"] = table["answer"].to_numpy()[chosen]
-    found["content"] = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[chosen, 0]
-    found["rank"], found["place"] = sidecar.column("rank")[chosen], sidecar.column("place")[chosen]
-    ids = identities(sidecar.table["trajectory_id"].take(sidecar.starts).to_pylist())
-    found["tie"] = np.repeat(ids, sidecar.lengths)[chosen]
+    found["content"] = as_lanes(measures.table["trajectory_hash"].combine_chunks())[chosen, 0]
+    found["rank"], found["place"] = measures.column("rank")[chosen], measures.column("place")[chosen]
+    ids = identities(measures.table["trajectory_id"].take(measures.starts).to_pylist())
+    found["tie"] = np.repeat(ids, measures.lengths)[chosen]
     found["unit"], found["row"] = unit.number, chosen
     return found
 
@@ -73,11 +66,11 @@ def told(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
 
     Whether their trajectory is kept does not matter: an environment's answer is no less known for a short log.
     """
-    sidecar = read_sidecar(unit, judging)
-    content = as_lanes(sidecar.table["trajectory_hash"].combine_chunks())[:, 0]
-    known = (sidecar.column("instance_node") != content) & sidecar.column("has_text")
-    known &= sidecar.decision.transition < 0
-    yield from partitioned(_rows(unit, judging, sidecar, np.flatnonzero(known)), "key")
+    measures = read_measures(unit, judging)
+    content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
+    known = (measures.column("instance_node") != content) & measures.column("has_text")
+    known &= measures.decision.transition < 0
+    yield from partitioned(_rows(unit, judging, measures, np.flatnonzero(known)), "key")
 
 
 def tallied(packed: Packed, judging: Judging) -> tuple[list[Tallies], npt.NDArray[np.void]]:
@@ -151,9 +144,14 @@ def write_report(tallies: Iterable[Tallies], judging: Judging) -> Manifest:
     return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, (entry,)))
 
 
-def targets(unit: Unit, judging: Judging, rows: npt.NDArray[np.int64], sidecar: Sidecar) -> Iterator[tuple[int, bytes]]:
-    """Packed rows that bear the loss so far, by partition of the key."""
-    yield from partitioned(_rows(unit, judging, sidecar, rows), "key")
+def replicate_keys(
+    unit: Unit, judging: Judging, lost: Iterable[bytes], lost_rows: Iterable[bytes]
+) -> Iterator[tuple[int, bytes]]:
+    """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
+    measures = read_measures(unit, judging)
+    bearing = targets_so_far(measures, losers_of(lost))
+    bearing[losers_of(lost_rows)["row"]] = False
+    yield from partitioned(_rows(unit, judging, measures, np.flatnonzero(bearing)), "key")
 
 
 def rows_beyond(packed: Packed, most: int) -> Iterator[tuple[int, bytes]]:

@@ -6,8 +6,8 @@ Hashes of the rows that bear the loss are gathered by domain, where `quality.sha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -15,45 +15,43 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
-from pipelines.judge.caps import domain_of
-from pipelines.judge.measures import LOSER, Judging, Sidecar, Unit, by_unit, identities, variety_name
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import variety_name
+from pipelines.judge.measures import Measures
+from pipelines.judge.packed_rows import LOSER, by_unit, identities
+from pipelines.judge.reasons import OF_ROWS, OF_WHOLES, SHARE_REASONS
 from quality.chance import chances
 from quality.share import BOUNDED, RECORD, beyond
 from quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
 
-REASONS: Final[Mapping[str, str]] = {kind: f"max_share_{kind}" for kind in BOUNDED}
-OF_WHOLES: Final = tuple(REASONS[kind] for kind in BOUNDED if kind in OF_TRAJECTORIES)
-OF_ROWS: Final = tuple(REASONS[kind] for kind in BOUNDED if kind not in OF_TRAJECTORIES)
-"""Reasons by which trajectories go, and those by which rows lose the loss."""
-
 
 def bearing(
-    unit: Unit, judging: Judging, sidecar: Sidecar, target: npt.NDArray[np.bool_]
+    unit: Unit, judging: Judging, measures: Measures, target: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[str, bytes]]:
     """The unit's domain and the records of its rows that bear the loss, packed.
 
     Args:
         unit: the unit.
         judging: the rest.
-        sidecar: the unit's measurements.
+        measures: the unit's measurements.
         target: of each row whether it bears the loss in the end if nothing is bounded.
     """
-    first = np.repeat(sidecar.starts, sidecar.lengths)
+    first = np.repeat(measures.starts, measures.lengths)
     rows = np.flatnonzero(target)
     if all(kind in OF_TRAJECTORIES for kind in judging.recipe.judge.max_share):
         rows = rows[np.unique(first[rows], return_index=True)[1]]
     if not len(rows):
         return
     found = np.zeros(len(rows), RECORD)
-    ids = sidecar.table["trajectory_id"].combine_chunks()
-    found["chance"] = chances(ids, sidecar.column("step"), "share")[rows]
-    found["tie"] = np.repeat(identities(ids.take(pa.array(sidecar.starts)).to_pylist()), sidecar.lengths)[rows]
-    found["origin"] = sidecar.column("place")[rows]
+    ids = measures.table["trajectory_id"].combine_chunks()
+    found["chance"] = chances(ids, measures.column("step"), "share")[rows]
+    found["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
+    found["origin"] = measures.column("place")[rows]
     table = pa.Table.from_batches(read_batches(judging.measures, variety_name(unit.label)), schema=VARIETY_SCHEMA)
     for kind in BOUNDED:
         found[kind] = table[kind].to_numpy()[rows]
     found["unit"], found["first"], found["row"] = unit.number, first[rows], rows
-    yield domain_of(unit), found.tobytes()
+    yield unit.domain, found.tobytes()
 
 
 def lost_by_share(domain: str, packed: Iterable[bytes], judging: Judging) -> Iterator[tuple[str, int, bytes]]:
@@ -68,7 +66,7 @@ def lost_by_share(domain: str, packed: Iterable[bytes], judging: Judging) -> Ite
         for unit, data in by_unit(some):
             rows = np.zeros(len(data) // RECORD.itemsize, LOSER)
             rows["row"] = np.frombuffer(data, RECORD)["row"]
-            yield REASONS[kind], unit, rows.tobytes()
+            yield SHARE_REASONS[kind], unit, rows.tobytes()
 
 
 class RecordsToLost(beam.PTransform):

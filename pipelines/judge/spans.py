@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.units import finish_unit
-from pipelines.judge.measures import Judging, Unit, spans_name
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import spans_name
 from quality.replicate import Words
 from quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
 from schemas import SCHEMA_VERSION

@@ -18,7 +18,7 @@ from connectors.published.tables import Table
 from pipelines.engine.parquet import read_batches, read_transitions, transition_files
 from pipelines.engine.storage import Folder
 from pipelines.engine.stored_blob import StoredBlob
-from pipelines.judge.judge import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.plan.raw_files import list_raw
 from quality.fingerprint import struct_text
 from quality.signal import Measured

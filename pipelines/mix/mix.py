@@ -22,7 +22,7 @@ from pipelines.engine.exchange import BLOCK_BYTES, Exchange
 from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
-from pipelines.judge.measures import Unit
+from pipelines.judge.judging import Unit
 from pipelines.mix.rendering import trajectories
 from pipelines.mix.samples import SAMPLE_SCHEMAS, kept_rows, keyed_hash, sample_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches, read_transitions, transition_files
 from pipelines.engine.storage import Folder
-from pipelines.judge.measures import Unit, variety_name
+from pipelines.judge.judging import Unit
+from pipelines.judge.measure_files import variety_name
 from quality.diversity import Diversity, diversity
 from quality.fingerprint import trajectory_starts
 from quality.signal import Measured
