@@ -21,7 +21,8 @@ from benchmarks.drops import order
 from benchmarks.labels import Place
 from pipelines.engine.storage import Folder
 from pipelines.judge.reasons import CONTAMINATED
-from pipelines.recipe.recipe import Benchmark, Recipe
+from pipelines.recipe.judgement import Benchmark
+from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 
 NAME: Final = "planted"

@@ -35,7 +35,8 @@ from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.judge.reasons import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from pipelines.judge.replicates import NAME as REPLICATES
-from pipelines.recipe.recipe import Benchmark, Recipe, RuleValues
+from pipelines.recipe.judgement import Benchmark, RuleValues
+from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from quality.signal import Numbers

@@ -1,6 +1,6 @@
 """Looking at what is there: a raw log, a stage folder or a shard as counts and as one trajectory step by step.
 
-Only reads. What it finds is handed to `show` as plain values; nothing is printed here.
+Only reads. What it finds is handed to `summaries` as plain values; nothing is printed here.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 import xxhash
 
 from pipelines.engine.storage import Folder, sha256_of
-from pipelines.judge.training_rows import Labelled, Source, labelled
+from pipelines.judge.training_rows import Source, TrainingRow, training_rows
 from quality.classification import evaluation
 from quality.fasttext_model import Model
 from schemas import ConfigError
@@ -60,9 +60,9 @@ def _hash(text: str, seed: int) -> int:
     return xxhash.xxh3_64_intdigest(text.encode(), seed)
 
 
-def sampled(rows: Iterable[Labelled], training: Training) -> list[Labelled]:
+def sampled(rows: Iterable[TrainingRow], training: Training) -> list[TrainingRow]:
     """The rows that are used, in an order that does not depend on theirs; equal rows of a group count once."""
-    found: dict[Labelled, int] = {}
+    found: dict[TrainingRow, int] = {}
     limit: int | None = None
     for row in rows:
         place = _hash(f"{row.group}\0{row.line}", training.seed)
@@ -74,18 +74,18 @@ def sampled(rows: Iterable[Labelled], training: Training) -> list[Labelled]:
     return [row for row, _ in sorted(found.items(), key=lambda pair: (pair[1], pair[0]))][: training.rows]
 
 
-def split(rows: Sequence[Labelled], training: Training) -> tuple[list[Labelled], list[Labelled], int]:
+def split(rows: Sequence[TrainingRow], training: Training) -> tuple[list[TrainingRow], list[TrainingRow], int]:
     """(rows to train on, rows held out, how many more were held out but stand among the others word for word)."""
-    parts: tuple[list[Labelled], list[Labelled]] = ([], [])
+    sides: tuple[list[TrainingRow], list[TrainingRow]] = ([], [])
     for row in rows:
         chance = _hash(f"held out:{row.group}", training.seed) / 2**64
-        parts[chance < training.held_out].append(row)
-    known = {row.line for row in parts[0]}
-    fresh = [row for row in parts[1] if row.line not in known]
-    return parts[0], fresh, len(parts[1]) - len(fresh)
+        sides[chance < training.held_out].append(row)
+    known = {row.line for row in sides[0]}
+    fresh = [row for row in sides[1] if row.line not in known]
+    return sides[0], fresh, len(sides[1]) - len(fresh)
 
 
-def vocabulary(rows: Iterable[Labelled], training: Training) -> list[str]:
+def vocabulary(rows: Iterable[TrainingRow], training: Training) -> list[str]:
     """The words that the classifier knows, sorted."""
     counts: Counter[str] = Counter()
     for row in rows:
@@ -94,7 +94,7 @@ def vocabulary(rows: Iterable[Labelled], training: Training) -> list[str]:
     return sorted(word for _, word in sorted(common)[: training.vocabulary])
 
 
-def trained(rows: Sequence[Labelled], training: Training, path: str) -> None:
+def trained(rows: Sequence[TrainingRow], training: Training, path: str) -> None:
     """Trains on the rows in their order and writes the model to a local path."""
     import fasttext
 
@@ -128,12 +128,12 @@ def trained(rows: Sequence[Labelled], training: Training, path: str) -> None:
         model.save_model(path)
 
 
-def _by_class(rows: Sequence[Labelled]) -> dict[str, int]:
+def _by_class(rows: Sequence[TrainingRow]) -> dict[str, int]:
     good = sum(row.good for row in rows)
     return {"good": good, "bad": len(rows) - good, "groups": len({row.group for row in rows})}
 
 
-def _checked(rows: Sequence[Labelled], what: str) -> None:
+def _checked(rows: Sequence[TrainingRow], what: str) -> None:
     of = _by_class(rows)
     if not of["good"] or not of["bad"]:
         raise ConfigError(
@@ -164,7 +164,7 @@ def train_classifier(sources: Sequence[Source], out: str, training: Training | N
     _check_free(Path(out), Path(f"{out}.json"))
     training = training or Training()
     counts: Counter[str] = Counter()
-    rows = sampled((row for source in sources for row in labelled(source, counts)), training)
+    rows = sampled((row for source in sources for row in training_rows(source, counts)), training)
     train, held_out, known = split(rows, training)
     _checked(train, "To train on there are")
     _checked(held_out, "Held out are")

@@ -23,7 +23,7 @@ from pipelines.engine.storage import Folder
 from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_unit
 from pipelines.plan.raw_files import list_raw
-from pipelines.recipe.recipe import Benchmark
+from pipelines.recipe.judgement import Benchmark
 from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
 from quality.fingerprint import text_hashes
 from schemas import SCHEMA_VERSION, ConfigError, ParseError

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measures import Measures, kept_rows, read_measures, read_sketches
 from pipelines.judge.packed_rows import LOSER, by_unit, identities, losers_of, partitioned
-from pipelines.recipe.recipe import NearDuplicates
+from pipelines.recipe.judgement import NearDuplicates
 from quality.fingerprint import as_lanes
 from quality.near import MEMBER, PAIR, STEP, background_steps, candidates, dropped, members, second_looks
 from quality.sketch import absent_shares

@@ -33,7 +33,7 @@ _LARGEST: Final = 4 << 30
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Labelled:
+class TrainingRow:
     """One row: its line of words (see `quality.wording`), whether it is good, and its group."""
 
     line: str
@@ -58,7 +58,7 @@ class Source:
     good: frozenset[str] = GOOD
 
 
-def labelled(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
+def training_rows(source: Source, counts: Counter[str]) -> Iterator[TrainingRow]:
     """The rows of a source; counts what is read and what has no text or no label.
 
     Raises:
@@ -70,7 +70,7 @@ def labelled(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
         yield from _of_run(source, counts)
 
 
-def _of_tables(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
+def _of_tables(source: Source, counts: Counter[str]) -> Iterator[TrainingRow]:
     files = sorted(list_raw(source.path), key=lambda file: file.name)
     if not files:
         raise ConfigError(f"There is no file at '{source.path}'.")
@@ -86,7 +86,7 @@ def _of_tables(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
                 raise ConfigError(f"Labels cannot be read: {error}") from error
 
 
-def _of_row(row: Mapping[str, Any], where: str, source: Source, counts: Counter[str]) -> Iterator[Labelled]:
+def _of_row(row: Mapping[str, Any], where: str, source: Source, counts: Counter[str]) -> Iterator[TrainingRow]:
     if source.column not in row:
         raise ConfigError(f"{where} has no column '{source.column}' for the label; it has {', '.join(map(str, row))}.")
     action, shown = _text(row.get("action")), _text(row.get("next_observation"))
@@ -106,7 +106,7 @@ def _of_row(row: Mapping[str, Any], where: str, source: Source, counts: Counter[
         return
     groups = (row.get(name) for name in ("group", "trajectory_id"))
     group = next((str(one) for one in groups if one is not None), line)
-    yield Labelled(line, str(label).lower() in source.good, group)
+    yield TrainingRow(line, str(label).lower() in source.good, group)
 
 
 def _text(value: Any) -> str | None:
@@ -116,7 +116,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _of_run(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
+def _of_run(source: Source, counts: Counter[str]) -> Iterator[TrainingRow]:
     folder, names = transition_files(source.path)
     verdicts = Folder(folder.url.rstrip("/").removesuffix("transitions") + "verdicts")
     for name in names:
@@ -134,7 +134,7 @@ def _of_run(source: Source, counts: Counter[str]) -> Iterator[Labelled]:
 
 def _with_lines(
     batch: pa.RecordBatch, good: list[bool | None], groups: list[str], counts: Counter[str]
-) -> Iterator[Labelled]:
+) -> Iterator[TrainingRow]:
     lines = lines_of(Measured.of(batch, TokenCounter()))
     texts = lines.texts.to_pylist()
     for place, label, group in zip(lines.index.tolist(), good, groups, strict=True):
@@ -143,7 +143,7 @@ def _with_lines(
         elif label is None:
             counts["without_label"] += 1
         else:
-            yield Labelled(texts[place], label, group)
+            yield TrainingRow(texts[place], label, group)
 
 
 def _outcomes(batch: pa.RecordBatch) -> list[bool | None]:

@@ -30,7 +30,7 @@ _LOOKED_BYTES: Final = 16 << 20
 """How many rows of JSON Lines, and how many bytes of them, tell the columns."""
 
 
-class Mapped:
+class ColumnMapping:
     """Tells the tables that a recipe with a layout speaks of.
 
     Args:

@@ -1,8 +1,8 @@
 """The plan: which connector reads which of the raw files, and which part each input belongs to.
 
-Made before anything is parsed, from names, sizes and the first bytes of files (see `raw` and `recognition`). It depends
-on the files found and on the recipe, never on the order in which they were named or listed. Nothing of a log's content
-is judged here.
+Made before anything is parsed, from names, sizes and the first bytes of files (see `raw_files` and `recognition`). It
+depends on the files found and on the recipe, never on the order in which they were named or listed. Nothing of a log's
+content is judged here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from connectors.registry import connectors
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.engine.units import PART_BYTES
-from pipelines.plan.column_mapping import Mapped
+from pipelines.plan.column_mapping import ColumnMapping
 from pipelines.plan.raw_files import gather
 from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
 from pipelines.recipe.recipe import Recipe
@@ -186,7 +186,7 @@ def make_plan(
     known = connectors()
     among = [known[name] for name in recipe.normalize.connectors or known]
     settings = recipe.normalize
-    mapped = Mapped(recipe) if settings.dataset.layout else None
+    mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
     found = recognizer.recognize(gather(raws, settings.dataset))
     parts = binned(told_apart(found.inputs)[:limit], recipe, part_bytes)

@@ -36,7 +36,7 @@ class RawFile:
     """A raw file.
 
     Attributes:
-        name: relative to its root, as text (see `place.text_of`).
+        name: relative to its root, as text (see `paths.text_of`).
         place: where its bytes lie.
         bytes: its size.
         changed: its time of change; 0 where that is not told.
@@ -56,9 +56,9 @@ class RawFile:
 
 def _literal_root(pattern: str) -> str:
     """The folder above the first wildcard of a glob pattern."""
-    parts = pattern.split("/")
-    wild = next((i for i, part in enumerate(parts) if _is_wild(part)), len(parts) - 1)
-    return "/".join(parts[:wild])
+    names = pattern.split("/")
+    wild = next((i for i, name in enumerate(names) if _is_wild(name)), len(names) - 1)
+    return "/".join(names[:wild])
 
 
 def _is_wild(name: str) -> bool:
@@ -183,9 +183,9 @@ def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
 
     Names are relative to the folder named, to the folder of the file, or to the folder above the first wildcard; those
     of the Hub begin with owner and name of the data set. What systems and tools leave beside logs (`JUNK`) is left out;
-    other hidden folders are read, since agents keep their logs in them. Of a folder that is a data set (see `hub`), the
-    files of one configuration are taken, and the card's licence is theirs. A local file is read as it is named,
-    whatever its name holds; a pattern is only what is no file.
+    other hidden folders are read, since agents keep their logs in them. Of a folder that is a data set (see
+    `hub_layout`), the files of one configuration are taken, and the card's licence is theirs. A local file is read as
+    it is named, whatever its name holds; a pattern is only what is no file.
 
     Args:
         raw: path, URL, or `hf://owner/name`.

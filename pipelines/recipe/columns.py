@@ -1,4 +1,4 @@
-"""The part of a recipe that says what the tables of a published data set hold: `normalize.dataset`.
+"""The section of a recipe that says what the tables of a published data set hold: `normalize.dataset`.
 
 Which files of a data set are read, and which column of a row means what. What the files really hold is compared with
 it when a run is planned (see `datasets`); here only the recipe itself is checked.
@@ -12,11 +12,11 @@ from pydantic import Field, field_validator, model_validator
 
 from connectors.published.mapping import NEEDED, ROLES, Layout, Rows
 from connectors.registry import connectors
-from pipelines.recipe.section import LISTED, Values
+from pipelines.recipe.section import LISTED, Section
 from schemas import DOMAINS, json_text
 
 
-class Columns(Values):
+class Columns(Section):
     """Which column holds what; names joined by dots lead into structs.
 
     Attributes:
@@ -88,7 +88,7 @@ class Columns(Values):
         return tuple((role, column) for role, column in self.model_dump().items() if column is not None)
 
 
-class Dataset(Values):
+class Dataset(Section):
     """Which files of a published data set are read, and how their rows are.
 
     Attributes:

@@ -44,7 +44,7 @@ def _model(kind: Any) -> Any:
 
 
 def _message(error: Any) -> str:
-    place = tuple(part for part in error["loc"] if part != "[key]")
+    place = tuple(name for name in error["loc"] if name != "[key]")
     where = ".".join(map(str, place)) or "the recipe"
     if error["type"] == "extra_forbidden":
         valid = _names_at(place[:-1])

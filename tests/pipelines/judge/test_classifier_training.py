@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from pipelines.face.cli import app
 from pipelines.judge.classifier_training import Training, sampled, split, train_classifier, vocabulary
-from pipelines.judge.training_rows import Labelled, Source, labelled
+from pipelines.judge.training_rows import Source, TrainingRow, training_rows
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from quality.fasttext_model import Model
@@ -76,7 +76,7 @@ def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_come(model: Pa
 
 
 def test_groups_are_never_on_both_sides_and_what_was_trained_on_word_for_word_is_left_out():
-    rows = [Labelled(f"line {number % 40}", number % 2 == 0, f"g{number}") for number in range(200)]
+    rows = [TrainingRow(f"line {number % 40}", number % 2 == 0, f"g{number}") for number in range(200)]
     train, held_out, known = split(sampled(rows, Training()), Training())
     assert {row.group for row in train}.isdisjoint(row.group for row in held_out)
     assert not {row.line for row in train} & {row.line for row in held_out}
@@ -85,7 +85,7 @@ def test_groups_are_never_on_both_sides_and_what_was_trained_on_word_for_word_is
 
 
 def test_a_sample_is_by_hash_and_not_by_order():
-    rows = [Labelled(f"line {number}", True, f"g{number}") for number in range(500)]
+    rows = [TrainingRow(f"line {number}", True, f"g{number}") for number in range(500)]
     few = Training(rows=50)
     assert sampled(rows, few) == sampled(reversed(rows), few)
     assert sampled(rows, few) != sampled(rows, replace(few, seed=1))
@@ -93,7 +93,7 @@ def test_a_sample_is_by_hash_and_not_by_order():
 
 
 def test_rare_words_are_not_learned():
-    rows = [Labelled("common rare1", True, "a"), Labelled("common common", False, "b")]
+    rows = [TrainingRow("common rare1", True, "a"), TrainingRow("common common", False, "b")]
     assert vocabulary(rows, Training()) == ["common"]
     assert vocabulary(rows, Training(min_count=1, vocabulary=1)) == ["common"]
 
@@ -127,10 +127,10 @@ def test_tables_are_read_with_texts_or_transitions_and_labels_of_many_kinds(tmp_
     else:
         table(path, rows)
     counts: Counter[str] = Counter()
-    found = list(labelled(Source(str(path)), counts))
+    found = list(training_rows(Source(str(path)), counts))
     assert found == [
-        Labelled("hello , 0 world hello_, ,_0 0_world", True, "g"),
-        Labelled("y z y_z", False, "y z y_z"),
+        TrainingRow("hello , 0 world hello_, ,_0 0_world", True, "g"),
+        TrainingRow("y z y_z", False, "y z y_z"),
     ]
     assert counts == {"read": 4, "without_text": 1, "without_label": 1}
 
@@ -201,14 +201,14 @@ def test_a_model_that_changes_under_its_name_is_measured_with_again(model: Path,
 
 def test_verdicts_of_a_run_are_weak_labels(judged: Path, tmp_path: Path):
     counts: Counter[str] = Counter()
-    rows = list(labelled(Source(str(judged), "verdict"), counts))
+    rows = list(training_rows(Source(str(judged), "verdict"), counts))
     assert Counter(row.good for row in rows) == {True: 7, False: 5}
     assert counts == {"read": 12}
     assert len({row.group for row in rows}) == 3
-    assert list(labelled(Source(str(judged), "outcome"), counts)) == []
+    assert list(training_rows(Source(str(judged), "outcome"), counts)) == []
     assert counts["without_label"] == 12
     with pytest.raises(ConfigError, match="no transitions"):
-        list(labelled(Source(str(tmp_path), "verdict"), counts))
+        list(training_rows(Source(str(tmp_path), "verdict"), counts))
 
 
 def test_the_command_trains_and_prints_what_the_model_is_worth(tmp_path: Path):

@@ -14,7 +14,8 @@ import pytest
 from pipelines.engine.runner import Execution
 from pipelines.engine.storage import Folder
 from pipelines.judge.evaluation_index import NAME, read_index, write_index
-from pipelines.recipe.recipe import Benchmark, Recipe
+from pipelines.recipe.judgement import Benchmark
+from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
