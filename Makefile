@@ -51,7 +51,7 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=40 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
 	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
 	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading
-	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/test_fuzz_cli.py tests/pipelines/test_inspection.py
+	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)

@@ -40,15 +40,15 @@ DOMAINS = {
 
 
 def recipe_for(fmt: str) -> Any:
-    from pipelines.recipe_file import load_recipe
+    from pipelines.recipe.recipe_file import load_recipe
 
     return load_recipe(DOMAINS.get(fmt, "android"))
 
 
 def parse_only(fmt: str, raw: str, out: str) -> None:
     """Parses every input and drops what comes: the connector alone."""
-    from pipelines.plan import make_plan
-    from pipelines.reading import read_input
+    from pipelines.normalize.input_reading import read_input
+    from pipelines.plan.plan import make_plan
 
     recipe = recipe_for(fmt)
     for one in make_plan(recipe, [raw]).inputs:
@@ -58,9 +58,9 @@ def parse_only(fmt: str, raw: str, out: str) -> None:
 
 def plain(fmt: str, raw: str, out: str) -> None:
     """Plans and normalizes in a plain loop over the same functions that Beam calls."""
-    from pipelines.normalize import Normalizer, normalize_part
-    from pipelines.plan import make_plan
-    from pipelines.storage import Folder
+    from pipelines.engine.storage import Folder
+    from pipelines.normalize.normalizer import Normalizer, normalize_part
+    from pipelines.plan.plan import make_plan
 
     recipe = recipe_for(fmt)
     folder = Folder(out)

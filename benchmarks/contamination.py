@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.drops import order
 from benchmarks.labels import Place
-from pipelines.judge import CONTAMINATED
-from pipelines.recipe import Benchmark, Recipe
+from pipelines.engine.storage import Folder
+from pipelines.judge.reasons import CONTAMINATED
+from pipelines.recipe.judgement import Benchmark
+from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
-from pipelines.storage import Folder
 
 NAME: Final = "planted"
 SHORTEST: Final = 2

@@ -50,7 +50,7 @@ def write(documents: Planted, place: Path) -> None:
 
 def normalized(place: Path) -> Iterator[str]:
     """Makes transitions of the documents."""
-    from pipelines.recipe_file import load_recipe
+    from pipelines.recipe.recipe_file import load_recipe
     from pipelines.run import Run
 
     Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("normalize")
@@ -59,7 +59,7 @@ def normalized(place: Path) -> Iterator[str]:
 
 def judged(place: Path) -> Iterator[str]:
     """Judges the transitions that `normalized` made."""
-    from pipelines.recipe_file import load_recipe
+    from pipelines.recipe.recipe_file import load_recipe
     from pipelines.run import Run
 
     Run(load_recipe(str(RECIPE)), [str(place / DOCUMENTS)], str(place / "ours")).run("judge")

@@ -31,13 +31,14 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.labels import LABELS, Label, Place, read_labels
-from pipelines.judge import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
-from pipelines.recipe import Benchmark, Recipe, RuleValues
-from pipelines.recipe_file import load_recipe
-from pipelines.replicates import NAME as REPLICATES
+from pipelines.engine.storage import Folder
+from pipelines.judge.judging import Unit
+from pipelines.judge.reasons import CONTAMINATED, LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from pipelines.judge.replicates import NAME as REPLICATES
+from pipelines.recipe.judgement import Benchmark, RuleValues
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.sidecar import Unit
-from pipelines.storage import Folder
 from quality.signal import Numbers
 from schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
 from schemas.verdict import SIGNAL_PREFIX

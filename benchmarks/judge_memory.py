@@ -24,12 +24,12 @@ from rich.table import Table
 
 from benchmarks.processes import Task, load_ours, measured, work
 from benchmarks.rollouts import DOMAINS, task
-from pipelines.parquet import ROW_GROUP_BYTES, ParquetSink
-from pipelines.recipe import Recipe
-from pipelines.recipe_file import parse_recipe
+from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink
+from pipelines.engine.storage import Folder
+from pipelines.judge.judging import Unit
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
-from pipelines.sidecar import Unit
-from pipelines.storage import Folder
 from quality.registry import signals
 from schemas import Assembler, Origin
 from schemas.invariants import check

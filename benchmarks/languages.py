@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.signals import RECIPE, batches_of, size_of
-from pipelines.recipe_file import parse_recipe
+from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from quality.fasttext_model import Model
 from quality.prose import prose

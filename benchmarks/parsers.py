@@ -50,10 +50,10 @@ from benchmarks.inner import Decoding, dumps_read, pages_read, scripts_read, tex
 from benchmarks.session_logs import MADE, made
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connector, connectors
-from pipelines.collector import rare_collections
-from pipelines.plan import Input, make_plan
-from pipelines.raw_blob import StoredBlob
-from pipelines.recipe import Recipe
+from pipelines.engine.garbage_collection import rare_collections
+from pipelines.engine.stored_blob import StoredBlob
+from pipelines.plan.plan import Input, make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import ParseError, Trajectory
 
 RECIPE: Final = Recipe(name="benchmark", source="benchmark")

@@ -31,10 +31,10 @@ from rich.table import Table
 
 from benchmarks.secret_anchors import TOOLS, anchors
 from benchmarks.signals import generated, seconds
-from pipelines.parquet import ROW_GROUP_BYTES
-from pipelines.plan import make_plan
-from pipelines.reading import read_input
-from pipelines.recipe_file import parse_recipe
+from pipelines.engine.parquet import ROW_GROUP_BYTES
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe_file import parse_recipe
 from quality.scrub import KINDS, Kind, scrub
 from quality.scrubbing.columns import Columns
 from schemas import Assembler, Trajectory

@@ -23,8 +23,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.parquet import read_transitions, transition_files
-from pipelines.recipe_file import parse_recipe
+from pipelines.engine.parquet import read_transitions, transition_files
+from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from quality.fingerprint import struct_text
 from quality.measure import Measuring

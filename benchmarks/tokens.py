@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.signals import RECIPE, batches_of
-from pipelines.recipe_file import parse_recipe
+from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from quality.fingerprint import struct_text
 from quality.tokens import Counts, TokenCounter, text_bytes

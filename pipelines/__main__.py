@@ -1,3 +1,3 @@
-from pipelines.cli import main
+from pipelines.face.cli import main
 
 main()

@@ -11,21 +11,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import apache_beam as beam
 
-from pipelines import judge as judging_stage
-from pipelines import mix as mixing_stage
-from pipelines import normalize as normalizing_stage
-from pipelines.addresses import require_openable
-from pipelines.benchmarks import NAME as BENCHMARKS
-from pipelines.benchmarks import UNIT as BENCHMARKS_UNIT
-from pipelines.benchmarks import write_index
-from pipelines.card import card
-from pipelines.connector_errors import Broken, broken_connectors, failed_inputs, must_be_read_again, withdrawals
-from pipelines.conservation import (
+from pipelines.account.conservation import (
     Line,
     input_line,
     record_line,
@@ -33,23 +24,17 @@ from pipelines.conservation import (
     transition_line,
     unrecognized_line,
 )
-from pipelines.endings import Code, ending_of
-from pipelines.judge import UnitsToVerdicts
-from pipelines.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
-from pipelines.normalize import Normalizer, PartsToTransitions, unit_digest
-from pipelines.ownership import PLAN, RUN, SPILL, Identity, Ownership
-from pipelines.parquet import write_parquet
-from pipelines.place import local_path, url_of
-from pipelines.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.recipe import Recipe
-from pipelines.record import Record
-from pipelines.reject_bounds import check_rejects
-from pipelines.replicates import NAME as REPLICATES
-from pipelines.replicates import UNIT as REPLICATES_UNIT
-from pipelines.runner import Execution, Seeing, run_over
-from pipelines.sidecar import Judging, Unit, judging_digest, measure_names, measuring_digest
-from pipelines.storage import Folder, sha256_of
-from pipelines.units import (
+from pipelines.account.endings import Code, ending_of
+from pipelines.account.reject_bounds import check_rejects
+from pipelines.account.run_record import Record
+from pipelines.account.summary import StageStart, Summary
+from pipelines.engine.addresses import require_openable
+from pipelines.engine.ownership import PLAN, RUN, SPILL, Identity, Ownership
+from pipelines.engine.parquet import write_parquet
+from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.runner import Execution, Seeing, run_over
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.engine.units import (
     MANIFEST,
     finish_stage,
     finish_unit,
@@ -61,7 +46,25 @@ from pipelines.units import (
     units_of,
     written_names,
 )
-from pipelines.variety import Varieties, kept_variety
+from pipelines.judge.evaluation_index import NAME as BENCHMARKS
+from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
+from pipelines.judge.evaluation_index import write_index
+from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judging import Judging, Unit, judging_digest
+from pipelines.judge.measure_files import measure_names
+from pipelines.judge.measuring import measuring_digest
+from pipelines.judge.replicates import NAME as REPLICATES
+from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
+from pipelines.judge.verdicts import STAGE as JUDGE
+from pipelines.mix.mix import STAGE as MIX
+from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
+from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
+from pipelines.normalize.normalizer import STAGE as NORMALIZE
+from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
+from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from pipelines.publish.card import card
+from pipelines.publish.diversity import Varieties, kept_variety
+from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
 from schemas.manifest import FileEntry, Manifest, summed_counts
@@ -69,61 +72,6 @@ from schemas.manifest import FileEntry, Manifest, summed_counts
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 CARD: Final = "README.md"
 CARD_UNIT: Final = "card"
-
-
-@dataclass(frozen=True, slots=True)
-class StageStart:
-    """Told to whoever shows progress when a stage begins.
-
-    Attributes:
-        stage: its name.
-        units: in all.
-        done: units that an earlier run has done.
-        bytes: to read.
-        manifests: the folder in which a unit's manifest appears when it is done.
-        labels: of the units.
-    """
-
-    stage: str
-    units: int
-    done: int
-    bytes: int
-    manifests: Folder
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run did.
-
-    Attributes:
-        out: the output folder.
-        last: the last stage that ran.
-        lines: the balance of files, if one was not recognized, inputs, records, trajectories and transitions, as far
-            as the run went.
-        tokens: of actions and next observations, of all transitions.
-        target_tokens: the same of those that carry the loss.
-        samples: `pool.domain` → samples.
-        plan: the plan.
-        seconds: of each stage.
-        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
-        broken: connectors that failed, and what that cost.
-    """
-
-    out: str
-    last: str
-    lines: tuple[Line, ...]
-    plan: Plan
-    tokens: int = 0
-    target_tokens: int = 0
-    samples: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
-    broken: tuple[Broken, ...] = ()
-
-    def line(self, unit: str) -> Line:
-        """The balance of a unit."""
-        return next(line for line in self.lines if line.unit == unit)
 
 
 class Run:
@@ -283,7 +231,7 @@ class Run:
         return open_units
 
     def _normalize(self, plan: Plan) -> Manifest:
-        folder, rejects = self.transitions, self._rejects / normalizing_stage.STAGE
+        folder, rejects = self.transitions, self._rejects / NORMALIZE
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
         todo |= {part.name for part in plan.parts if not is_done(rejects, part.name, digests[part.name])}
@@ -314,7 +262,7 @@ class Run:
 
     def judge(self, units: Sequence[Unit]) -> Manifest:
         """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts."""
-        rejects = self._rejects / judging_stage.STAGE
+        rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
         digest = judging_digest(self.recipe, units, self._benchmarks, models)
         labels = [unit.label for unit in units]
@@ -359,7 +307,7 @@ class Run:
     def _mix(
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
     ) -> tuple[Manifest, tuple[Line, ...]]:
-        rejects = self._rejects / mixing_stage.STAGE
+        rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
         mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.shards, rejects, digest)
         sizes = summed_counts([pool_sizes(unit, mixing) for unit in units])

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Final
 
-from pipelines.printing import guard
+from pipelines.face.printing import guard
 
 _PERIOD_S: Final = 0.5
 
@@ -27,7 +27,7 @@ def _end_with(parent: int) -> None:
 
 def _telling(worker: Any, response: Any) -> None:
     """Makes Beam's worker answer an instruction that fails with the error as `passed_errors` tells it."""
-    from pipelines.passed_errors import told
+    from pipelines.engine.passed_errors import told
 
     do = worker.do_instruction
 
@@ -51,7 +51,7 @@ def main() -> None:
     from apache_beam.portability.api import beam_fn_api_pb2
     from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
-    from pipelines.runner import silence_beam
+    from pipelines.engine.runner import silence_beam
 
     silence_beam()
     _telling(sdk_worker.SdkWorker, beam_fn_api_pb2.InstructionResponse)

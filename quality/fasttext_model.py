@@ -1,6 +1,6 @@
 """fastText models: read from a file that the recipe names, and asked for probabilities of labels.
 
-Training is `pipelines.classifier`'s. No model comes with trajmill and none is fetched.
+Training is `pipelines.judge.classifier_training`'s. No model comes with trajmill and none is fetched.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from typing import Any
 
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connectors
-from pipelines.place import Place
-from pipelines.plan import Input
-from pipelines.raw import RawFile
-from pipelines.reading import read_input
-from pipelines.recipe import Recipe
-from pipelines.recognition import Recognizer
+from pipelines.engine.paths import Place
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import Input
+from pipelines.plan.raw_files import RawFile
+from pipelines.plan.recognition import Recognizer
+from pipelines.recipe.recipe import Recipe
 from schemas import Assembler, Origin, Reject
 from schemas.invariants import check
 from schemas.row_ids import KEY

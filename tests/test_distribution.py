@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "samples" / "terminal"
+PACKAGES = ("schemas", "connectors", "quality", "pipelines")
 
 
 def call(*command, cwd: Path = ROOT) -> str:
@@ -52,7 +53,9 @@ def test_the_wheel_holds_exactly_the_four_packages(wheel):
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
         names = set(archive.namelist())
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"schemas", "connectors", "quality", "pipelines"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    assert {path.relative_to(ROOT).as_posix() for path in modules} <= names
     assert "pipelines/configs/android.yaml" in names
     assert "pipelines/configs/templates/card.md.j2" in names
     assert {f"{top}/py.typed" for top in ("schemas", "connectors", "quality", "pipelines")} <= names

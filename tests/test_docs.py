@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from connectors.connector import MemoryBlob
 from connectors.registry import connectors
-from pipelines.cli import app
-from pipelines.recipe_file import parse_recipe
+from pipelines.face.cli import app
+from pipelines.recipe.recipe_file import parse_recipe
 from schemas import ParseError, scan_transitions
 from tests.conftest import FUZZ, GOLDEN, ROOT
 from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written

@@ -33,7 +33,7 @@ class Reader:
 
     Args:
         terminus: whether the agent words its observations as Terminus does.
-        ours: whether the document was written by `pipelines.atif`, which says what the instruction is.
+        ours: whether the document was written by `pipelines.face.atif_documents`, which says what the instruction is.
         image: gives the attachment of an image by path and media type, None if the log does not hold it.
         report: is told offset, reason and detail of what is not carried on.
 

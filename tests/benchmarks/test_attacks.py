@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import attacks
 from benchmarks.attacks import CANARY, RECIPE, outcome
-from pipelines.recipe_file import parse_recipe
+from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 
 

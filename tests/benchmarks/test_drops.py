@@ -24,7 +24,7 @@ from benchmarks.drops import (
     whole_recipe,
 )
 from benchmarks.labels import LABELS, Label, Place, read_labels, write_labels
-from pipelines.judge import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
+from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT
 from quality.registry import signals
 from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT, corpora_folder

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import judge_memory
 from benchmarks.rollouts import DOMAINS, task
+from pipelines.engine.storage import Folder
 from pipelines.run import Run
-from pipelines.storage import Folder
 from schemas.trajectory import canonical_content
 
 

@@ -10,9 +10,9 @@ import pytest
 from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.published.agentworldbench import AgentWorldBench, items
 from connectors.registry import sniff
-from pipelines.plan import make_plan
-from pipelines.reading import read_input
-from pipelines.recipe import Recipe
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import ParseError, Reject
 from tests.conftest import ROOT
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from connectors.connector import MemoryBlob
 from connectors.registry import sniff
 from connectors.terminal.harbor import Harbor
-from pipelines.plan import make_plan
-from pipelines.recipe import Recipe
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import Outcome, ParseError, Reject, Trajectory
 from tests.conftest import ROOT
 

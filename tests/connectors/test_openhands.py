@@ -8,8 +8,8 @@ import pytest
 
 from connectors.connector import MemoryBlob
 from connectors.swe.openhands import OpenHands
-from pipelines.plan import make_plan
-from pipelines.recipe import Recipe
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import ParseError, Reject, Step, Trajectory
 
 

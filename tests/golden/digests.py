@@ -25,7 +25,7 @@ from typing import Any, Final
 from benchmarks import generate
 from connectors.connector import Connector, MemoryBlob
 from connectors.registry import connectors
-from pipelines.raw_blob import StoredBlob
+from pipelines.engine.stored_blob import StoredBlob
 from schemas import Assembler, Origin, ParseError, Reject
 from tests.conftest import ROOT, corpora_folder
 from tests.connectors.mutations import SIGNS, STRANGERS, documents, places, replaced, written

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.recipe_file import load_recipe
+from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from tests.conftest import ROOT
 

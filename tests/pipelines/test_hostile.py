@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from pipelines.recipe import Recipe
+from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from schemas import scan_transitions
 from tests.pipelines.hostile import CASES, GOOD

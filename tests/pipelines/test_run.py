@@ -13,9 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.recipe_file import load_recipe, parse_recipe
+from pipelines.engine.runner import Execution
+from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
-from pipelines.runner import Execution
 from schemas import ConfigError, scan_transitions
 from tests.conftest import ROOT
 
@@ -144,8 +144,8 @@ def test_a_changed_log_is_read_again(raw, tmp_path):
 @pytest.mark.slow
 def test_killed_at_any_moment_and_started_again_gives_the_same_bytes(raw, finished, tmp_path):
     script = (
-        "import sys; from pipelines.run import Run; from pipelines.runner import Execution;"
-        "from pipelines.recipe_file import load_recipe;"
+        "import sys; from pipelines.run import Run; from pipelines.engine.runner import Execution;"
+        "from pipelines.recipe.recipe_file import load_recipe;"
         "Run(load_recipe('terminal'), [sys.argv[1]], sys.argv[2], Execution(part_bytes=30_000)).run()"
     )
     command = [sys.executable, "-c", script, str(raw), str(tmp_path)]

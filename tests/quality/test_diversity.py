@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.variety import kinds_in
+from pipelines.publish.diversity import kinds_in
 from quality.diversity import diversity
 from schemas import Action, Environment, Observation, Step, Task, Trajectory
 from tests.make import batch_of, call

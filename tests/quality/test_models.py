@@ -7,8 +7,8 @@ from pathlib import Path
 import fasttext
 import pytest
 
-from pipelines.classifier import Training, trained
-from pipelines.labelled import Labelled
+from pipelines.judge.classifier_training import Training, trained
+from pipelines.judge.training_rows import TrainingRow
 from quality.fasttext_model import Model
 from quality.prose import prose, runs
 from quality.registry import configured
@@ -27,7 +27,7 @@ GERMAN = "es gibt drei Dateien in diesem Ordner und der Test des Moduls ist best
 def languages(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model of two languages, which here are called good and bad."""
     rows = [
-        Labelled(" ".join(text.split()[at:]), text is ENGLISH, str(at))
+        TrainingRow(" ".join(text.split()[at:]), text is ENGLISH, str(at))
         for at in range(10)
         for text in (ENGLISH, GERMAN)
     ]

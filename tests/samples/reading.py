@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.plan import make_plan
-from pipelines.reading import read_input
-from pipelines.recipe import Recipe
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import Reject, Trajectory
 
 Found = list[tuple[str, Trajectory]]

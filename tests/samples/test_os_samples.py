@@ -16,9 +16,9 @@ import pytest
 from connectors.desktop import action as act
 from connectors.desktop.osworld import OSWorld
 from connectors.tree import Tree
-from pipelines.plan import make_plan
-from pipelines.reading import read_input
-from pipelines.recipe import Normalize, Recipe
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Normalize, Recipe
 from schemas import COMPLETE, WAIT, Reject, Trajectory
 from schemas.trajectory import canonical_content
 from tests.conftest import ROOT

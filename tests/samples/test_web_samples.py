@@ -15,9 +15,9 @@ from typing import Final
 import pytest
 
 from connectors.tree import Tree
-from pipelines.plan import make_plan
-from pipelines.reading import read_input
-from pipelines.recipe import Recipe
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
 from schemas import Reject, Step
 from tests.conftest import ROOT
 

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import schemas
-from pipelines.parquet import read_transitions, write_parquet
-from pipelines.storage import Folder
+from pipelines.engine.parquet import read_transitions, write_parquet
+from pipelines.engine.storage import Folder
 from schemas import SCHEMA_VERSION, ConfigError, ShardError, scan_transitions
 from schemas.invariants import check
 from schemas.migrations import LACKING

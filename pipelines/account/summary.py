@@ -1,0 +1,65 @@
+"""What a run did, as far as it went, and what is told when one of its stages begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pipelines.account.conservation import Line
+from pipelines.engine.storage import Folder
+from pipelines.normalize.connector_errors import Broken
+from pipelines.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class StageStart:
+    """Told to whoever shows progress when a stage begins.
+
+    Attributes:
+        stage: its name.
+        units: in all.
+        done: units that an earlier run has done.
+        bytes: to read.
+        manifests: the folder in which a unit's manifest appears when it is done.
+        labels: of the units.
+    """
+
+    stage: str
+    units: int
+    done: int
+    bytes: int
+    manifests: Folder
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        out: the output folder.
+        last: the last stage that ran.
+        lines: the balance of files, if one was not recognized, inputs, records, trajectories and transitions, as far
+            as the run went.
+        tokens: of actions and next observations, of all transitions.
+        target_tokens: the same of those that carry the loss.
+        samples: `pool.domain` → samples.
+        plan: the plan.
+        seconds: of each stage.
+        replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
+        broken: connectors that failed, and what that cost.
+    """
+
+    out: str
+    last: str
+    lines: tuple[Line, ...]
+    plan: Plan
+    tokens: int = 0
+    target_tokens: int = 0
+    samples: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    replicates: dict[str, dict[str, float]] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+
+    def line(self, unit: str) -> Line:
+        """The balance of a unit."""
+        return next(line for line in self.lines if line.unit == unit)

@@ -1,0 +1,293 @@
+"""Running a pipeline: which runner, with which options, over which work.
+
+The local runner is pinned to FnApiRunner: the name DirectRunner tries Prism first and changes silently with the
+transforms that a pipeline uses. Worker ports of the local runner are bound to loopback.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import platform
+import shlex
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import apache_beam as beam
+from apache_beam import Pipeline
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    FlinkRunnerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.runners import create_runner
+from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from pipelines.engine.addresses import require_answer
+from pipelines.engine.ownership import is_held
+from pipelines.engine.passed_errors import original
+from pipelines.engine.storage import Folder, unfinished_name
+from pipelines.engine.units import PART_BYTES
+from schemas import ConfigError, ShardError
+
+_OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
+"""Threads of Beam that end with an exception where a worker process does."""
+
+LOCAL: Final = "FnApiRunner"
+RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
+"""Runners that a run can be given; other names are taken for a slip of the pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How a run is executed: none of it changes a byte of the shards.
+
+    Attributes:
+        workers: processes of the local runner.
+        beam: flags for Beam's PipelineOptions, as on a command line.
+        part_bytes: decompressed bytes of raw input that one part holds.
+        limit: inputs to take, the first by uri; None takes all.
+        strict: whether the run stops at the first exception of a connector; as the environment variable
+            `TRAJMILL_STRICT` says by default.
+    """
+
+    workers: int = 1
+    beam: tuple[str, ...] = ()
+    part_bytes: int = PART_BYTES
+    limit: int | None = None
+    strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
+
+    def options(self) -> PipelineOptions:
+        """Beam's options: ours, then the flags given, which win.
+
+        Raises:
+            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
+                runner is none of `RUNNERS`.
+        """
+        flags = [f"--runner={LOCAL}", "--no_save_main_session", *self.beam]
+        unknown = _unknown(flags)
+        options = PipelineOptions(flags)
+        if unknown:
+            raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
+        runner = options.view_as(StandardOptions).runner
+        if runner not in RUNNERS:
+            raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")
+        options.view_as(SetupOptions).save_main_session = False
+        if runner == LOCAL and self.workers > 1:
+            options.view_as(DirectOptions).direct_num_workers = self.workers
+        faults = PipelineOptionsValidator(options, create_runner(runner)).validate()
+        if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
+            faults.append("PortableRunner needs --job_endpoint=host:port.")
+        if faults:
+            raise ConfigError(f"The runner's options are not complete: {' '.join(map(_plain, faults))}")
+        return options
+
+    def require_runner(self) -> None:
+        """Returns if the runner can be reached, as far as its options say where it is.
+
+        Raises:
+            ConfigError: as of `options`, or an address is none.
+            ShardError: nobody answers there.
+        """
+        options = self.options()
+        endpoint = options.view_as(PortableOptions).job_endpoint
+        if endpoint and endpoint != "embed":
+            require_answer(endpoint, "job_endpoint")
+        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+            master = options.view_as(FlinkRunnerOptions).flink_master
+            if master not in MAGIC_HOST_NAMES:
+                require_answer(master, "flink_master")
+
+    def pipeline(self) -> Pipeline:
+        """An empty pipeline with these options.
+
+        Several workers are processes of `pipelines.worker`: those of Beam's mode `multi_processing` write dozens of
+        lines to stderr.
+
+        Raises:
+            ConfigError: as of `options`.
+        """
+        options = self.options()
+        if options.view_as(StandardOptions).runner != LOCAL or self.workers < 2:
+            return Pipeline(options=options)
+        command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
+        workers = SubprocessSDKEnvironment.from_command_string(command)
+        return Pipeline(FnApiRunner(workers), options)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the runner is the local one, which holds a GroupByKey in memory."""
+        return self.options().view_as(StandardOptions).runner == LOCAL
+
+
+def _plain(fault: object) -> str:
+    return " ".join(str(fault).split())
+
+
+def _unknown(flags: Sequence[str]) -> list[str]:
+    """Flags that none of Beam's option classes defines.
+
+    Raises:
+        ConfigError: a flag has no valid value.
+    """
+    parser = beam.options.pipeline_options._BeamArgumentParser(allow_abbrev=False)
+    for options in PipelineOptions.__subclasses__():
+        options._add_argparse_args(parser)
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return list(parser.parse_known_args(list(flags))[1])
+    except SystemExit as error:
+        fault = said.getvalue().strip().rpartition("error: ")[2]
+        raise ConfigError(f"Beam does not take an option: {_plain(fault)}.") from error
+
+
+@contextmanager
+def bound_to_loopback() -> Iterator[None]:
+    """While it lasts, servers that the local runner opens for its workers listen on loopback only.
+
+    Beam binds them to every interface; anybody who reaches such a port can run code in the worker.
+    """
+    original = worker_handlers.grpc.server
+
+    def server(*arguments: Any, **named: Any) -> Any:
+        made = original(*arguments, **named)
+        add = made.add_insecure_port
+        made.add_insecure_port = lambda address: add(address.replace("[::]", "localhost"))
+        return made
+
+    worker_handlers.grpc.server = server
+    try:
+        yield
+    finally:
+        worker_handlers.grpc.server = original
+
+
+@contextmanager
+def lost_workers_told() -> Iterator[None]:
+    """While it lasts, work of the local runner fails where a worker process ends that still has some.
+
+    Beam waits for ever for what a process that the system killed, such as for its memory, would have answered.
+    """
+    kind, told = worker_handlers.SubprocessSdkWorkerHandler, threading.excepthook
+    start_worker, servicer = kind.start_worker, worker_handlers.BeamFnControlServicer
+
+    def watch(handler: Any) -> None:
+        handler.worker_thread.join()
+        error = ShardError(
+            "A worker process was ended from outside, as systems do that run out of memory: take fewer --workers, or "
+            "give them more of it"
+        )
+
+        control, push = handler.control_conn, handler.control_conn.push
+
+        def refuse(request: Any) -> None:
+            if request is not servicer._DONE_MARKER:
+                raise error
+            push(request)
+
+        if control._state != servicer.DONE_STATE:
+            control.push = refuse
+            control.abort(error)
+
+    def start(handler: Any) -> None:
+        start_worker(handler)
+        threading.Thread(target=watch, args=(handler,), daemon=True).start()
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.thread is None or arguments.thread.name not in _OF_WORKERS:
+            told(arguments)
+
+    kind.start_worker, threading.excepthook = start, hook
+    try:
+        yield
+    finally:
+        kind.start_worker, threading.excepthook = start_worker, told
+
+
+def silence_beam() -> None:
+    """Has Beam log errors only, and not those that it also raises."""
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
+        logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeing:
+    """The proof that a worker elsewhere sees the output folder: it reads the run's token there, and writes a file.
+
+    Attributes:
+        out: the output folder.
+        token: of the run that holds it.
+    """
+
+    out: Folder
+    token: str
+
+    def __call__(self, element: Any) -> Any:
+        """The element, once this process has proved it.
+
+        Raises:
+            ShardError: the folder is not the run's, or cannot be written.
+        """
+        _prove_seen(self)
+        return element
+
+
+@cache
+def _prove_seen(seeing: Seeing) -> None:
+    where, host = seeing.out.path(), platform.node()
+    if not is_held(seeing.out, seeing.token):
+        raise ShardError(
+            f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
+            "under the same path or URL: a shared file system or an object store."
+        )
+    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
+    seeing.out.write(proof, seeing.token.encode())
+    seeing.out.remove(proof)
+
+
+def run_over(
+    work: Sequence[Any], transform: beam.PTransform, execution: Execution, seeing: Seeing | None = None
+) -> None:
+    """Runs the transform over the elements of `work` and waits until it is done; nothing is run over nothing.
+
+    Args:
+        work: the elements.
+        transform: what is done with them.
+        execution: how.
+        seeing: what each worker proves before its first element; None where workers are of this machine.
+
+    Raises:
+        What the transform raised, as `passed_errors.original` finds it; what else a runner raises.
+    """
+    if not work:
+        return
+    silence_beam()
+    with bound_to_loopback(), lost_workers_told():
+        pipeline = execution.pipeline()
+        elements = pipeline | "Work" >> beam.Create(list(work))
+        if seeing is not None:
+            elements = elements | "See" >> beam.Map(seeing)
+        _ = elements | transform
+        try:
+            pipeline.run().wait_until_finish()
+        except Exception as error:
+            met = original(error)
+            if type(met) is RuntimeError and not execution.is_local and "Traceback" not in str(met):
+                raise ShardError(f"The runner could not do the work: {_plain(met)}") from error
+            if met is error:
+                raise
+            raise met from None

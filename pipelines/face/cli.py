@@ -1,0 +1,339 @@
+"""The command line: `trajmill run | plan | connectors | sniff | inspect | turns | diversity |
+train-classifier | export | schema`.
+
+How a command ends, and with which exit code, is the matter of `account.endings`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import traceback
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.face.interrupts import interruptible, leave
+from pipelines.face.printing import guard, notices, results
+from schemas import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.plan.plan import Plan
+
+app = typer.Typer(
+    name="trajmill",
+    help="Mill raw logs of agents and environments into training shards for language world models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
+Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
+
+
+class Stage(StrEnum):
+    """Where a run may stop."""
+
+    PLAN = "plan"
+    NORMALIZE = "normalize"
+    JUDGE = "judge"
+    MIX = "mix"
+
+
+def _paths(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
+    """Words after the first path of `--raw` are paths too; flags that are not ours are Beam's."""
+    paths, flags = list(raw), list[str]()
+    taking = True
+    for word in extra:
+        taking = taking and not word.startswith("-")
+        (paths if taking else flags).append(word)
+    return paths, flags
+
+
+@app.command(context_settings=_PASS_ON)
+def run(
+    context: typer.Context,
+    config: Config,
+    raw: Raw,
+    out: Annotated[str, typer.Option("--out", help="The folder that is written; a run that was killed goes on there.")],
+    stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
+    limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
+    ] = False,
+) -> None:
+    """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
+    from pipelines.engine.runner import Execution
+    from pipelines.face.progress import StageProgress
+    from pipelines.face.summaries import show_broken, show_summary
+    from pipelines.recipe.recipe_file import load_recipe
+    from pipelines.run import Run
+
+    console = notices()
+    paths, flags = _paths(raw, context.args)
+    recipe = load_recipe(config)
+    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
+    with StageProgress(console) as progress:
+        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+        summary = made.run(stop_after.value)
+    show_summary(summary, recipe, results())
+    if summary.broken:
+        show_broken(summary.broken, console)
+        raise typer.Exit(Code.CONNECTOR)
+
+
+@app.command()
+def plan(config: Config, raw: Raw) -> None:
+    """Print what a run would read: inputs by connector, parts, what nothing recognizes, licences."""
+    from pipelines.face.summaries import show_plan
+    from pipelines.plan.plan import make_plan
+    from pipelines.recipe.recipe_file import load_recipe
+
+    try:
+        recipe = load_recipe(config)
+        made = make_plan(recipe, raw)
+        show_plan(made, recipe, results())
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+    _tell_withdrawn(made)
+
+
+@app.command()
+def connectors() -> None:
+    """List the formats that are read."""
+    from connectors.registry import connectors as known
+    from pipelines.face.summaries import show_connectors
+
+    show_connectors(known(), results())
+
+
+@app.command()
+def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
+    """Tell what each file or log is, and why."""
+    from pipelines.plan.plan import make_plan
+    from pipelines.recipe.recipe import Recipe
+
+    console = results()
+    try:
+        found = make_plan(Recipe(name="sniff", source="sniff"), files)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+    for one in found.inputs:
+        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
+    for reject in found.unrecognized:
+        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
+    _tell_withdrawn(found)
+
+
+@app.command()
+def inspect(
+    path: Annotated[str, typer.Argument(help="A raw log, a stage folder, a shard, or a run's folder.")],
+    trajectory: Annotated[
+        str | None, typer.Option(help="Which one to show: its id, the id's beginning or a number.")
+    ] = None,
+    lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
+) -> None:
+    """Show counts and one trajectory, step by step, with what each action changed."""
+    from pipelines.face.inspection import inspect as look
+    from pipelines.face.summaries import show_found
+
+    try:
+        show_found(look(path, trajectory), results(), lines)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+
+
+@app.command()
+def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
+    """Read all that a run wrote and tell what is not as it was written; ends with 5 where anything is not."""
+    from pipelines.engine.verification import verify as checked
+    from pipelines.face.summaries import show_verification
+
+    try:
+        found = checked(out)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+    show_verification(found, results())
+    if not found.is_whole:
+        raise typer.Exit(Code.DAMAGE)
+
+
+@app.command()
+def turns(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Count turns by the categories of the published loss mask, by domain, in our measure and in the paper's words."""
+    from pipelines.face.summaries import show_mask
+    from pipelines.face.turn_report import mask_report
+
+    try:
+        show_mask(mask_report(path), results())
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+
+
+@app.command()
+def diversity(
+    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
+) -> None:
+    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
+    from pipelines.face.summaries import show_variety
+    from pipelines.publish.diversity import variety
+
+    try:
+        show_variety(variety(path), results())
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+
+
+class Labels(StrEnum):
+    """Where a classifier's labels come from."""
+
+    COLUMN = "column"
+    OUTCOME = "outcome"
+    VERDICT = "verdict"
+
+
+@app.command()
+def train_classifier(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Tables with labels (JSONL, JSON, Parquet, Arrow); for weak labels, runs' folders."),
+    ],
+    out: Annotated[str, typer.Option(help="The model that is written; its metrics go beside it, as OUT.json.")],
+    labels: Annotated[
+        Labels, typer.Option(help="A column of the tables, or weak labels of a run: its outcomes or its verdicts.")
+    ] = Labels.COLUMN,
+    label: Annotated[str, typer.Option(help="The column of the label.")] = "label",
+    good: Annotated[
+        list[str] | None,
+        typer.Option(help="A label that means good; may be given again. By default good, true, yes, 1."),
+    ] = None,
+    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the groups to measure on.")] = 0.2,
+    rows: Annotated[int, typer.Option(min=2, help="Use at most so many rows.")] = 200_000,
+    epochs: Annotated[int, typer.Option(min=1, help="How often the rows are read.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Of every choice.")] = 0,
+) -> None:
+    """Train a fastText classifier of good and bad transitions, for the signal `classifier`."""
+    from pipelines.face.summaries import show_classifier
+    from pipelines.judge.classifier_training import Training
+    from pipelines.judge.classifier_training import train_classifier as train
+    from pipelines.judge.training_rows import GOOD, Source
+
+    meaning = frozenset(one.lower() for one in good) if good else GOOD
+    try:
+        training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
+        report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+    show_classifier(report, results())
+    results().print(f"written: {out} and {out}.json", soft_wrap=True)
+
+
+@app.command()
+def schema(
+    out: Annotated[Path | None, typer.Option(help="A file to write; standard output by default.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,
+) -> None:
+    """Export the transition schema as JSON Schema."""
+    from pipelines.engine.storage import Folder
+    from schemas import json_schema
+    from schemas.document import schema_markdown
+
+    text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        results().document(text)
+    elif out.exists():
+        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
+    else:
+        Folder(str(out.parent)).write(out.name, text.encode())
+
+
+@app.command()
+def export(
+    path: Annotated[str, typer.Argument(help="A run's folder, its transitions folder, or one file of it.")],
+    out: Annotated[str, typer.Option(help="The folder that is written: a folder a trajectory.")],
+    form: Annotated[str, typer.Option("--format", help="The form of the documents: atif.")] = "atif",
+) -> None:
+    """Write transitions in the form of another tool."""
+    from pipelines.face.export import export as write
+
+    try:
+        count = write(path, form, out)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
+
+
+def _tell_withdrawn(plan: Plan) -> None:
+    """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
+    from pipelines.face.summaries import show_broken
+    from pipelines.normalize.connector_errors import broken_connectors, withdrawals
+
+    broken = broken_connectors(withdrawals(plan))
+    if broken:
+        show_broken(broken, notices())
+        raise typer.Exit(Code.CONNECTOR)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    notices().print(f"trajmill: {error}", soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def _concerns_us(record: logging.LogRecord) -> bool:
+    """Whether a log record is about more than Beam's BigQuery client, whose absence Beam warns of when imported."""
+    return "bigquery client libraries" not in record.getMessage()
+
+
+def _usage_ends_with(code: int) -> None:
+    """Makes wrong command lines end with our code for them instead of the command line library's."""
+    usage = next(kind for kind in typer.BadParameter.__mro__ if "exit_code" in vars(kind))
+    vars_of: Any = usage
+    vars_of.exit_code = code
+
+
+def _goes_on() -> bool:
+    """Whether the command that was given goes on where it stopped when it is given again."""
+    return sys.argv[1:2] == [run.__name__]
+
+
+def _end(error: Exception) -> NoReturn:
+    """Ends the process as the error asks for, with its traceback where it is a bug."""
+    from pipelines.account.reject_bounds import TooManyRejectsError
+    from pipelines.face.summaries import show_broken
+
+    ending = ending_of(error, goes_on=_goes_on())
+    if ending.traceback:
+        traceback.print_exception(error)
+    if isinstance(error, TooManyRejectsError) and error.broken:
+        show_broken(error.broken, notices())
+    try:
+        _fail(ValueError(ending.line), ending.code)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    guard()
+    logging.getLogger().addFilter(_concerns_us)
+    _usage_ends_with(Code.USAGE)
+    try:
+        with interruptible():
+            app()
+    except Interrupted as error:
+        leave(ending_of(error, goes_on=_goes_on()))
+    except Exception as error:  # noqa: BLE001 - each ends in its own way
+        _end(error)

@@ -1,0 +1,241 @@
+"""What the command line prints: tables and steps, from plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich.table import Table
+
+from connectors.connector import Connector
+from pipelines.account.summary import Summary
+from pipelines.engine.verification import Verification
+from pipelines.face.inspection import Found, difference
+from pipelines.face.printing import Printer, labelled, text
+from pipelines.face.turn_report import MaskReport
+from pipelines.normalize.connector_errors import Broken
+from pipelines.plan.plan import Plan
+from pipelines.recipe.recipe import Recipe
+from quality.diversity import Diversity
+from quality.turns import KEEPS
+
+_STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
+    """The balance of a run, its tokens, the folder and the next command to try."""
+    table = Table("", "in", "kept", "not kept, by reason", title=f"{recipe.name}: {summary.last}", title_justify="left")
+    for line in summary.lines:
+        table.add_row(line.unit, f"{line.entered:,}", f"{line.kept:,}", line.dropped)
+    console.print(table)
+    if summary.samples:
+        pools: dict[str, list[str]] = {}
+        for key, count in summary.samples.items():
+            pool, domain = key.split(".")
+            pools.setdefault(pool, []).append(f"{domain} {count:,}")
+        console.print("samples: " + "; ".join(f"{pool}: {', '.join(counts)}" for pool, counts in pools.items()))
+    if summary.tokens:
+        about = "about " if recipe.judge.tokenizer == "estimate" else ""
+        under = "estimated from bytes" if about else recipe.judge.tokenizer
+        console.print(
+            f"tokens: {about}{summary.tokens:,} read, {about}{summary.target_tokens:,} carry the loss ({under})"
+        )
+    for domain, found in summary.replicates.items():
+        console.print(
+            f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
+            f"{found['noise_ceiling']:.1%} of the words of what followed"
+        )
+    for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
+        if summary.last == "mix" and recipe.mix.pools[pool]:
+            console.print(f"pool {pool} is empty: there are too few groups to reach it", style="yellow")
+    took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
+    console.print(f"took: {took}")
+    console.print(f"written: {summary.out}", soft_wrap=True)
+    console.print(f"next: {_next(summary)}", soft_wrap=True)
+
+
+def show_broken(broken: Sequence[Broken], console: Printer) -> None:
+    """What connectors failed on, and that a report is asked for."""
+    total = sum(one.inputs for one in broken)
+    console.rule(style="bold red")
+    console.print(f"Connectors failed on {total:,} inputs. This is a bug, and no fault of the logs.", style="bold red")
+    for one in broken:
+        more = f" and {one.inputs - len(one.examples):,} more" if one.inputs > len(one.examples) else ""
+        examples = ", ".join(one.examples)
+        console.print(f"{one.connector}: {one.inputs:,} inputs: {examples}{more}", soft_wrap=True)
+        for place in one.places:
+            console.print(f"  {place}", soft_wrap=True)
+    console.print(
+        "They are left out, or left to another connector; all others are done. Please report these lines to whoever "
+        "gave you the connector. The same command with mended code reads them again.",
+        soft_wrap=True,
+    )
+
+
+def _next(summary: Summary) -> str:
+    if summary.last == "mix":
+        pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
+        config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
+        if config is None:
+            return f"trajmill inspect {summary.out}"
+        return (
+            f"python -c \"from datasets import load_dataset; print(load_dataset('{summary.out}/shards', '{config}'))\""
+        )
+    if summary.last == "plan":
+        return "the same command without --stop-after plan"
+    return f"trajmill inspect {summary.out}/transitions"
+
+
+def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
+    """What a run would do: inputs by connector, parts, what nothing recognizes, licences."""
+    table = Table("connector", "inputs", "files", "MB", "for example")
+    by_name: dict[str, list[Any]] = {}
+    for one in plan.inputs:
+        by_name.setdefault(one.connector, []).append(one)
+    for name, inputs in sorted(by_name.items()):
+        size = sum(one.bytes for one in inputs) / 1e6
+        files = sum(len(one.members) for one in inputs)
+        table.add_row(name, f"{len(inputs):,}", f"{files:,}", f"{size:,.2f}", f"{inputs[0].uri}: {inputs[0].why}")
+    console.print(table)
+    console.print(f"parts: {len(plan.parts):,}; domains taken in: {', '.join(recipe.domains)}")
+    console.print(f"licence of the raw logs: {recipe.licence or 'not stated in the recipe'}")
+    if plan.claimed:
+        told = ", ".join(f"{name} {count:,}" for name, count in sorted(plan.claimed.items()))
+        console.print(f"files that belong to logs and are not read themselves: {told}", soft_wrap=True)
+    console.print(f"not recognized: {len(plan.unrecognized):,}")
+    for reject in plan.unrecognized[:20]:
+        console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
+    if len(plan.unrecognized) > 20:
+        console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
+
+
+def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
+    """Every connector: its name, version, domains and format."""
+    table = Table("connector", "version", "domains", "format")
+    for one in connectors.values():
+        table.add_row(one.name, one.version, ", ".join(one.domains), one.title)
+    console.print(table)
+
+
+def show_mask(report: MaskReport, console: Printer) -> None:
+    """The share of each category of the published mask, by domain and definition, and what would keep its loss."""
+    table = Table("domain", "definition", "turns", *KEEPS, "keep loss", title="turn-level mask", title_justify="left")
+    for (domain, definition), counts in report.counts.items():
+        shares = {name: report.share(domain, definition, name) for name in KEEPS}
+        kept = sum(share * KEEPS[name] for name, share in shares.items())
+        row = [f"{share:.1%}" if counts.total() else "" for share in [*shares.values(), kept]]
+        table.add_row(domain, definition, f"{counts.total():,}", *row)
+    console.print(table)
+
+
+def show_variety(found: Mapping[str, Mapping[str, Diversity]], console: Printer) -> None:
+    """The effective numbers of what each domain holds."""
+    table = Table("domain", "of", "kinds", "effective", "dominant", "largest", title="diversity", title_justify="left")
+    for domain, kinds in found.items():
+        for kind, one in kinds.items():
+            if one.kinds:
+                numbers = f"{one.kinds:,}", f"{one.effective:,.1f}", f"{one.dominant:,.1f}", f"{one.largest:.1%}"
+                table.add_row(domain, kind, *numbers)
+    console.print(table)
+
+
+def show_classifier(report: Mapping[str, Any], console: Printer) -> None:
+    """What a classifier is worth on the rows held out, by threshold."""
+    for what in ("trained_on", "held_out"):
+        console.print(f"{what.replace('_', ' ')}: " + ", ".join(f"{name} {n:,}" for name, n in report[what].items()))
+    metrics = report["metrics"]
+    console.print(
+        f"area below the ROC curve {metrics['roc_auc']:.3f}, average precision {metrics['average_precision']:.3f} "
+        f"(by chance {metrics['share_good']:.3f})"
+    )
+    names = ("threshold", "precision", "recall", "f1", "kept", "true_good", "false_good", "false_bad", "true_bad")
+    heads = ("from", "precision", "recall", "F1", "kept", "good kept", "bad kept", "good lost", "bad lost")
+    table = Table(*heads, title="keeping scores from … on, held out", title_justify="left")
+    for row in metrics["thresholds"]:
+        table.add_row(*(str(row[name]) for name in names))
+    console.print(table)
+
+
+def show_found(found: Found, console: Printer, lines: int) -> None:
+    """Counts, then one trajectory step by step, or one sample, with at most `lines` lines of each text."""
+    console.print(f"{found.kind}: " + ", ".join(f"{name} {number:,}" for name, number in found.counts.items()))
+    for title, values in found.tables.items():
+        console.print(f"  by {title}: " + ", ".join(f"{value} {number:,}" for value, number in values))
+    if not found.rows:
+        return
+    console.rule(found.title)
+    if "action" in found.rows[0]:
+        _show_trajectory(found.rows, console, lines)
+    else:
+        for row in found.rows:
+            _show_value("", row, console, lines)
+
+
+def _show_trajectory(rows: Sequence[Mapping[str, Any]], console: Printer, lines: int) -> None:
+    first = rows[0]
+    for name in ("task", "environment", "agent", "context", "outcome", "provenance"):
+        held = {key: value for key, value in (first[name] or {}).items() if value is not None}
+        console.print(labelled(f"{name}: ", _clipped(str(held), lines)))
+    for row in rows:
+        console.rule(f"step {row['step']} of {row['num_steps']}, turn {row['turn']}", align="left")
+        if row["step"] == 0 and row["observation"]:
+            console.print(text(_clipped(row["observation"]["content"] or "(no text)", lines), "dim"))
+        if row["interleaved"]:
+            console.print(text(_clipped(row["interleaved"], lines), "magenta"))
+        console.print(text(_clipped(row["action"]["text"], lines), "bold yellow"))
+        _show_next(row, console, lines)
+
+
+def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
+    after = row["next_observation"]
+    if after is None:
+        console.print("the log does not hold what came next", style="red")
+        return
+    marks = [after["form"], after["origin"]]
+    marks += ["error"] if after["is_error"] else []
+    marks += [f"exit {row['exit_code']}"] if row["exit_code"] is not None else []
+    marks += [f"cut by {after['truncation']}"] if after["truncation"] != "none" else []
+    marks += [f"{len(after['attachments'])} attachments"] if after["attachments"] else []
+    console.print(f"→ {', '.join(marks)}", style="cyan")
+    if after["form"] in ("screen", "state") and row["observation"]:
+        changed = list(difference(row["observation"], after))
+        for line in changed[:lines] or ["(nothing changed)"]:
+            console.print(text(line, _STYLES.get(line[:1], "")))
+        if len(changed) > lines:
+            console.print(f"… {len(changed) - lines} more lines")
+    else:
+        console.print(text(_clipped(after["content"] or "(no text)", lines)))
+
+
+def _show_value(path: str, value: Any, console: Printer, lines: int) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _show_value(f"{path}.{key}" if path else str(key), inner, console, lines)
+    elif isinstance(value, list) and value and isinstance(value[0], dict | str):
+        for number, inner in enumerate(value):
+            _show_value(f"{path}[{number}]", inner, console, lines)
+    else:
+        console.print(labelled(f"{path}: ", _clipped(str(value), lines)))
+
+
+def _clipped(content: str, lines: int) -> str:
+    rows = content.removesuffix("\n").split("\n")  # other ends of lines are shown as what they are
+    cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
+    return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
+
+
+def show_verification(found: Verification, console: Printer) -> None:
+    """A line a stage, a line a fault, and what to do about it."""
+    for stage in found.stages:
+        state = "sealed" if stage.sealed else "not finished"
+        console.print(f"{stage.name}: {state}, {stage.files:,} files, {stage.bytes / 1e6:,.1f} MB", soft_wrap=True)
+    for fault in found.faults:
+        console.print(f"{fault.name} {fault.what}", soft_wrap=True)
+    for name in found.foreign:
+        console.print(f"{name} is of no run; it keeps a run from going on here", soft_wrap=True)
+    if found.is_whole:
+        console.print(f"{found.out} is as it was written.", soft_wrap=True)
+    else:
+        console.print(
+            "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
+        )

@@ -1,0 +1,233 @@
+"""The index of the benchmarks that a recipe names: read once a run, before anything else, and kept beside the measures.
+
+The file holds hashes, names of items and canaries; see `quality.contamination`. It is a pure function of the recipe and
+of what the benchmarks' files hold, so its digest is a part of what verdicts depend on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.published.agentworldbench import COLUMNS, items
+from connectors.published.tables import Table
+from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.storage import Folder
+from pipelines.engine.stored_blob import StoredBlob
+from pipelines.engine.units import finish_unit
+from pipelines.plan.raw_files import list_raw
+from pipelines.recipe.judgement import Benchmark
+from quality.contamination import Index, Runs, checkout_name, few_words, name_hash
+from quality.fingerprint import text_hashes
+from schemas import SCHEMA_VERSION, ConfigError, ParseError
+from schemas.manifest import Manifest
+
+NAME: Final = "benchmarks.parquet"
+UNIT: Final = "benchmarks"
+"""The unit of the measures that the index is."""
+
+LARGEST: Final = 8 << 30
+TELLING: Final = 50
+"""Words from which the answer that AgentWorldBench evaluates is looked for by itself; fewer say what many say."""
+
+_KINDS: Final = ("text", "answer", "id", "checkout", "task", "canary")
+_ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?")
+_GUID: Final = re.compile(r"canary GUID:?\s+([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[0-9_.:-]*")
+
+INDEX_SCHEMA: Final = pa.schema(
+    [
+        pa.field("item", pa.string(), nullable=False, metadata={"doc": "benchmark:id"}),
+        pa.field("text", pa.int32(), nullable=False, metadata={"doc": "number of the text or answer; -1: none"}),
+        pa.field("kind", pa.string(), nullable=False, metadata={"options": ",".join(_KINDS)}),
+        pa.field("whole", pa.bool_(), nullable=False, metadata={"doc": "whether the run is a whole short text"}),
+        pa.field("hash", pa.uint64(), nullable=False),
+        pa.field("canary", pa.string(), metadata={"null": "kind is not canary"}),
+    ]
+)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The rows of the index as they come in."""
+
+    columns: list[list[Any]] = field(default_factory=lambda: [[] for _ in INDEX_SCHEMA])
+    texts: int = 0
+    canaries: set[str] = field(default_factory=set)
+
+    def add(self, item: str, kind: str, hashes: Sequence[int], whole: bool = False, canary: str | None = None) -> None:
+        number = self.texts if kind in ("text", "answer") and hashes else -1
+        self.texts += number >= 0
+        for value in hashes:
+            row = (item, number, kind, whole, value, canary)
+            for column, one in zip(self.columns, row, strict=True):
+                column.append(one)
+
+    def add_text(self, item: str, strings: Sequence[str], kind: str = "text") -> None:
+        runs = Runs.of(strings, 1) if kind == "answer" else Runs.of(strings)
+        self.add(item, kind, runs.hashes.tolist(), runs.whole)
+        if kind == "text" and len(strings) == 1 and (words := few_words(pa.array(strings, pa.string()))).all():
+            self.add(item, "task", name_hash(words, "task").tolist())
+
+    def add_name(self, item: str, kind: str, name: str) -> None:
+        self.add(item, kind, name_hash(text_hashes(pa.array([name]))[:, 0], kind).tolist())
+
+
+def write_index(benchmarks: Sequence[Benchmark], folder: Folder) -> str:
+    """Writes the index of the benchmarks into the folder and returns its digest; empty if there is no benchmark.
+
+    Raises:
+        ConfigError: a benchmark's file is not there or not readable, or has no such column.
+    """
+    if not benchmarks:
+        return ""
+    rows = _Rows()
+    for benchmark in sorted(benchmarks, key=lambda one: one.name):
+        before = len(rows.columns[0])
+        for canary in benchmark.canary:
+            rows.add(f"{benchmark.name}:canary", "canary", [0], canary=canary.lower())
+        if benchmark.path is not None:
+            for blob in _blobs(benchmark.path):
+                with blob:
+                    _read(benchmark, blob, rows)
+        if len(rows.columns[0]) == before:
+            raise ConfigError(f"Benchmark '{benchmark.name}' holds nothing to look for at '{benchmark.path}'.")
+    columns = [pa.array(column, of.type) for column, of in zip(rows.columns, INDEX_SCHEMA, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA)
+    entry = write_parquet(folder, NAME, INDEX_SCHEMA, [batch])
+    finish_unit(folder, Manifest("judge", UNIT, entry.sha256, SCHEMA_VERSION, (entry,)))
+    return entry.sha256
+
+
+def _blobs(path: str) -> Iterator[StoredBlob]:
+    files = list_raw(path)
+    tables = [file for file in files if _ENDINGS.search(file.name) is not None] or files
+    for file in sorted(tables, key=lambda file: file.name):
+        yield StoredBlob(file.name, {"": file.place}, LARGEST)
+
+
+def _read(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
+    try:
+        found = Table(blob).rows()
+        first = next(found, None)
+        if first is None:
+            return
+        if not benchmark.texts and isinstance(first[1], dict) and first[1].keys() >= COLUMNS:
+            _read_world_bench(benchmark, blob, rows)
+            return
+        known: set[str] = set()
+        for place, row in _chained(first, found):
+            if isinstance(row, ParseError):
+                raise row
+            known |= _paths(row)
+            _add_item(benchmark, f"{blob.uri}:{place}", row, rows)
+    except ParseError as error:
+        raise ConfigError(f"Benchmark '{benchmark.name}' cannot be read: {error}") from error
+    for column in benchmark.columns:
+        if column not in known:
+            nearest = get_close_matches(column, known, 1)
+            message = f"Benchmark '{benchmark.name}' has no column '{column}' in {blob.uri}"
+            raise ConfigError(f"{message}; it has {', '.join(sorted(known))}.", nearest[0] if nearest else None)
+    if not benchmark.columns:
+        raise ConfigError(f"Benchmark '{benchmark.name}' names no column: of {', '.join(sorted(known))}, what is what?")
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _read_world_bench(benchmark: Benchmark, blob: StoredBlob, rows: _Rows) -> None:
+    """AgentWorldBench: all actions and answers of a sample are one text, and the evaluated answer another if long."""
+    for one in items(blob):
+        item = f"{benchmark.name}:{one.domain}/{one.id}"
+        rows.add_text(item, one.texts)
+        if one.turn < len(one.responses) and len(one.responses[one.turn].split()) >= TELLING:
+            rows.add_text(item, [one.responses[one.turn]])
+        _add_canaries(item, one.texts, rows)
+
+
+def _add_item(benchmark: Benchmark, place: str, row: Mapping[str, Any], rows: _Rows) -> None:
+    ids = _strings(_at(row, benchmark.id)) if benchmark.id is not None else []
+    item = f"{benchmark.name}:{ids[0] if ids else place}"
+    for column in benchmark.texts:
+        rows.add_text(item, _strings(_at(row, column)))
+    if benchmark.answer is not None:
+        rows.add_text(item, _strings(_at(row, benchmark.answer)), "answer")
+    if ids and _NUMBER.fullmatch(ids[0]) is None:  # a number is no name: other corpora count their tasks too
+        rows.add_name(item, "id", ids[0])
+    if benchmark.repo is not None and benchmark.base_commit is not None:
+        places = zip(_strings(_at(row, benchmark.repo)), _strings(_at(row, benchmark.base_commit)), strict=False)
+        for name in (checkout_name(*place) for place in places):
+            if name is not None:
+                rows.add_name(item, "checkout", name)
+    _add_canaries(item, _strings(row), rows)
+
+
+def _add_canaries(item: str, strings: Sequence[str], rows: _Rows) -> None:
+    for found in sorted({found.lower() for text in strings for found in _GUID.findall(text)}):
+        if found not in rows.canaries:
+            rows.canaries.add(found)
+            rows.add(item, "canary", [0], canary=found)
+
+
+def _at(row: Mapping[str, Any], column: str) -> Any:
+    value: Any = row
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _paths(row: Mapping[str, Any], lead: str = "") -> set[str]:
+    found = {lead + name for name in row}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            found |= _paths(value, f"{lead}{name}.")
+    return found
+
+
+def _strings(value: Any) -> list[str]:
+    """All texts and numbers in a value, in order."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for one in value for text in _strings(one)]
+    return [] if value is None or isinstance(value, bool) else [str(value)]
+
+
+@cache
+def read_index(folder: Folder, digest: str) -> Index:
+    """The index that was written into the folder; a worker reads it once for each digest."""
+    assert digest
+    table = pa.Table.from_batches(read_batches(folder, NAME), schema=INDEX_SCHEMA).combine_chunks()
+    names = sorted(set(table["item"].to_pylist()))
+    number = {name: place for place, name in enumerate(names)}
+    item = np.array([number[name] for name in table["item"].to_pylist()], np.int64)
+    kind = np.array(table["kind"].to_pylist())
+    text, whole, hashes = (table[name].to_numpy() for name in ("text", "whole", "hash"))
+    _, first, of_run = np.unique(text[kind == "text"], return_index=True, return_inverse=True)
+    named = np.isin(kind, ("id", "checkout", "task"))
+    order = np.lexsort([item[named], hashes[named]])
+    answers = kind == "answer"
+    canaries = zip(table["canary"].to_pylist(), item.tolist(), strict=True)
+    return Index(
+        items=tuple(names),
+        owner=item[kind == "text"][first],
+        whole=whole[kind == "text"][first],
+        run_text=of_run.astype(np.int64),
+        run_hash=hashes[kind == "text"],
+        answer_item=item[answers],
+        answer_hash=hashes[answers],
+        names=hashes[named][order],
+        name_item=item[named][order],
+        canaries=tuple((canary, owner) for canary, owner in canaries if canary is not None),
+    )

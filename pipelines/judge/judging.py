@@ -1,0 +1,88 @@
+"""A unit of judging, and what judging one needs besides it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pipelines.engine.exchange import Key, Span, carried, fetched
+from pipelines.engine.storage import Folder
+from pipelines.recipe.recipe import Recipe
+from quality.measure import tells
+from quality.signal import Signal
+from schemas import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A file of transitions to judge: its number among all, its name in the transitions folder, and its digest."""
+
+    number: int
+    name: str
+    sha256: str
+
+    @property
+    def label(self) -> str:
+        """The unit's name without folders."""
+        return self.name.removesuffix(".parquet").replace("/", "-")
+
+    @property
+    def domain(self) -> str:
+        """The domain of all its rows."""
+        return self.name.split("/", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What judging a unit needs besides the unit: picklable, the same for all units."""
+
+    recipe: Recipe
+    transitions: Folder
+    measures: Folder
+    verdicts: Folder
+    rejects: Folder
+    spans: Folder
+    digest: str
+    labels: tuple[str, ...]
+    """Of all units, by number."""
+    benchmarks: str = ""
+    """Digest of the index of benchmarks; empty without benchmarks."""
+    models: tuple[tuple[str, str], ...] = ()
+    """Names and digests of the files that the recipe names: tokenizer and models."""
+    spill: Folder | None = None
+    """Where hashes on their way lie; None leaves them to the runner."""
+
+    def carried(
+        self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]
+    ) -> Iterator[tuple[Key, bytes | Span]]:
+        """See `exchange.carried`."""
+        return carried(name, number, blocks, self.spill)
+
+    def fetched(self, values: Iterable[bytes | Span]) -> Iterator[bytes]:
+        """See `exchange.fetched`."""
+        return fetched(values, self.spill)
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that the recipe's rules need, sorted."""
+        return tuple(sorted({rule.signal for rule in self.recipe.judge.rules.values()}))
+
+    @property
+    def made(self) -> dict[str, Signal]:
+        """The same with what measures them."""
+        return {name: self.recipe.judge.made(name) for name in self.signals}
+
+    @property
+    def telling(self) -> tuple[str, ...]:
+        """Those of them that give reasons."""
+        return tuple(name for name, one in self.made.items() if tells(one))
+
+
+def judging_digest(
+    recipe: Recipe, units: Sequence[Unit], benchmarks: str = "", models: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models and all transitions."""
+    content = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models, [[unit.name, unit.sha256] for unit in units]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

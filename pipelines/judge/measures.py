@@ -1,0 +1,71 @@
+"""What was measured of a unit, read back by every decision, and what the rules alone say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.engine.parquet import read_batches
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import sketch_name
+from quality.rule import Decision, decided
+from quality.sketch import SKETCH_SCHEMA, Sketches
+from schemas.verdict import SIGNAL_PREFIX, measure_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What was measured of a unit, and what the rules say of it."""
+
+    table: pa.Table
+    decision: Decision
+    starts: npt.NDArray[np.int64]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A numeric column."""
+        return self.table[name].combine_chunks().to_numpy(zero_copy_only=False)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Rows of each trajectory."""
+        return np.diff(np.append(self.starts, self.table.num_rows))
+
+
+def read_measures(unit: Unit, judging: Judging) -> Measures:
+    """The measurements of a unit, judged by the recipe's rules."""
+    table = pa.Table.from_batches(
+        read_batches(judging.measures, f"{unit.label}.parquet"), schema=measure_schema(judging.signals, judging.telling)
+    ).combine_chunks()
+    numbers = {
+        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals
+    }
+    decision = decided(judging.recipe.judge.ordered_rules(), numbers, table.num_rows)
+    starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
+    return Measures(table, decision, starts)
+
+
+def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:
+    """The sketches of the unit with that label; `starts` are the first rows of its trajectories, if known."""
+    if starts is None:
+        step = pa.Table.from_batches(read_batches(judging.measures, f"{label}.parquet", ["step"]))["step"]
+        starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
+    batches = read_batches(judging.measures, sketch_name(label))
+    return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
+
+
+def kept_rows(measures: Measures, lost: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """One boolean a row: whether its trajectory is neither dropped by a rule nor among the lost."""
+    first = measures.decision.trajectory[measures.starts] < 0
+    first &= ~np.isin(measures.starts, lost["row"])
+    return np.repeat(first, measures.lengths)
+
+
+def targets_so_far(measures: Measures, lost: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+    """One boolean a row: whether it would bear the loss if no more than the rules and the lost took it away."""
+    kept = kept_rows(measures, lost)
+    found: npt.NDArray[np.bool_] = kept & (measures.decision.transition < 0) & measures.column("has_text")
+    return found

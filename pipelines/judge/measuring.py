@@ -1,0 +1,107 @@
+"""Measuring a unit of transitions, once: numbers of each row, and beside them what single decisions ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from pipelines.engine.parquet import ParquetSink, read_transitions
+from pipelines.engine.units import check_file, finish_unit, is_done
+from pipelines.judge.evaluation_index import read_index
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import matches_name, replicates_name, sketch_name, spans_name, variety_name
+from quality.exposure import MATCH_SCHEMA, Exposing
+from quality.measure import Measuring
+from quality.replicate import REPLICATE_SCHEMA, Following
+from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
+from quality.spans import SPANS_SCHEMA, Labelling
+from quality.tokens import TokenCounter
+from quality.variety import VARIETY_SCHEMA, Varying
+from schemas import SCHEMA_VERSION
+from schemas.invariants import check
+from schemas.manifest import Manifest
+from schemas.verdict import measure_schema
+
+
+class Kind(Protocol):
+    """What is measured of a unit's rows, batch by batch, each batch following those before."""
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What is known now that the batch is there."""
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What waited for the end of the file."""
+
+
+def measuring_digest(unit: Unit, judging: Judging) -> str:
+    """Of everything that a unit's measures depend on."""
+    rules = judging.recipe.judge
+    near = rules.near_duplicates
+    chosen = [
+        judging.signals,
+        rules.tokenizer,
+        rules.prefer,
+        [near is not None and VERSION, near is not None and near.part_names],
+        rules.replicates is not None,
+        judging.benchmarks,
+    ]
+    chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
+    settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+
+def measure_unit(unit: Unit, judging: Judging) -> Unit:
+    """Measures a unit's transitions into a file beside the verdicts, unless that was done; returns the unit.
+
+    Raises:
+        ShardError: the transitions are not those that were written.
+    """
+    rules = judging.recipe.judge
+    digest = measuring_digest(unit, judging)
+    if not is_done(judging.measures, unit.label, digest):
+        check_file(judging.transitions, unit.name, unit.sha256)
+        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
+        files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
+        files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
+        files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
+        files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
+        files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
+        hashed = {"sketch": HASHED}
+        sinks = {
+            what: ParquetSink(judging.measures, *file, hashed=hashed.get(what, ())) for what, file in files.items()
+        }
+        try:
+            _measure_into(sinks, unit, judging)
+        except BaseException:
+            for sink in sinks.values():
+                sink.abandon()
+            raise
+        entries = tuple(sink.close() for sink in sinks.values())
+        finish_unit(judging.measures, Manifest("measure", unit.label, digest, SCHEMA_VERSION, entries))
+    return unit
+
+
+def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
+    rules = judging.recipe.judge
+    counter = TokenCounter(rules.tokenizer)
+    kinds: dict[str, Kind] = {
+        "measures": Measuring(judging.made, counter, rules.prefer),
+        "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
+        "replicates": Following(),
+        "variety": Varying(),
+        "spans": Labelling(),
+    }
+    if judging.benchmarks:
+        kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))
+    for batch in read_transitions(judging.transitions, unit.name):
+        check(batch)
+        for name, sink in sinks.items():
+            for done in kinds[name].add(batch):
+                sink.write(done)
+    for name, sink in sinks.items():
+        for done in kinds[name].rest():
+            sink.write(done)

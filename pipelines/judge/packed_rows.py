@@ -1,0 +1,35 @@
+"""Rows of units as packed records, on their way between units: nothing else of a corpus is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+LOSER: Final = np.dtype([("row", "<u4"), ("kept", "<u8")])
+"""A row that loses against another, and the first 64 bits of the id of the trajectory that is kept."""
+
+
+def partitioned(keys: npt.NDArray[np.void], by: str) -> Iterator[tuple[int, bytes]]:
+    """The records as bytes, by partition (0 to 63) of a hash among their fields."""
+    partition = (keys[by] >> np.uint64(58)).astype(np.int64)
+    for number in np.unique(partition):
+        yield int(number), keys[partition == number].tobytes()
+
+
+def by_unit(records: npt.NDArray[np.void]) -> Iterator[tuple[int, bytes]]:
+    """The records as bytes, by the unit that they name."""
+    for unit in np.unique(records["unit"]):
+        yield int(unit), records[records["unit"] == unit].tobytes()
+
+
+def losers_of(packed: Iterable[bytes]) -> npt.NDArray[np.void]:
+    """What loses in a unit, of dtype `LOSER`, by row."""
+    return np.sort(np.concatenate([np.zeros(0, LOSER), *(np.frombuffer(data, LOSER) for data in packed)]))
+
+
+def identities(keys: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """The first 64 bits of trajectory ids."""
+    return np.array([int(key[:16], 16) for key in keys], np.uint64)

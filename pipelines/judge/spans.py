@@ -1,0 +1,96 @@
+"""Spans beside the transitions: what a trajectory tells of parts of its texts, and what its replicates tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.units import finish_unit
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.measure_files import spans_name
+from quality.replicate import Words
+from quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
+from schemas import SCHEMA_VERSION
+from schemas.manifest import Manifest
+
+MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
+"""One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
+
+
+def packed_member(row: npt.NDArray[np.void] | np.void, words: Words) -> bytes:
+    """A row that is compared, with its words, as bytes; `row` has the fields of `MEMBER` among others."""
+    member = np.zeros(1, MEMBER)
+    for name in MEMBER.fields or ():
+        member[name] = row[name]
+    return member.tobytes() + words.pack()
+
+
+def unpacked_members(packed: Iterable[bytes]) -> tuple[npt.NDArray[np.void], list[Words]]:
+    """The members of a group and the words of each, the best first, from what `packed_member` made."""
+    blocks = list(packed)
+    members = np.concatenate([np.frombuffer(data, MEMBER, 1) for data in blocks])
+    order = np.argsort(members)
+    return members[order], [Words.unpack(blocks[place][MEMBER.itemsize :]) for place in order.tolist()]
+
+
+def volatile_words(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(unit, packed row with a bit a word) of each member of a group of replicates: which words some others lack."""
+    members, words = unpacked_members(packed)
+    for number, member in enumerate(members):
+        flags = np.zeros(len(words[number].hashes), np.bool_)
+        for other in (*words[:number], *words[number + 1 :]):
+            flags |= words[number].volatile(other)
+        yield int(member["unit"]), np.array([member["row"], len(flags)], "<u4").tobytes() + np.packbits(flags).tobytes()
+
+
+def _unpacked(packed: Iterable[bytes]) -> dict[int, npt.NDArray[np.bool_]]:
+    found = {}
+    for data in packed:
+        row, size = np.frombuffer(data, "<u4", 2).tolist()
+        found[row] = np.unpackbits(np.frombuffer(data, np.uint8, offset=8), count=size).astype(np.bool_)
+    return found
+
+
+def write_spans(unit: Unit, judging: Judging, volatile: Iterable[bytes]) -> Manifest:
+    """Writes the spans of a unit, aligned to its transitions, and returns their manifest.
+
+    Args:
+        unit: the unit.
+        judging: the rest.
+        volatile: what `volatile_words` made of its rows.
+    """
+    flags = _unpacked(volatile)
+    entry = write_parquet(judging.spans, unit.name, SPANS_SCHEMA, _merged(unit, judging, flags))
+    return finish_unit(judging.spans, Manifest("judge", unit.label, judging.digest, SCHEMA_VERSION, (entry,)))
+
+
+def _merged(unit: Unit, judging: Judging, flags: dict[int, npt.NDArray[np.bool_]]) -> Iterator[pa.RecordBatch]:
+    texts = _texts(unit, judging, sorted(flags))
+    offset = 0
+    for batch in read_batches(judging.measures, spans_name(unit.label)):
+        here = [row for row in texts if offset <= row < offset + batch.num_rows]
+        if here:
+            rows: list[Sequence[Span]] = [
+                [(one["begin"], one["end"], one["label"]) for one in spans] for spans in batch["spans"].to_pylist()
+            ]
+            for row in here:
+                rows[row - offset] = with_volatile(rows[row - offset], texts[row], flags[row])
+            yield spans_batch(batch, rows)
+        else:
+            yield batch
+        offset += batch.num_rows
+
+
+def _texts(unit: Unit, judging: Judging, rows: Sequence[int]) -> dict[int, str]:
+    """The next observations of the given rows."""
+    if not rows:
+        return {}
+    columns = pa.Table.from_batches(read_batches(judging.transitions, unit.name, ["next_observation"]))
+    taken = columns["next_observation"].take(pa.array(rows)).combine_chunks()
+    return dict(zip(rows, pc.struct_field(taken, "content").to_pylist(), strict=True))

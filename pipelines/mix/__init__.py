@@ -1,0 +1,1 @@
+"""Stage 4, mix: what judging kept becomes samples, and samples become shards of disjoint pools."""

@@ -1,0 +1,282 @@
+"""Mix: judged transitions to shards of disjoint pools, through the exchange.
+
+A group of trajectories is given one pool by the hash of its name, before anything is expanded. Samples are spread over
+a pool's shards by the hash of their id and sorted by it within a shard, so a shard does not depend on how the work was
+cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apache_beam as beam
+import orjson
+import pyarrow as pa
+
+from pipelines.engine.exchange import BLOCK_BYTES, Exchange
+from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.engine.units import check_file, check_unit, finish_unit
+from pipelines.judge.judging import Unit
+from pipelines.mix.rendering import trajectories
+from pipelines.mix.samples import SAMPLE_SCHEMAS, kept_rows, keyed_hash, sample_of, with_own_ids
+from pipelines.recipe.recipe import POOLS, Mix, Recipe
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
+from schemas.manifest import FileEntry, Manifest
+
+STAGE: Final = "mix"
+
+_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
+"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of the dataset: its number among all, pool, domain, and place among the shards of both."""
+
+    number: int
+    pool: str
+    domain: str
+    index: int
+    count: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the dataset folder."""
+        if self.pool == "eval":
+            return f"eval/{self.domain}_test.jsonl"
+        return f"{self.pool}/{self.domain}/train-{self.index:05d}-of-{self.count:05d}.parquet"
+
+    @property
+    def label(self) -> str:
+        """Its name without folders."""
+        return f"{self.pool}-{self.domain}-{self.index:05d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """What mixing needs besides the units: picklable, the same for all.
+
+    Attributes:
+        shards: every shard of the dataset.
+        open: numbers of the shards still to be written.
+    """
+
+    recipe: Recipe
+    transitions: Folder
+    verdicts: Folder
+    shards_folder: Folder
+    rejects: Folder
+    digest: str
+    shards: tuple[Shard, ...] = ()
+    open: frozenset[int] = frozenset()
+
+
+def pool_of(group: str, mix: Mix) -> str:
+    """The pool that a group is given: for ever the same under one seed and one set of shares."""
+    place = keyed_hash(f"pool:{group}", mix.seed) / 2**64 * sum(mix.pools.values())
+    chosen = [pool for pool in POOLS if mix.pools.get(pool)]
+    for pool in chosen:
+        place -= mix.pools[pool]
+        if place < 0:
+            return pool
+    return chosen[-1]
+
+
+def pool_sizes(unit: Unit, mixing: Mixing) -> Manifest:
+    """Counts what each pool is given of a unit: trajectories and bytes of text, by pool and domain."""
+    counts: Counter[str] = Counter()
+    domain = unit.name.split("/")[0]
+    columns = ["step", "kept", "group", "text_bytes", "tokens"]
+    for batch in read_batches(mixing.verdicts, unit.name, columns):
+        table = pa.Table.from_batches([batch]).filter(batch["kept"])
+        first = pa.compute.equal(table["step"], 0).cast(pa.int64())
+        sums = (
+            table.append_column("first", first)
+            .group_by("group")
+            .aggregate([("first", "sum"), ("text_bytes", "sum"), ("tokens", "sum")])
+        )
+        for row in sums.to_pylist():
+            key = f"{pool_of(row['group'], mixing.recipe.mix)}.{domain}"
+            counts[f"trajectories.{key}"] += row["first_sum"]
+            counts[f"bytes.{key}"] += row["text_bytes_sum"]
+            counts[f"tokens.{key}"] += row["tokens_sum"]
+    return Manifest("pools", unit.label, unit.sha256, SCHEMA_VERSION, counts=dict(sorted(counts.items())))
+
+
+def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
+    """Every shard of the dataset, from the bytes of text of each pool and domain."""
+    shards: list[Shard] = []
+    for pool in POOLS:
+        for key in sorted(counts):
+            kind, *where = key.split(".")
+            if kind == "bytes" and where[0] == pool:
+                count = 1 if pool == "eval" else max(1, -(-counts[key] // mix.shard_bytes))
+                shards += [Shard(len(shards) + i, pool, where[1], i, count) for i in range(count)]
+    return tuple(shards)
+
+
+def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
+    """Of everything that shards depend on: recipe, verdicts, and by them the transitions."""
+    content = [SCHEMA_VERSION, recipe.digest(), verdicts.digest, [[f.name, f.sha256] for f in verdicts.files]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
+    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it.
+
+    Raises:
+        ShardError: transitions or verdicts are not those that were written.
+    """
+    check_file(mixing.transitions, unit.name, unit.sha256)
+    check_unit(mixing.verdicts, unit.label)
+    wanted = ["use", "group", "kept", "tokens"]
+    verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
+    mix = mixing.recipe.mix
+    for rows in trajectories(kept_rows(mixing.transitions, unit.name, verdicts)):
+        first = rows[0]
+        pool = pool_of(first["group"], mix)
+        if first["segment"] and pool in ("rl", "eval"):
+            continue  # one turn of a trajectory, and its first segment has given it
+        sample = sample_of(pool, rows, mix)
+        if sample is None:
+            detail = f"no turn of it can stand alone as a target in pool {pool}"
+            # a later segment is no trajectory: its first row stands for it
+            what, step = ("transition", first["step"]) if first["segment"] else ("trajectory", -1)
+            where = (first["trajectory_id"], step, len(rows))
+            yield pool, first["domain"], Reject(what, "no_target", detail, "", "", -1, "", *where)
+        else:
+            sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), first["row_id"]
+            yield pool, first["domain"], sample
+
+
+def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _with_order(pool: str) -> pa.Schema:
+    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in _ORDER)])
+
+
+def sample_blocks(unit: Unit, mixing: Mixing) -> Iterator[tuple[int, bytes]]:
+    """Blocks of a unit's samples with the number of the shard they belong to; rejects are written on the way.
+
+    The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
+    """
+    if unit.number == 0:
+        yield from ((number, _block(_with_order(mixing.shards[number].pool), [])) for number in sorted(mixing.open))
+    by_place = {(shard.pool, shard.domain, shard.index): shard for shard in mixing.shards}
+    waiting: dict[int, list[dict[str, Any]]] = {}
+    sizes: Counter[int] = Counter()
+    rejects: list[Reject] = []
+    for pool, domain, sample in samples(unit, mixing):
+        if isinstance(sample, Reject):
+            rejects.append(sample)
+            continue
+        count = by_place[pool, domain, 0].count
+        shard = by_place[pool, domain, sample["_hash"] * count >> 64]
+        if shard.number not in mixing.open:
+            continue
+        waiting.setdefault(shard.number, []).append(sample)
+        sizes[shard.number] += _weight(sample)
+        if sizes[shard.number] >= BLOCK_BYTES // 2:
+            yield shard.number, _block(_with_order(pool), waiting.pop(shard.number))
+            sizes[shard.number] = 0
+    for number, rows in sorted(waiting.items()):
+        yield number, _block(_with_order(mixing.shards[number].pool), rows)
+    _write_rejects(unit, mixing, rejects)
+
+
+def _weight(sample: Mapping[str, Any]) -> int:
+    texts: list[Any] = sample.get("messages") or sample.get("prompt") or [sample.get("text")]
+    size = sum(len(text["content"] if isinstance(text, dict) else text or "") for text in texts)
+    return size + sum(map(len, sample.get("response", ()))) + 512
+
+
+def _write_rejects(unit: Unit, mixing: Mixing, rejects: list[Reject]) -> None:
+    table = reject_table(sorted(rejects, key=lambda one: (one.trajectory_id, one.step))).combine_chunks()
+    entry = write_parquet(mixing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
+    dropped = Counter(reject.reason for reject in rejects if reject.unit == "trajectory")
+    counts = {f"trajectories.dropped.{name}": number for name, number in sorted(dropped.items())}
+    finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
+
+
+def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifest:
+    """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
+    shard = mixing.shards[number]
+    schema = _with_order(shard.pool)
+    batches = [batch for block in blocks for batch in pa.ipc.open_stream(block)]
+    ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
+    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
+    table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
+    if shard.pool == "eval":
+        entry = _write_jsonl(mixing.shards_folder, shard.name, table)
+    else:
+        rows = _row_groups(table)
+        entry = write_parquet(mixing.shards_folder, shard.name, table.schema, rows, shard=True)
+    key = f"{shard.pool}.{shard.domain}"
+    counts = {f"samples.{key}": table.num_rows, f"trajectories.{key}": _begun(ordered["_id"])}
+    if "num_tokens" in table.schema.names:
+        counts[f"tokens.{key}"] = pa.compute.sum(table["num_tokens"], min_count=0).as_py()
+    return finish_unit(
+        mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, (entry,), counts)
+    )
+
+
+def _begun(ids: pa.ChunkedArray) -> int:
+    """How many of the samples are of a trajectory's first segment, and so how many trajectories there are."""
+    return int(pa.compute.sum(pa.compute.invert(pa.compute.match_substring_regex(ids, "-[1-9]")), min_count=0).as_py())
+
+
+SHARD_ROW_GROUP_BYTES: Final = 16 << 20
+
+
+def _row_groups(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The table cut where its rows pass `SHARD_ROW_GROUP_BYTES`, so that readers can stream."""
+    if not table.num_rows:
+        return
+    size = max(1, table.nbytes // table.num_rows)
+    step = max(1, SHARD_ROW_GROUP_BYTES // size)
+    for start in range(0, table.num_rows, step):
+        yield from table.slice(start, step).combine_chunks().to_batches()
+
+
+def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
+    with folder.writing(name) as path:
+        data = b"".join(orjson.dumps(row) + b"\n" for row in table.to_pylist())
+        with open(path, "wb") as stream:
+            stream.write(data)
+        digest = sha256_of(path)
+    return FileEntry(name, table.num_rows, len(data), digest)
+
+
+class UnitsToShards(beam.PTransform):
+    """Unit → the manifests of all open shards.
+
+    Args:
+        mixing: with its shards laid out.
+        spill_folder: as of `Exchange`.
+    """
+
+    def __init__(self, mixing: Mixing, spill_folder: Folder | None) -> None:
+        super().__init__()
+        self._mixing = mixing
+        self._spill = spill_folder
+
+    def expand(self, units: beam.PCollection[Unit]) -> beam.PCollection[Manifest]:
+        mixing = self._mixing
+        return (
+            units
+            | "Number" >> beam.Map(lambda unit: (unit.number, unit))
+            | "Exchange" >> Exchange(lambda unit: sample_blocks(unit, mixing), self._spill)
+            | "Write" >> beam.MapTuple(lambda number, blocks: write_shard(number, blocks, mixing))
+        )

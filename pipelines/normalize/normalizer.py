@@ -1,0 +1,263 @@
+"""Normalize: raw logs of a part to scrubbed transitions, one file a domain, and the rejects.
+
+`normalize_part` does the work and knows nothing of Beam; `PartsToTransitions` wires it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.engine.garbage_collection import rare_collections
+from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import finish_unit
+from pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
+from pipelines.normalize.connector_errors import code_digest, connector_error, is_connectors, noted
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import Input, Part
+from pipelines.recipe.recipe import Recipe
+from quality.scrub import scrub, scrub_reject
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Assembler, Reject, reject_table
+from schemas.invariants import check
+from schemas.manifest import FileEntry, Manifest
+from schemas.row_ids import KEY, RowIds
+from schemas.transition import encoded_schema
+
+STAGE: Final = "normalize"
+NO_TRANSITIONS: Final = "no_transitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """What normalizing a part needs besides the part: picklable, the same for all parts.
+
+    Attributes:
+        recipe: how logs are read.
+        transitions: folder of the transitions.
+        rejects: folder of this stage's rejects.
+        strict: whether a connector's exception ends the run, instead of costing its input.
+    """
+
+    recipe: Recipe
+    transitions: Folder
+    rejects: Folder
+    strict: bool = False
+
+    @property
+    def salt(self) -> str:
+        """Of placeholders."""
+        return self.recipe.normalize.scrub_salt or ""
+
+    def scrubbed(self, reject: Reject) -> Reject:
+        """The reject without secrets, named as the transitions are."""
+        return scrub_reject(reject, self.salt, self.recipe.normalize.scrub)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What has been read of a part and not yet written."""
+
+    assemblers: dict[str, Assembler] = field(default_factory=dict)
+    row_ids: defaultdict[str, RowIds] = field(default_factory=lambda: defaultdict(RowIds))
+    rejects: list[Reject] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class _FailedError(Exception):
+    """A connector failed in a pass: on this input, or, where that is not told, on one of a batch."""
+
+    def __init__(self, error: Exception, one: Input | None) -> None:
+        super().__init__(error, one)
+        self.error, self.one = error, one
+
+
+def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
+    """Takes an input into the flow; yields a domain whenever a trajectory or a block of one was added."""
+    recipe = normalizer.recipe
+    parents: dict[str, str] = {}
+    rejects: list[Reject] = []
+    trajectories = places = transitions = 0
+    for found, origin in read_input(one, recipe):
+        if isinstance(found, Reject):
+            rejects.append(replace(found, connector=one.connector))
+        elif found.domain not in recipe.domains:
+            detail = f"domain {found.domain} is not among the recipe's domains"
+            rejects.append(Reject("trajectory", "other_domain", detail, one.uri, transitions=len(found.steps)))
+        else:
+            assembler = flow.assemblers.setdefault(found.domain, Assembler())
+            before = assembler.places
+            for _ in assembler.add_parts(found, origin, parents):
+                yield found.domain
+            trajectories += 1
+            places += assembler.places - before
+            transitions += len(found.steps)
+    flow.counts["trajectories"] += trajectories
+    flow.counts["transitions"] += transitions
+    flow.counts["records"] += places if places > 1 else transitions
+    _settle(one, trajectories, rejects, normalizer, flow)
+
+
+def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: Normalizer, flow: _Flow) -> None:
+    """Records an input's rejects; an input without a trajectory is itself rejected, for the first fault that is one."""
+    if not trajectories:
+        none = Reject("input", NO_TRANSITIONS, "the log holds no transition", one.uri, connector=one.connector)
+        faults = [reject for reject in rejects if reject.reason != NO_TRANSITIONS] or rejects or [none]
+        rejects = [reject for reject in rejects if reject is not faults[0]]
+        rejects.append(replace(faults[0], unit="input"))
+    flow.counts["inputs"] += 1
+    flow.counts["bytes"] += one.bytes
+    for reject in rejects:
+        flow.counts[f"rejected.{reject.unit}.{reject.reason}"] += 1
+        flow.rejects.append(normalizer.scrubbed(reject))
+
+
+def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
+    """The rows of a domain that wait in the flow, scrubbed and checked."""
+    taken = flow.assemblers[domain].take()
+    batch, replaced = scrub(taken, normalizer.recipe.normalize.scrub, salt=normalizer.salt, per_trajectory=False)
+    flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
+    for name, values in (("scrubbed", replaced), (KEY, flow.row_ids[domain].of(batch))):
+        batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), values)
+    return check(batch)
+
+
+def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
+    """Writes the transitions and rejects of a part and returns its manifest.
+
+    A file holds whole trajectories in the order of inputs; a row group is closed at the end of the trajectory, or of
+    the block of a long one, with which it passes `ROW_GROUP_BYTES`. The same part and recipe give the same bytes. An
+    input on which its connector fails becomes one reject, and all others come out as if it were not there.
+
+    Raises:
+        Exception: what a connector raised, in a strict run, with a note that says at which input.
+        ContractError: our own bug.
+        ShardError: a file cannot be read or written; the part can be tried again.
+    """
+    failed: dict[str, Reject] = {}
+    while True:
+        rest = [one for one in part.inputs if one.uri not in failed]
+        try:
+            with rare_collections():
+                files, flow = _write_transitions(part.name, rest, normalizer)
+            break
+        except _FailedError as failure:
+            if failure.one is not None and normalizer.strict:
+                raise failure.error from None
+            failed |= _failures(failure, rest, normalizer)
+    for one in part.inputs:
+        if one.uri in failed:
+            flow.counts.update({"inputs": 1, "bytes": one.bytes, CONNECTOR_COUNT: 1})
+    rejects = [*flow.rejects, *failed.values()]
+    rejects.sort(key=lambda one: (one.uri, one.member, one.offset, one.reason, one.step))
+    entry = write_parquet(
+        normalizer.rejects, f"{part.name}.parquet", REJECT_SCHEMA, reject_table(rejects).combine_chunks().to_batches()
+    )
+    made = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=code_digest() if failed else "")
+    finish_unit(normalizer.rejects, replace(made, files=(entry,)))
+    return finish_unit(normalizer.transitions, replace(made, files=files, counts=dict(sorted(flow.counts.items()))))
+
+
+def unit_digest(part: Part) -> str:
+    """Of everything a part's output depends on; it changes when a raw file is changed."""
+    return hashlib.sha256("".join([part.digest, *(one.stamp for one in part.inputs)]).encode()).hexdigest()
+
+
+def _failures(failure: _FailedError, inputs: Sequence[Input], normalizer: Normalizer) -> dict[str, Reject]:
+    """Uri → reject of the inputs that fail: the one that is known to, and those that do when they are read alone.
+
+    Raises:
+        Exception: no input fails alone, so the bug is ours; or in a strict run the first that does.
+    """
+    found: dict[str, Reject] = {}
+    for one in inputs:
+        error = failure.error if one is failure.one else _fault_alone(one, normalizer)
+        if error is not None and normalizer.strict:
+            raise error
+        if error is not None:
+            found[one.uri] = normalizer.scrubbed(connector_error(one, error, normalizer.salt))
+    if not found:
+        raise failure.error
+    return found
+
+
+def _fault_alone(one: Input, normalizer: Normalizer) -> Exception | None:
+    """What a connector's bug raises when the input is read, checked and scrubbed by itself; nothing is written."""
+    flow = _Flow()
+    try:
+        for domain in _take_input(one, normalizer, flow):
+            if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
+                _batch(domain, normalizer, flow)
+        for domain in flow.assemblers:
+            _batch(domain, normalizer, flow)
+    except Exception as error:
+        if not is_connectors(error):
+            raise
+        noted(error, one)
+        return error
+    return None
+
+
+def _taken(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str]:
+    """As `_take_input`.
+
+    Raises:
+        _FailedError: with the input, where its connector fails.
+    """
+    try:
+        yield from _take_input(one, normalizer, flow)
+    except Exception as error:
+        if not is_connectors(error):
+            raise
+        noted(error, one)
+        raise _FailedError(error, one) from error
+
+
+def _write_transitions(
+    name: str, inputs: Sequence[Input], normalizer: Normalizer
+) -> tuple[tuple[FileEntry, ...], _Flow]:
+    """Writes the transitions of the inputs; nothing is left of them where that fails."""
+    flow = _Flow()
+    sinks: dict[str, ParquetSink] = {}
+
+    def flush(domain: str) -> None:
+        try:
+            batch = _batch(domain, normalizer, flow)
+        except Exception as error:
+            if not is_connectors(error):
+                raise
+            raise _FailedError(error, None) from error
+        if domain not in sinks:
+            sinks[domain] = ParquetSink(normalizer.transitions, f"{domain}/{name}.parquet", encoded_schema())
+        sinks[domain].write(batch)
+
+    try:
+        for one in inputs:
+            for domain in _taken(one, normalizer, flow):
+                if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
+                    flush(domain)
+        for domain in sorted(flow.assemblers):
+            flush(domain)
+    except BaseException:
+        for sink in sinks.values():
+            sink.abandon()
+        raise
+    return tuple(sinks[domain].close() for domain in sorted(sinks)), flow
+
+
+class PartsToTransitions(beam.PTransform):
+    """Part → the manifest of its transitions."""
+
+    def __init__(self, normalizer: Normalizer) -> None:
+        super().__init__()
+        self._normalizer = normalizer
+
+    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[Manifest]:
+        return parts | "Normalize" >> beam.Map(normalize_part, self._normalizer)

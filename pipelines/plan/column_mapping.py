@@ -1,0 +1,119 @@
+"""Whether a raw file is a table whose columns a recipe maps, and whether it has the columns that the recipe names.
+
+Asked when a run is planned, so that a name that is not there ends the run before anything is read. Of JSON Lines the
+first rows are looked at; of the other tables their schema.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import islice, takewhile
+from typing import Any, Final
+
+from connectors.published.mapping import OF_STEP, Rows
+from connectors.published.tables import Table, kind_of, names_in
+from connectors.reading.documents import opening
+from connectors.reading.values import json_value
+from pipelines.engine.paths import Place
+from pipelines.engine.stored_blob import StoredBlob
+from pipelines.recipe.recipe import Recipe
+from schemas import ConfigError, ParseError
+
+TABLE: Final = "table"
+"""Name of the connector that reads tables."""
+
+_LOOKED_AT: Final = 256
+_LOOKED_BYTES: Final = 16 << 20
+"""How many rows of JSON Lines, and how many bytes of them, tell the columns."""
+
+
+class ColumnMapping:
+    """Tells the tables that a recipe with a layout speaks of.
+
+    Args:
+        recipe: with `normalize.dataset.layout`.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._files = recipe.normalize.dataset.files
+        self._rows: Rows = recipe.normalize.choices(recipe.domains).rows
+        self._limit = recipe.normalize.max_member_bytes
+
+    def __call__(self, name: str, place: Place, head: bytes) -> str | None:
+        """Why the file is one of these tables, None if it is none.
+
+        Args:
+            name: relative to the raw root.
+            place: where it lies.
+            head: its first bytes, decompressed.
+
+        Raises:
+            ConfigError: it is one, and a column that the recipe names is not in it.
+        """
+        if not (self._files == "**" or fnmatch.fnmatchcase(name, self._files)):
+            return None
+        kind = kind_of(head) or ("json" if _holds_rows(head) else None)
+        if kind is None:
+            return None
+        with suppress(ParseError):  # it is met again, and told as a reject, when the file is read
+            self._compare(name, Table(StoredBlob(name, {"": place}, self._limit)))
+        return f"the recipe maps the columns of {kind} tables"
+
+    def _compare(self, name: str, table: Table) -> None:
+        names = _value_names(table) if table.schema is None else set(names_in(table.schema))
+        if not names:
+            return
+        steps = self._rows.column("steps") if self._rows.layout == "steps" else None
+        for role, column in self._rows.columns:
+            if steps is not None and role in OF_STEP:
+                within = {one.removeprefix(f"{steps}.") for one in names if one.startswith(f"{steps}.")}
+                if within:
+                    _require(name, f"{steps} has no field", role, column, within)
+            else:
+                _require(name, "there is no column", role, column, names)
+
+
+def _require(name: str, what: str, role: str, column: str, names: set[str]) -> None:
+    opaque = any(column.startswith(f"{one}.") and not _leads_on(one, names) for one in names)
+    if column in names or opaque:
+        return
+    nearest = get_close_matches(column, sorted(names), 1)
+    top = ", ".join(sorted(one for one in names if "." not in one))
+    message = f"normalize.dataset.columns.{role}: in {name}, {what} '{column}'; it has {top}."
+    raise ConfigError(message, nearest[0] if nearest else None)
+
+
+def _leads_on(column: str, names: set[str]) -> bool:
+    """Whether fields below the column are known."""
+    return any(one.startswith(f"{column}.") for one in names)
+
+
+def _holds_rows(head: bytes) -> bool:
+    found = opening(head)
+    if found is None:
+        return False
+    values = found.values if found.lines else found.values[0] if isinstance(found.values[0], list) else found.values
+    return bool(values) and isinstance(values[0], dict)
+
+
+def _value_names(table: Table) -> set[str]:
+    """The names in the first rows of JSON Lines, those of structs within them too."""
+    first = takewhile(lambda found: found[0] < _LOOKED_BYTES, islice(table.rows(), _LOOKED_AT))
+    rows = [row for _, row in first if not isinstance(row, ParseError)]
+    return {name for row in rows for name in _names_within("", row, 0)}
+
+
+def _names_within(prefix: str, value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, str) and value[:2] in ("[{", '{"'):
+        try:
+            value = json_value(value)
+        except ValueError:
+            return
+    for one in value[:_LOOKED_AT] if isinstance(value, list) else [value]:
+        if isinstance(one, Mapping) and depth < 4:
+            for key, within in one.items():
+                yield prefix + key
+                yield from _names_within(f"{prefix}{key}.", within, depth + 1)

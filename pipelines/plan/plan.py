@@ -1,0 +1,196 @@
+"""The plan: which connector reads which of the raw files, and which part each input belongs to.
+
+Made before anything is parsed, from names, sizes and the first bytes of files (see `raw_files` and `recognition`). It
+depends on the files found and on the recipe, never on the order in which they were named or listed. Nothing of a log's
+content is judged here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count, groupby
+from typing import Any, Final
+
+from connectors.registry import connectors
+from pipelines.engine.compression import COMPRESSIONS
+from pipelines.engine.paths import Place
+from pipelines.engine.units import PART_BYTES
+from pipelines.plan.column_mapping import ColumnMapping
+from pipelines.plan.raw_files import gather
+from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
+from pipelines.recipe.recipe import Recipe
+from schemas import SCHEMA_VERSION, Reject
+
+__all__ = [
+    "UNRECOGNIZED_REASONS",
+    "Input",
+    "Part",
+    "Plan",
+    "Withdrawn",
+    "binned",
+    "make_plan",
+    "told_apart",
+]
+
+PART_INPUTS: Final = 20_000
+
+_EXPANSION: Final = 8
+"""By how much compressed logs grow, for sizing parts only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The unit of work: inputs that are normalized together, in order of uri."""
+
+    number: int
+    digest: str
+    inputs: tuple[Input, ...]
+
+    @property
+    def name(self) -> str:
+        """The part's name, the same for the same inputs under the same recipe: `part-00000-1a2b3c4d`."""
+        return f"part-{self.number:05d}-{self.digest[:8]}"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all inputs as stored."""
+        return sum(one.bytes for one in self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run works on: parts to normalize, and what else was found.
+
+    Attributes:
+        digest: of all that the run's output depends on.
+        parts: the inputs.
+        unrecognized: files that are no input; of `recognition.UNRECOGNIZED_REASONS`, or such as could not be read.
+            Their excerpts are scrubbed.
+        withdrawn: connectors that failed when they were asked about a file: bugs of theirs.
+        claimed: connector → how many files belong to its logs and are not read; neither inputs nor rejects.
+    """
+
+    digest: str
+    parts: tuple[Part, ...]
+    unrecognized: tuple[Reject, ...]
+    withdrawn: tuple[Withdrawn, ...] = ()
+    claimed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> list[Input]:
+        """Every recognized input, in order of part and uri."""
+        return [one for part in self.parts for one in part.inputs]
+
+    def to_json(self) -> bytes:
+        """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
+        values = asdict(self)
+        for written, part in zip(values["parts"], self.parts, strict=True):
+            for shown, one in zip(written["inputs"], part.inputs, strict=True):
+                shown["members"] = {member: place.to_json() for member, place in one.members.items()}
+        return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Plan:
+        """The plan that `to_json` wrote."""
+        values: dict[str, Any] = json.loads(data)
+        parts = tuple(
+            Part(part["number"], part["digest"], tuple(_input_of(one) for one in part["inputs"]))
+            for part in values["parts"]
+        )
+        rejects = tuple(Reject(**one) for one in values["unrecognized"])
+        withdrawn = tuple(Withdrawn(**one) for one in values["withdrawn"])
+        return cls(values["digest"], parts, rejects, withdrawn, values["claimed"])
+
+
+def _input_of(values: dict[str, Any]) -> Input:
+    return Input(**values | {"members": {name: Place.from_json(one) for name, one in values["members"].items()}})
+
+
+def _weight(one: Input) -> int:
+    grows = any(place.name.endswith(COMPRESSIONS) for place in one.members.values())
+    return one.bytes * (_EXPANSION if grows else 1)
+
+
+def binned(inputs: Iterable[Input], recipe: Recipe, part_bytes: int = PART_BYTES) -> list[Part]:
+    """The inputs in parts of about `part_bytes`, in order; an input is never split."""
+    bins: list[list[Input]] = []
+    size = 0
+    for one in inputs:
+        if not bins or size + _weight(one) > part_bytes or len(bins[-1]) >= PART_INPUTS:
+            bins.append([])
+            size = 0
+        bins[-1].append(one)
+        size += _weight(one)
+    return [Part(number, _part_digest(recipe, content), tuple(content)) for number, content in enumerate(bins)]
+
+
+def told_apart(inputs: Iterable[Input]) -> list[Input]:
+    """The inputs, each under a uri of its own, sorted by it: keys of rows hang on uris.
+
+    Inputs share a uri where two formats join files of one folder, or a folder bears the name of an archive. The first
+    by depth in archives, connector and members keeps it; each further one gets a number before it, as the files of
+    several roots do, so that its last names, which some formats take for the log's own, stay as they are.
+    """
+    ranked = sorted(inputs, key=lambda one: (one.uri, _depth(one), one.connector, *sorted(one.members.items())))
+    used = {one.uri for one in ranked}
+    found: list[Input] = []
+    for _, sharing in groupby(ranked, key=lambda one: one.uri):
+        first, *others = sharing
+        found.append(first)
+        for one in others:
+            free = next(uri for number in count(2) if (uri := f"{number}/{one.uri}") not in used)
+            used.add(free)
+            found.append(replace(one, uri=free))
+    return sorted(found, key=lambda one: one.uri)
+
+
+def _depth(one: Input) -> int:
+    return max(len(place.within) for place in one.members.values())
+
+
+def _part_digest(recipe: Recipe, inputs: Sequence[Input]) -> str:
+    """Of everything that a part's output depends on, but for the inputs' bytes, which `stamp` stands for."""
+    settings = [recipe.digest("name", "source", "licence", "domains"), recipe.reading_digest()]
+    content = [SCHEMA_VERSION, settings, [_identity(one) for one in inputs]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _identity(one: Input) -> list[str | int]:
+    licence = [] if one.licence is None else [one.licence]
+    return [one.uri, one.connector, one.version, one.bytes, *licence]
+
+
+def make_plan(
+    recipe: Recipe,
+    raws: Sequence[str],
+    part_bytes: int = PART_BYTES,
+    limit: int | None = None,
+    *,
+    strict: bool = False,
+) -> Plan:
+    """The plan of a run.
+
+    Args:
+        recipe: names the connectors that are looked for.
+        raws: files, folders or globs.
+        part_bytes: decompressed bytes that a part holds.
+        limit: take only this many inputs, the first by uri.
+        strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
+
+    Raises:
+        ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
+    """
+    known = connectors()
+    among = [known[name] for name in recipe.normalize.connectors or known]
+    settings = recipe.normalize
+    mapped = ColumnMapping(recipe) if settings.dataset.layout else None
+    recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
+    found = recognizer.recognize(gather(raws, settings.dataset))
+    parts = binned(told_apart(found.inputs)[:limit], recipe, part_bytes)
+    content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
+    digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
+    claimed = dict(sorted(found.claimed.items()))
+    return Plan(digest, tuple(parts), tuple(found.rejects), tuple(found.withdrawn), claimed)

@@ -1,0 +1,302 @@
+"""Raw files: what the arguments of a run name, on any file system and on the Hub.
+
+Only names, sizes and links are looked at, and the card of a published data set; what a file holds is the matter of
+`plan`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final
+
+from fsspec.utils import glob_translate
+
+from pipelines.engine.paths import JUNK, Place, filesystem_of, local_path, opened, text_of, url_of
+from pipelines.plan import hub_layout as hub
+from pipelines.recipe.columns import WHOLE, Dataset
+from schemas import ConfigError
+
+_HOMES: Final = ("/home", "/Users")
+
+FAULTS: Final = {
+    "outside_root": "links lead out of the folder that was named; only what lies in it is read",
+    "not_a_file": "it is a pipe, a device, or a link to a folder or to nothing",
+    "unreadable": "whoever runs this may not read it, or it is gone",
+}
+"""Why a file is not opened → what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A raw file.
+
+    Attributes:
+        name: relative to its root, as text (see `paths.text_of`).
+        place: where its bytes lie.
+        bytes: its size.
+        changed: its time of change; 0 where that is not told.
+        licence: that the card of its data set states.
+        fault: why it is not to be opened, empty if it is: a key of `FAULTS`.
+        root: path of the folder, or the archive, that it was found below.
+    """
+
+    name: str
+    place: Place
+    bytes: int
+    changed: str
+    licence: str | None = None
+    fault: str = ""
+    root: str = ""
+
+
+def _literal_root(pattern: str) -> str:
+    """The folder above the first wildcard of a glob pattern."""
+    names = pattern.split("/")
+    wild = next((i for i, name in enumerate(names) if _is_wild(name)), len(names) - 1)
+    return "/".join(names[:wild])
+
+
+def _is_wild(name: str) -> bool:
+    return any(c in name for c in "*?[")
+
+
+def _relative(path: str, root: str) -> str:
+    return text_of(path[len(root) :].lstrip("/"))
+
+
+def _local(raw: str) -> tuple[str, list[RawFile]] | None:
+    """The root and the files that a local path or pattern names; None if there is nothing."""
+    path = local_path(raw)
+    if os.path.isdir(path):
+        return path, list(_below(path, path))
+    if os.path.exists(path):
+        folder = os.path.dirname(path)
+        return folder, [_local_file(path, folder, named=True)]
+    if not _is_wild(path):
+        return None
+    root = _literal_root(path) or "/"
+    return root, list(_below(root, root, path))
+
+
+def _below(folder: str, root: str, pattern: str | None = None) -> Iterator[RawFile]:
+    """The files below a folder, links to folders among them but not what they lead to.
+
+    Args:
+        folder: to look through.
+        root: names are relative to.
+        pattern: the whole path of a file, or of a folder above it, has to match.
+    """
+    waiting = [(folder, pattern)]
+    while waiting:
+        folder, wanted = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = [(one.path, one.is_dir(follow_symlinks=False)) for one in found if one.name not in JUNK]
+        except OSError:
+            yield RawFile(_relative(folder, root) or ".", Place(folder), 0, "0", fault="unreadable", root=root)
+            continue
+        for path, is_folder in entries:
+            matches = wanted is None or _pattern(wanted).match(path) is not None
+            if is_folder and (matches or _leads_on(path, wanted)):
+                waiting.append((path, None if matches else wanted))
+            elif matches and not is_folder:
+                yield _local_file(path, root)
+
+
+@lru_cache(maxsize=16)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(glob_translate(pattern))
+
+
+def _leads_on(folder: str, pattern: str | None) -> bool:
+    """Whether something below the folder may match the pattern."""
+    return pattern is None or "**" in pattern or folder.count("/") < pattern.count("/")
+
+
+def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
+    try:
+        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
+        told = os.stat(path)
+        size, changed, plain = told.st_size, str(told.st_mtime), stat.S_ISREG(told.st_mode)
+    except OSError:
+        size, changed, plain, is_link = 0, "0", False, True
+    fault = _fault(path, root, named=named, plain=plain and not is_link)
+    if not fault and not os.access(path, os.R_OK):
+        fault = "unreadable"
+    return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root)
+
+
+def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
+    """Why a local path is not to be opened; empty if it is a file that lies below its root, links followed.
+
+    A file that the user `named` may lie anywhere; of one that is `plain` only the folders above it may be links. Pipes
+    and devices would hang the run, and a link in a folder of logs may lead to what was never meant to be read.
+    """
+    folder, _, name = path.rpartition("/")
+    real = f"{_real(folder)}/{name}" if plain else os.path.realpath(path)
+    if not named and not f"{real}/".startswith(f"{_real(root).rstrip('/')}/"):
+        return "outside_root"
+    return "" if plain or os.path.isfile(real) else "not_a_file"
+
+
+@lru_cache(maxsize=4096)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder or "/")
+
+
+def _remote(url: str) -> tuple[str, list[RawFile]] | None:
+    """The root and the files that a URL or a pattern names; None if there is nothing.
+
+    Raises:
+        ConfigError: what reads such URLs is not installed.
+    """
+    filesystem, path = filesystem_of(url)
+    if _is_wild(path) and not filesystem.exists(path):
+        root = _literal_root(path)
+        found: dict[str, Any] = {}
+        for hit, info in filesystem.glob(path, detail=True).items():
+            found.update(filesystem.find(hit, detail=True) if info["type"] == "directory" else {hit: info})
+    elif filesystem.isdir(path):
+        root, found = path, filesystem.find(path, detail=True)
+    elif filesystem.exists(path):
+        root, found = path.rsplit("/", 1)[0], {path: filesystem.info(path)}
+    else:
+        return None
+    files = [(str(hit), info) for hit, info in found.items() if info["type"] != "directory"]
+    return root, [_remote_file(filesystem, hit, info, root) for hit, info in files]
+
+
+def _remote_file(filesystem: Any, path: str, info: Mapping[str, Any], root: str) -> RawFile:
+    changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
+    fault = "" if info["type"] == "file" else "not_a_file"
+    place, below = Place(filesystem.unstrip_protocol(path)), filesystem.unstrip_protocol(root)
+    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), fault=fault, root=below)
+
+
+def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
+    """The files that one raw argument names: a file, a folder (everything below it) or a glob, on any file system.
+
+    Names are relative to the folder named, to the folder of the file, or to the folder above the first wildcard; those
+    of the Hub begin with owner and name of the data set. What systems and tools leave beside logs (`JUNK`) is left out;
+    other hidden folders are read, since agents keep their logs in them. Of a folder that is a data set (see
+    `hub_layout`), the files of one configuration are taken, and the card's licence is theirs. A local file is read as
+    it is named, whatever its name holds; a pattern is only what is no file.
+
+    Args:
+        raw: path, URL, or `hf://owner/name`.
+        dataset: which configuration and splits of a data set are wanted.
+
+    Raises:
+        ConfigError: there is nothing there, or no such configuration or split.
+    """
+    url = url_of(hub.address(raw))
+    if url is not None and url.startswith(hub.HUB):
+        hub.require_reachable(url)
+    listed = _local(raw) if url is None else _remote(url)
+    if listed is None:
+        raise ConfigError(
+            f"There is no raw input at '{text_of(raw)}': wanted a file, a folder or a glob that matches something."
+        )
+    root, files = listed
+    shown = [file for file in files if JUNK.isdisjoint(file.name.split("/"))]
+    if not shown:
+        raise ConfigError(f"There is no file to read at '{text_of(raw)}'.")
+    on_hub = raw.startswith(hub.HUB)
+    shown = _of_dataset(shown, hub.repository(root) if on_hub else root, root, url, dataset, raw)
+    return [replace(file, name=_hub_name(root, file.name)) for file in shown] if on_hub else shown
+
+
+def _hub_name(root: str, name: str) -> str:
+    """The name of a file of the Hub: `owner/name/…`, without the kind of the repository."""
+    return f"{root}/{name}".partition("/")[2]
+
+
+def _of_dataset(
+    files: Sequence[RawFile], home: str, root: str, url: str | None, dataset: Dataset, raw: str
+) -> list[RawFile]:
+    """The files, or, where they lie in a data set, those of them that are wanted, under its licence.
+
+    Raises:
+        ConfigError: the data set has no such configuration or split.
+    """
+    card, licence = _card(home, url)
+    lead = f"{root[len(home) :].lstrip('/')}/" if root != home else ""
+    names = [lead + file.name for file in files]
+    if not hub.is_dataset(names, card):
+        return list(files)
+    taken = set(hub.chosen(names, card, dataset.config, dataset.splits, raw))
+    kept = [replace(file, licence=licence) for file, name in zip(files, names, strict=True) if name in taken]
+    if not kept:
+        raise ConfigError(f"There is no file with rows at '{raw}'.")
+    return kept
+
+
+def _card(home: str, url: str | None) -> tuple[hub.Card | None, str | None]:
+    """The card of the data set in a folder, and the licence that it or what `save_to_disk` left states."""
+    card = licence = None
+    if (data := _beginning(f"{home}/{hub.CARD}", url)) is not None:
+        card = hub.read_card(data)
+    if (data := _beginning(f"{home}/{hub.SAVED_INFO}", url)) is not None:
+        licence = hub.saved_licence(data)
+    return card, (card.licence if card is not None else None) or licence
+
+
+def _beginning(path: str, url: str | None) -> bytes | None:
+    """The first bytes of a file of the file system that `url` names, or of the local one; None if there is no file."""
+    if url is not None:
+        filesystem, _ = filesystem_of(url)
+        return bytes(filesystem.cat_file(path, start=0, end=hub.CARD_BYTES)) if filesystem.isfile(path) else None
+    if not os.path.isfile(path) or not os.access(path, os.R_OK):
+        return None
+    with opened(path) as stream:
+        return stream.read(hub.CARD_BYTES)
+
+
+def gather(raws: Sequence[str], dataset: Dataset = WHOLE) -> list[RawFile]:
+    """The files of all raw arguments, each once, sorted by name.
+
+    Where files of different roots would share a name, the files of those roots get the root's own name before theirs,
+    so that the files of one log stay together; where that does not tell them apart either, or is the name of a person's
+    home, the files of every root get its number, in the order of the roots' paths. No more of a path is published.
+
+    Raises:
+        ConfigError: a raw argument names nothing, or a data set without what `dataset` asks for.
+    """
+    by_place = {file.place: file for raw in sorted(raws) for file in list_raw(raw, dataset)}
+    found = list(by_place.values())
+    if _told_apart(found):
+        return _sorted(found)
+    by_name: dict[str, set[str]] = {}
+    for file in found:
+        by_name.setdefault(file.name, set()).add(file.root)
+    unclear = {root for sharing in by_name.values() if len(sharing) > 1 for root in sharing}
+    labels = {root: root_name(root) for root in unclear}
+    named = [_below_label(file, labels.get(file.root)) for file in found]
+    telling = all(labels.values()) and len(set(labels.values())) == len(labels)
+    if telling and _told_apart(named):
+        return _sorted(named)
+    numbers = {root: str(number) for number, root in enumerate(sorted({file.root for file in found}), 1)}
+    return _sorted([_below_label(file, numbers[file.root]) for file in found])
+
+
+def _below_label(file: RawFile, label: str | None) -> RawFile:
+    return file if label is None else replace(file, name=f"{label}/{file.name}")
+
+
+def _told_apart(files: Sequence[RawFile]) -> bool:
+    return len({file.name for file in files}) == len(files)
+
+
+def _sorted(files: Sequence[RawFile]) -> list[RawFile]:
+    return sorted(files, key=lambda file: file.name)
+
+
+def root_name(root: str) -> str:
+    """The own name of a root, as text; empty where there is none, or where it is the name of a person."""
+    is_home = root == os.path.expanduser("~") or os.path.dirname(root) in _HOMES
+    return "" if is_home else text_of(root.rstrip("/").rpartition("/")[2])

@@ -1,0 +1,349 @@
+"""What the raw files are: logs of several files joined, every other file sniffed, archives looked into.
+
+A file is one of four: of an input, claimed by a log that it belongs to, in an archive that is looked into, or a reject.
+Names and first bytes are all that is looked at; nothing of a log's content is judged here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import re
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice, takewhile
+from typing import Final
+
+from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
+from connectors.registry import connectors, sniff, sniff_one
+from pipelines.engine.compression import COMPRESSIONS
+from pipelines.engine.connector_frames import raised_at
+from pipelines.engine.containers import NESTING, kind_of
+from pipelines.engine.paths import JUNK, Place, text_of
+from pipelines.engine.stored_blob import StoredBlob, opened_archive
+from pipelines.plan.column_mapping import TABLE
+from pipelines.plan.raw_files import FAULTS, RawFile, root_name
+from quality.scrub import scrub_text
+from schemas import ParseError, Reject, ShardError
+
+UNRECOGNIZED_REASONS: Final = frozenset(
+    {"unrecognized", "empty", "pickle", "not_utf8", "not_a_file", "outside_root"}
+)  # fmt: skip
+"""Reasons of the plan that mean: no connector knows it, or it is no file of the input. With any other reason a file is
+one that should have been read, such as a damaged archive."""
+
+_EXCERPT_BYTES: Final = 512
+_PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
+"""How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
+
+_PICKLES: Final = (".pkl", ".pickle", ".pt", ".joblib")
+_WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
+"""UTF-16 text without a byte order mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input: a log of one or several files, and who reads it.
+
+    Attributes:
+        uri: relative to the raw root; in a plan no other input has it.
+        connector: name of the connector.
+        version: the connector's version.
+        why: why that connector takes it.
+        members: member name → where its bytes lie.
+        bytes: size of all members as stored.
+        stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
+        licence: that the card of its data set states, if it is of one.
+    """
+
+    uri: str
+    connector: str
+    version: str
+    why: str
+    members: dict[str, Place]
+    bytes: int
+    stamp: str
+    licence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A connector that was not asked further about a file, because it failed: its bug, to be reported.
+
+    Attributes:
+        connector: its name.
+        uri: of the file.
+        error: class of the exception; its message may hold what the file holds, and is left out.
+        place: module, function and line where it was raised.
+    """
+
+    connector: str
+    uri: str
+    error: str
+    place: str
+
+
+@dataclass(slots=True)
+class Recognized:
+    """What the files are.
+
+    Attributes:
+        inputs: the logs.
+        rejects: a reject for each file, or member of an archive, that is of no log.
+        withdrawn: connectors that failed, and at what.
+        claimed: connector → how many files belong to its logs and are not read.
+    """
+
+    inputs: list[Input] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    withdrawn: list[Withdrawn] = field(default_factory=list)
+    claimed: Counter[str] = field(default_factory=Counter)
+
+    def take(self, other: Recognized) -> None:
+        """Adds what other files are."""
+        self.inputs += other.inputs
+        self.rejects += other.rejects
+        self.withdrawn += other.withdrawn
+        self.claimed += other.claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Recognizer:
+    """Tells what files are.
+
+    Attributes:
+        among: the connectors asked.
+        limit: bytes that an archive or a member of it may have.
+        salt: of the placeholders in excerpts of what is not recognized.
+        mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
+        strict: whether an exception of a connector is raised instead of noted.
+    """
+
+    among: Sequence[Connector]
+    limit: int
+    salt: str = ""
+    mapped: Callable[[str, Place, bytes], str | None] | None = None
+    strict: bool = False
+
+    def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
+        """The inputs among the files, and a reject for each file that is of none, sorted by uri.
+
+        Logs of several files are joined first, by the connectors' `join`; every other file is sniffed alone. A zip file
+        may be a log itself; else an archive is looked into, and so is one within it. What a recognized log claims is
+        neither input nor reject.
+
+        Args:
+            files: sorted by name.
+            depth: how many archives deep the files lie.
+        """
+        found = Recognized()
+        for file in files:
+            if file.fault:
+                found.rejects.append(Reject("input", file.fault, FAULTS[file.fault], file.name))
+        names = _Names([file for file in files if not file.fault])
+        taken, claims = self._joined(names, found)
+        alone = {
+            name: self._alone(file, depth)
+            for name, file in names.files.items()
+            if name not in taken and name not in claims
+        }
+        for name, connector in _beside(names, alone).items():
+            if name in alone:
+                del alone[name]
+                claims[name] = connector
+        for one in alone.values():
+            found.take(one)
+        found.claimed.update(claims.values())
+        found.inputs = [replace(one, why=_scrubbed(one.why, self.salt)) for one in found.inputs]
+        found.rejects = [_without_secrets(one, self.salt) for one in found.rejects]
+        found.inputs.sort(key=lambda one: one.uri)
+        found.rejects.sort(key=lambda one: one.uri)
+        found.withdrawn.sort(key=lambda one: (one.uri, one.connector))
+        return found
+
+    def _joined(self, names: _Names, found: Recognized) -> tuple[set[str], dict[str, str]]:
+        """The names of the files that are of inputs of several files, and those that such inputs claim → connector."""
+        taken: set[str] = set()
+        shared: set[str] = set()
+        claims: dict[str, str] = {}
+        for connector in self.among:
+            free = sorted(plain for plain, name in names.stored.items() if name not in taken)
+            for log in _logs(connector, free):
+                members = {member: names.files[names.stored[plain]] for member, plain in log.members.items()}
+                told = self._anchored(connector, members[log.anchor], found)
+                own = {file.name for member, file in members.items() if member not in log.shared}
+                if told is not None and taken.isdisjoint(own):
+                    found.inputs.append(_input(_uri(log, members[log.anchor]), connector, told.why, members))
+                    taken |= own
+                    shared.update(members[member].name for member in log.shared)
+                    claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
+        taken |= shared
+        return taken, {name: connector for name, connector in claims.items() if name not in taken}
+
+    def _anchored(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
+        try:
+            head = _head(anchor)
+        except (ParseError, ShardError):
+            return None  # its files are then looked at one by one, and rejected for the fault
+        return sniff_one(connector, head, _plain_name(anchor.name), self._withdraw(anchor.name, found))
+
+    def _alone(self, file: RawFile, depth: int) -> Recognized:
+        """What a file is by itself, or the files in it are."""
+        found, name = Recognized(), file.name
+        try:
+            head = _head(file)
+        except (ParseError, ShardError) as error:
+            found.rejects.append(_unread(error, file))
+            return found
+        packed = kind_of(head)
+        why = self.mapped(name, file.place, head) if self.mapped is not None and head and not packed else None
+        if why is not None:
+            found.inputs.append(_input(name, connectors()[TABLE], why, {"": file}))
+            return found
+        takers = []
+        if head and packed != "tar":
+            takers = sniff(head, _plain_name(name), self.among, self._withdraw(name, found))
+        if takers:
+            connector, told = takers[0]
+            found.inputs.append(_input(name, connector, told.why, {"": file}))
+        elif depth <= NESTING and packed:
+            within, faults = _members(file, self.limit)
+            found.take(self.recognize(within, depth + 1))
+            found.rejects += faults
+        else:
+            reason, detail = _unrecognized(head, _plain_name(name))
+            excerpt = head[:_EXCERPT_BYTES].decode("utf-8", "replace")
+            found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
+        return found
+
+    def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
+        def note(connector: Connector, error: Exception) -> None:
+            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
+
+        return None if self.strict else note
+
+
+class _Names:
+    """Raw files by name, and by the name without the ending of a compression, which connectors go by."""
+
+    def __init__(self, files: Sequence[RawFile]) -> None:
+        self.files = {file.name: file for file in files}
+        self.stored = {_plain_name(name): name for name in self.files}
+        self._sorted = sorted(self.stored)
+        self._companions: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def companions(self, connector: Connector, folder: str) -> tuple[str, ...]:
+        """The names of the files below a folder (empty, or with `/` at its end) that belong to a log there."""
+        pattern, key = connector.companions, (connector.name, folder)
+        if pattern is None:
+            return ()
+        if key not in self._companions:
+            begin = bisect_left(self._sorted, folder)
+            below = takewhile(lambda name: name.startswith(folder), islice(self._sorted, begin, None))
+            found = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
+            self._companions[key] = tuple(found)
+        return self._companions[key]
+
+
+def _folder(log: Log) -> str:
+    """The folder that the names of a log's members are relative to, with `/` at its end."""
+    return log.members[log.anchor].removesuffix(log.anchor)
+
+
+def _uri(log: Log, anchor: RawFile) -> str:
+    """The log's uri; of one whose folder is the root itself, the root's own name, or that of its anchor."""
+    return log.uri or root_name(anchor.root) or _plain_name(anchor.name)
+
+
+def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
+    try:
+        yield from connector.join(names)
+    except Exception as error:
+        error.add_note(f"while connector '{connector.name}' was joining files to logs")
+        raise
+
+
+def _beside(names: _Names, alone: Mapping[str, Recognized]) -> dict[str, str]:
+    """The files that belong to logs of one file → connector; what has files of its own belongs to no other."""
+    known = connectors()
+    claims: dict[str, str] = {}
+    claiming: set[str] = set()
+    for name, found in alone.items():
+        for one in found.inputs:
+            if one.uri == name:
+                folder = name[: name.rfind("/") + 1]
+                theirs = [other for other in names.companions(known[one.connector], folder) if other != name]
+                claims |= dict.fromkeys(theirs, one.connector)
+                claiming |= {name} if theirs else set()
+    return {name: connector for name, connector in claims.items() if name not in claiming}
+
+
+def _without_secrets(reject: Reject, salt: str) -> Reject:
+    return replace(reject, detail=_scrubbed(reject.detail, salt), excerpt=_scrubbed(reject.excerpt, salt))
+
+
+@lru_cache(maxsize=1024)
+def _scrubbed(text: str, salt: str) -> str:
+    return scrub_text(text, salt=salt) if text else text
+
+
+def _head(file: RawFile) -> bytes:
+    return StoredBlob(file.name, {"": file.place}, sys.maxsize).head("", HEAD_BYTES)
+
+
+def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
+    """The reject of a file whose beginning cannot be read.
+
+    Raises:
+        ShardError: what failed is the storage, not the file.
+    """
+    if isinstance(error, ParseError):
+        return replace(Reject.of(error, "input"), uri=file.name, member="")
+    if isinstance(error.__cause__, FileNotFoundError | PermissionError):
+        return Reject("input", "unreadable", FAULTS["unreadable"], file.name)
+    raise error
+
+
+def _plain_name(name: str) -> str:
+    return next((name.removesuffix(ending) for ending in COMPRESSIONS if name.endswith(ending)), name)
+
+
+def _input(uri: str, connector: Connector, why: str, members: Mapping[str, RawFile]) -> Input:
+    stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
+    places = {member: file.place for member, file in sorted(members.items())}
+    size = sum(file.bytes for file in members.values())
+    licence = next((file.licence for file in members.values()), None)
+    return Input(uri, connector.name, connector.version, why, places, size, stamp.hexdigest(), licence)
+
+
+def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
+    """The files that an archive holds, named below it, and a reject for each that is not to be read."""
+    found: list[RawFile] = []
+    rejects: list[Reject] = []
+    try:
+        for one in opened_archive(file.place, limit).members():
+            if isinstance(one, Reject):
+                uri = f"{file.name}/{one.member}" if one.member else file.name
+                rejects.append(replace(one, uri=uri, member=""))
+            elif JUNK.isdisjoint(one.name.split("/")):
+                name = f"{file.name}/{text_of(one.name)}"
+                found.append(RawFile(name, file.place.member(one.name), one.bytes, file.changed, file.licence))
+    except ParseError as error:
+        rejects.append(replace(Reject.of(error, "input"), uri=file.name))
+    return found, rejects
+
+
+def _unrecognized(head: bytes, name: str) -> tuple[str, str]:
+    """(reason, detail) for a file that no connector takes; its decompressed head and its name without compression."""
+    if not head:
+        return "empty", "the file holds nothing"
+    if _PICKLE.match(head) or name.endswith(_PICKLES):
+        return "pickle", "a pickle runs code when it is loaded, and is never opened"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or _WIDE.match(head):
+        return "not_utf8", "the file is UTF-16; logs are read as UTF-8"
+    return "unrecognized", "no connector recognizes it"

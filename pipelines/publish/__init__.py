@@ -1,0 +1,1 @@
+"""What stands beside the shards for who takes them: the card, and how diverse they are."""

@@ -1,0 +1,267 @@
+"""The section `judge` of a recipe: what is measured, and what is kept by which rules, bounds and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from pipelines.recipe.section import LISTED, Section, Share, known
+from quality.measure import PREFERENCES
+from quality.near import FEW, Bands
+from quality.registry import configured, kinds, signals
+from quality.rule import Rule
+from quality.signal import Signal
+from quality.signals.datatrove_filter import PREFIX as DATATROVE
+from quality.tokens import ESTIMATE, TokenCounter
+from schemas import ConfigError
+
+Bounded = Literal["task", "environment", "place", "command_head"]
+
+
+class RuleValues(Section):
+    """A bound on one signal: values from `min` to `max` pass.
+
+    Attributes:
+        signal: name of the signal: one that needs no settings, `datatrove:` and a filter, or one of `judge.signals`.
+        min: smallest value that passes.
+        max: largest value that passes.
+        use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
+        cap: share of a domain's targets up to which transitions that do not pass stay targets; chosen by hash.
+    """
+
+    signal: str
+    min: float | None = None
+    max: float | None = None
+    use: Literal["context", "omit"] | None = None
+    cap: Annotated[float, Field(ge=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError("a rule needs min or max")
+        return self
+
+    def named(self, name: str, scope: str) -> Rule:
+        """The rule of that name, on a signal of that scope."""
+        use = self.use or ("omit" if self.cap is None else "context")
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap)
+
+
+class NearDuplicates(Section):
+    """What counts as a near duplicate; see `quality.near`.
+
+    Attributes:
+        bands: of MinHash; with `rows` hashes each.
+        rows: of a band.
+        part_names: whether `_` parts words, so that the parts of long names are compared; a change that is small
+            against what surrounds it is then overlooked more easily.
+        few: shingles of its own part below which a trajectory is compared by its whole sequence of steps.
+        max_absent: a trajectory goes if less than this share of its own part is absent from one that is kept.
+        similar: two trajectories belong to one group if less than this share of the one's own part is absent from
+            the other, though both are kept.
+        background_min: rollouts of a task in which a step must occur to be background.
+        background_share: share of the task's rollouts in which it must occur as well.
+    """
+
+    bands: Annotated[int, Field(ge=1, le=64)] = 24
+    rows: Annotated[int, Field(ge=1, le=32)] = 6
+    part_names: bool = False
+    few: Annotated[int, Field(ge=1)] = FEW
+    max_absent: Share = 0.2
+    similar: Share = 0.5
+    background_min: Annotated[int, Field(ge=2)] = 3
+    background_share: Share = 0.2
+
+    def made(self) -> Bands:
+        """How candidates are found."""
+        return Bands(self.bands, self.rows, self.few)
+
+
+class Replicates(Section):
+    """What is done with rows of the same environment, history and action; see `quality.replicate`.
+
+    Attributes:
+        max: how many of them may bear the loss; the others stay as context. No bound if null.
+    """
+
+    max: Annotated[int, Field(ge=1)] | None = None
+
+
+class Benchmark(Section):
+    """A benchmark that no shard may show.
+
+    Attributes:
+        name: as rejects call it.
+        path: its items: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or Arrow. Files of
+            AgentWorldBench are known by their columns and need none named.
+        id: the column of an item's id.
+        texts: columns of what an item asks or shows; each is looked for by itself.
+        answer: the column of its answer, which is looked for only beside the question.
+        repo: the column of its repository, `owner/name`.
+        base_commit: the column of the commit it starts from.
+        canary: strings that mark its texts; those that its rows hold after `canary GUID` are found by themselves.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    path: str | None = None
+    id: str | None = None
+    texts: tuple[str, ...] = ()
+    answer: str | None = None
+    repo: str | None = None
+    base_commit: str | None = None
+    canary: tuple[Annotated[str, Field(min_length=8)], ...] = ()
+
+    @field_validator("texts", "canary", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.path is None and not self.canary:
+            raise ValueError("a benchmark needs a path or a canary")
+        if (self.repo is None) != (self.base_commit is None):
+            raise ValueError("repo and base_commit go together")
+        if self.answer is not None and not self.texts:
+            raise ValueError("an answer needs texts, which ask for it")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it names."""
+        named = (self.id, *self.texts, self.answer, self.repo, self.base_commit)
+        return tuple(column for column in named if column is not None)
+
+
+class Contamination(Section):
+    """When a trajectory shows an item of a benchmark; see `quality.contamination`.
+
+    Attributes:
+        min_score: share of an item's text, in weighted runs of 13 words, that is shown.
+        common: tasks of the corpus, or items, up to which a run of words counts whole.
+    """
+
+    min_score: Annotated[float, Field(gt=0, le=1)] = 0.5
+    common: Annotated[int, Field(ge=2)] = 10
+
+
+class Judge(Section):
+    """What is kept.
+
+    Attributes:
+        tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
+        signals: settings of the signals that need some, by the name that rules call them; `signal` names the signal
+            where that is another, so that one may stand there several times.
+        rules: by name; the name is the reason that is written for what the rule drops.
+        prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
+        near_duplicates: what counts as one; null looks for none.
+        replicates: what is done with them; null does not look for any.
+        benchmarks: trajectories that show an item of one are dropped (`contaminated`).
+        contamination: what it is to show an item.
+        max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
+            of targets one `place` or `command_head`; see `quality.share`.
+        spans: whether to write what parts of next observations can be known from (see `quality.spans`), beside them.
+        drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it. Where all are
+            kept, those that share an id come to samples `<id>`, `<id>.2` and so on.
+        mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
+    """
+
+    tokenizer: str = ESTIMATE
+    signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    rules: dict[str, RuleValues] = Field(default_factory=dict)
+    prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
+    near_duplicates: NearDuplicates | None = NearDuplicates()
+    replicates: Replicates | None = Replicates()
+    benchmarks: Annotated[tuple[Benchmark, ...], LISTED] = ()
+    contamination: Contamination = Contamination()
+    max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
+    spans: bool = False
+    drop_duplicate_trajectories: bool = True
+    mask_duplicate_transitions: bool = True
+
+    @field_validator("benchmarks")
+    @classmethod
+    def _apart(cls, value: tuple[Benchmark, ...]) -> tuple[Benchmark, ...]:
+        names = [one.name for one in value]
+        if len(set(names)) < len(names):
+            raise ValueError("two benchmarks have one name")
+        return value
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        try:
+            TokenCounter(value)
+        except ConfigError as error:
+            raise ValueError(error.message.removeprefix("tokenizer: ")) from error
+        return value
+
+    @field_validator("rules")
+    @classmethod
+    def _capped(cls, value: dict[str, RuleValues]) -> dict[str, RuleValues]:
+        if sum(rule.cap or 0.0 for rule in value.values()) >= 1:
+            raise ValueError("the caps of all rules should sum to less than 1")
+        return value
+
+    @model_validator(mode="after")
+    def _measurable(self) -> Self:
+        faults: list[tuple[tuple[str, ...], str, str]] = []
+        for name in self.signals:
+            fault = self._fault(name)
+            faults += [(("signals", name), fault, name)] if fault else []
+        for name, rule in self.rules.items():
+            fault = "" if rule.signal in self.signals else self._fault(rule.signal)
+            faults += [(("rules", name, "signal"), fault, rule.signal)] if fault else []
+            if not faults and rule.cap is not None and self.made(rule.signal).scope != "transition":
+                fault = f"a cap is of transitions, and '{rule.signal}' is measured of whole trajectories"
+                faults.append((("rules", name), fault, rule.signal))
+        if faults:
+            raise _placed(faults)
+        return self
+
+    def _fault(self, name: str) -> str:
+        """Why there is no signal of that name; empty if there is one."""
+        if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
+            try:
+                known("signal", (name,), [*self.signals, *kinds()])
+            except ValueError as error:
+                return str(error)
+        if name in self.signals and name in signals():
+            return f"'{name}' is a signal that needs no settings; choose another name"
+        try:
+            self.made(name)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def made(self, name: str) -> Signal:
+        """What measures the signal of that name.
+
+        Raises:
+            ConfigError: there is none, or it cannot be made with the recipe's settings.
+        """
+        settings = dict(self.signals.get(name, {}))
+        return configured(str(settings.pop("signal", name)), settings)
+
+    def files(self) -> dict[str, str]:
+        """Paths of the files that measuring reads, by a name for each: the tokenizer, and models by their signal."""
+        found = {} if self.tokenizer == ESTIMATE else {"tokenizer": self.tokenizer}
+        for name in sorted({rule.signal for rule in self.rules.values()}):
+            found |= {f"signals.{name}": path for path in self.made(name).files}
+        return found
+
+    def ordered_rules(self) -> list[Rule]:
+        """The rules in the recipe's order, each with the scope of its signal."""
+        return [values.named(name, self.made(values.signal).scope) for name, values in self.rules.items()]
+
+
+def _placed(faults: Iterable[tuple[tuple[str, ...], str, str]]) -> ValidationError:
+    """The error of faults that are found where their place is not: (place, what is wrong, what was met)."""
+    details = [
+        InitErrorDetails(type=PydanticCustomError("value_error", "{fault}", {"fault": fault}), loc=place, input=met)
+        for place, fault, met in faults
+    ]
+    return ValidationError.from_exception_data("recipe", details)

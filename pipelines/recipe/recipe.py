@@ -1,0 +1,150 @@
+"""Recipes: what a run makes of raw logs; validated whole at launch, frozen and digestible.
+
+A recipe holds values only. How a run is executed (where, with how many workers, in parts of which size) is not part of
+it, since that must not change a byte of the shards; see `Execution`. How one is read is the matter of `recipe_file`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from connectors.connector import Choices
+from connectors.registry import connectors
+from pipelines.recipe.columns import Dataset
+from pipelines.recipe.judgement import Judge
+from pipelines.recipe.section import LISTED, Section, Share, known
+from quality.scrub import KINDS
+from schemas import DOMAINS
+
+Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
+Pool = Literal["cpt", "sft", "rl", "eval"]
+POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
+SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
+"""Share of the groups that each pool is given by default."""
+
+BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
+"""Of the section `normalize`: what ends a run and changes nothing that it writes."""
+
+
+class Normalize(Section):
+    """How raw logs are read.
+
+    Attributes:
+        connectors: which formats are looked for; empty means all.
+        max_reject_ratio: share of the inputs that a connector recognized, and of their records, that may be unreadable
+            before the run fails; see `conservation`.
+        max_unrecognized_ratio: share of the files that no connector may recognize before the run fails; null is any.
+        max_member_bytes: decompressed bytes of one file above which it is rejected.
+        scrub: kinds of secrets that are replaced before anything is stored.
+        scrub_salt: a secret of at least 16 characters; who does not know it cannot test guesses against placeholders.
+        screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.
+        static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
+        dataset: which files of a published data set are read, and what the columns of its tables hold.
+    """
+
+    connectors: Annotated[tuple[str, ...], LISTED] = ()
+    max_reject_ratio: Share = 0.2
+    max_unrecognized_ratio: Share | None = None
+    max_member_bytes: Annotated[int, Field(gt=0)] = 8 << 30
+    scrub: Annotated[tuple[str, ...], LISTED] = KINDS
+    scrub_salt: Annotated[str | None, Field(min_length=16, repr=False)] = None
+    screen: Literal["tree", "raw"] = "tree"
+    static_assets: bool = False
+    dataset: Dataset = Dataset()
+
+    def choices(self, domains: tuple[str, ...] = ()) -> Choices:
+        """The part that connectors are told, in a recipe that takes in these domains."""
+        return Choices(self.screen, self.static_assets, self.dataset.rows(domains))
+
+    @field_validator("connectors")
+    @classmethod
+    def _known_connectors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return known("connector", value, connectors())
+
+    @field_validator("scrub")
+    @classmethod
+    def _known_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return known("kind of secret", value, KINDS)
+
+
+class Mix(Section):
+    """How what is kept becomes shards.
+
+    Attributes:
+        pools: share of the groups that each pool is given; scaled to sum to 1.
+        seed: of every choice by hash: pools, order of samples, the turn that RL and eval take.
+        shard_bytes: text of one shard, before compression, in bytes.
+        harness: what samples show of what the harness and the user said between turns (`interleaved`): `strip` for
+            nothing, `keep` for each text in the user turn, before the action; then no observation that the harness
+            made bears loss, whatever the rules say.
+    """
+
+    pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
+    seed: int = 0
+    shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
+    harness: Literal["strip", "keep"] = "strip"
+
+    @field_validator("pools")
+    @classmethod
+    def _some(cls, value: dict[Pool, float]) -> dict[Pool, float]:
+        if not sum(value.values()):
+            raise ValueError("at least one pool needs a share above 0")
+        return value
+
+
+class Card(Section):
+    """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards."""
+
+    pretty_name: str = "Interaction trajectories"
+    license: str = "other"
+    language: str = "en"
+    tags: Annotated[tuple[str, ...], LISTED] = ("world-model", "trajectories", "agents")
+
+
+class Recipe(Section):
+    """A whole recipe.
+
+    Attributes:
+        name: of the dataset.
+        source: the corpus, as it is named in every row.
+        licence: SPDX id of the raw logs' licence, if known; written to every row's provenance.
+        domains: which worlds are taken in; trajectories of others are rejected.
+    """
+
+    name: str
+    source: str
+    licence: str | None = None
+    domains: Annotated[tuple[Domain, ...], LISTED] = DOMAINS
+    normalize: Normalize = Normalize()
+    judge: Judge = Judge()
+    mix: Mix = Mix()
+    card: Card = Card()
+
+    @field_validator("domains")
+    @classmethod
+    def _some(cls, value: tuple[Domain, ...]) -> tuple[Domain, ...]:
+        if not value:
+            raise ValueError("at least one domain is needed")
+        return value
+
+    @model_validator(mode="after")
+    def _told(self) -> Self:
+        fault = self.normalize.dataset.fault(self.domains)
+        if fault is not None:
+            raise ValueError(fault)
+        return self
+
+    def digest(self, *sections: str) -> str:
+        """sha256 of the recipe, or of the named sections of it, as 64 hex digits; equal values, equal digest."""
+        values = self.model_dump(mode="json")
+        chosen = {name: values[name] for name in sections} if sections else values
+        return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()
+
+    def reading_digest(self) -> str:
+        """As `digest`, of what decides how logs are read: the section `normalize` without the bounds that end a run."""
+        values = self.normalize.model_dump(mode="json", exclude=set(BOUNDS))
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""Recipes read from YAML: from a file, or one of those that come with trajmill.
+
+Every fault of a recipe is told at once, each by its place and with the nearest valid name. What is valid is the matter
+of `recipe`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, get_args, get_origin
+
+import yaml
+from pydantic import ValidationError
+
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.templates import configs
+from schemas import ConfigError
+
+VERSION_KEY: Final = "trajmill_run"
+"""By which the record of a run (`run.json`), whose recipe can be run again, is known."""
+
+SALTED: Final = "kept apart"
+"""Stands in a record for the salt of a recipe that has one."""
+
+SALT: Final = "TRAJMILL_SCRUB_SALT"
+"""The environment variable that holds the salt of a recorded recipe."""
+
+
+def _names_at(place: tuple[int | str, ...]) -> list[str]:
+    """The names that the recipe has at a place where an unknown one was met."""
+    kind: Any = Recipe
+    for name in place:
+        model = _model(kind)
+        kind = model if get_origin(kind) in (dict, tuple) else model.model_fields[str(name)].annotation
+    return list(_model(kind).model_fields)
+
+
+def _model(kind: Any) -> Any:
+    """The model that a type is, may be, or is a mapping or a sequence of."""
+    return next(one for one in (kind, *get_args(kind)) if hasattr(one, "model_fields"))
+
+
+def _message(error: Any) -> str:
+    place = tuple(name for name in error["loc"] if name != "[key]")
+    where = ".".join(map(str, place)) or "the recipe"
+    if error["type"] == "extra_forbidden":
+        valid = _names_at(place[:-1])
+        nearest = get_close_matches(str(place[-1]), valid, 1)
+        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(valid)}"
+        return f"{where}: there is no such name; {hint}"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "literal_error":
+        options = [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        nearest = get_close_matches(str(error["input"]), options, 1)
+        message += f"; did you mean '{nearest[0]}'?" if nearest else ""
+    return f"{where}: {message} (met {error['input']!r})" if error["type"] != "missing" else f"{where}: {message}"
+
+
+def parse_recipe(text: str, name: str) -> Recipe:
+    """The recipe that YAML text holds.
+
+    Args:
+        text: the YAML.
+        name: what the text is called in errors.
+
+    Raises:
+        ConfigError: it is not YAML, or any value is not valid; all faults are named at once.
+    """
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        faults = "; ".join(_message(fault) for fault in error.errors())
+        raise ConfigError(f"{name} is no valid recipe: {faults}") from error
+
+
+def builtin_recipes() -> dict[str, str]:
+    """The recipes that come with trajmill, by name (`android`), as YAML text."""
+    found = [entry for entry in configs().iterdir() if entry.name.endswith(".yaml")]
+    return {entry.name.removesuffix(".yaml"): entry.read_text("utf-8") for entry in sorted(found, key=lambda e: e.name)}
+
+
+def _recorded(text: str, name: str) -> str:
+    """The recipe of a run's record, as YAML; empty if the text is none.
+
+    Raises:
+        ConfigError: the recipe has a salt, which no record holds, and it is not given.
+    """
+    try:
+        recipe = json.loads(text)["recipe"] if f'"{VERSION_KEY}"' in text[:100] else None
+    except (ValueError, KeyError, TypeError):
+        recipe = None
+    if not isinstance(recipe, dict):
+        return ""
+    normalize = recipe.get("normalize")
+    if isinstance(normalize, dict) and normalize.get("scrub_salt") == SALTED:
+        normalize["scrub_salt"] = os.environ.get(SALT)
+        if normalize["scrub_salt"] is None:
+            raise ConfigError(
+                f"The recipe of {name} has a salt, which no record holds. Set the environment variable {SALT} to it."
+            )
+    return json.dumps(recipe)
+
+
+def load_recipe(config: str) -> Recipe:
+    """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
+
+    Raises:
+        ConfigError: there is neither, or it is not valid.
+    """
+    path = Path(config)
+    if path.is_file():
+        try:
+            text = path.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"The recipe {config} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{config} is no recipe: it is no text in UTF-8.") from error
+        return parse_recipe(_recorded(text, config) or text, config)
+    known = builtin_recipes()
+    if config in known:
+        return parse_recipe(known[config], f"built-in recipe '{config}'")
+    nearest = get_close_matches(path.stem, known, 1)
+    message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
+    raise ConfigError(message, nearest[0] if nearest else None)

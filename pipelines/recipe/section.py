@@ -1,0 +1,40 @@
+"""The base of a recipe's sections: frozen values of the very types that they are declared with, and no other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A section of a recipe, or a value within one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+LISTED: Final = BeforeValidator(_listed)
+"""Lets a tuple be written as a list, which is all that YAML has."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def known(what: str, names: tuple[str, ...], valid: Iterable[str]) -> tuple[str, ...]:
+    """The names themselves, of what the recipe calls `what`.
+
+    Raises:
+        ValueError: one is not among the valid ones; the message says which is nearest.
+    """
+    there = list(valid)
+    for name in names:
+        if name not in there:
+            nearest = get_close_matches(name, there, 1)
+            hint = f"; did you mean '{nearest[0]}'?" if nearest else f"; there are: {', '.join(there)}"
+            raise ValueError(f"there is no {what} '{name}'{hint}")
+    return names

@@ -1,0 +1,79 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
+
+from pipelines.engine.runner import LOCAL, Execution, bound_to_loopback, run_over
+from schemas import ConfigError
+
+
+def test_the_local_runner_is_pinned():
+    assert Execution().options().view_as(StandardOptions).runner == LOCAL
+    assert Execution().is_local
+
+
+def test_flags_go_to_beam_and_win():
+    execution = Execution(beam=("--runner=FlinkRunner", "--flink_master=localhost:8081"))
+    assert execution.options().view_as(StandardOptions).runner == "FlinkRunner"
+    assert not execution.is_local
+
+
+@pytest.mark.parametrize("flag", ["--no_such_flag=1", "--runner=FnApiRuner"])
+def test_a_flag_that_nobody_knows_is_refused(flag):
+    with pytest.raises(ConfigError):
+        Execution(beam=(flag,)).options()
+
+
+def write_pid(folder: str) -> None:
+    import os
+    from pathlib import Path
+
+    (Path(folder) / str(os.getpid())).touch()
+
+
+def test_workers_are_processes_that_say_nothing(tmp_path, capfd):
+    run_over([str(tmp_path)] * 8, beam.Map(write_pid), Execution(workers=2))
+    assert Execution(workers=2).options().view_as(DirectOptions).direct_num_workers == 2
+    assert str(os.getpid()) not in {path.name for path in tmp_path.iterdir()}
+    assert any(tmp_path.iterdir())
+    assert capfd.readouterr().err == ""
+
+
+def test_what_goes_wrong_in_a_worker_is_raised():
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        run_over([1, 2], beam.Map(lambda _: 1 / 0), Execution(workers=2))
+
+
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1, ::1 and ::ffff:127.0.0.1 as the kernel writes them."""
+
+
+def listening() -> set[str]:
+    """Local addresses of this machine's listening TCP sockets."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":
+                found.add(fields[1])
+    return found
+
+
+def test_servers_for_workers_listen_on_loopback_only():
+    before = listening()
+    with bound_to_loopback():
+        server = worker_handlers.grpc.server(ThreadPoolExecutor(1))
+        port = server.add_insecure_port("[::]:0")
+        server.start()
+        mine = {address for address in listening() - before if int(address.split(":")[1], 16) == port}
+        server.stop(None)
+    assert mine
+    assert {address.split(":")[0] for address in mine} <= LOOPBACK
+
+
+def test_nothing_is_run_over_nothing():
+    run_over([], beam.Map(lambda _: 1 / 0), Execution())

@@ -1,0 +1,106 @@
+import bz2
+import contextlib
+import gzip
+import hashlib
+import lzma
+import pickle
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from pipelines.engine.paths import Place
+from pipelines.engine.storage import Folder, unfinished_name
+from pipelines.engine.stored_blob import StoredBlob
+from schemas import ParseError
+
+TEXT = b"line one\n" * 5000
+
+
+def blob_of(tmp_path, data, limit=1 << 30):
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    return StoredBlob("log", {"": Place(str(path))}, limit)
+
+
+PACKED = {
+    "plain": TEXT,
+    "gzip": gzip.compress(TEXT),
+    "two gzip members": gzip.compress(TEXT[:900]) + gzip.compress(TEXT[900:]),
+    "zstd": zstandard.compress(TEXT),
+    "two zstd frames": zstandard.compress(TEXT[:900]) + zstandard.compress(TEXT[900:]),
+    "bzip2": bz2.compress(TEXT),
+    "xz": lzma.compress(TEXT),
+}
+
+
+@pytest.mark.parametrize("data", PACKED.values(), ids=PACKED.keys())
+def test_a_compressed_member_reads_as_what_was_compressed(tmp_path, data):
+    blob = blob_of(tmp_path, data)
+    assert blob.read() == TEXT
+    assert blob.digest() == hashlib.sha256(TEXT).hexdigest()
+    assert blob.head("", 12) == TEXT[:12]
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd", "bzip2", "xz"])
+def test_a_cut_compressed_member_is_a_parse_error_at_its_decompressed_offset(tmp_path, name):
+    blob = blob_of(tmp_path, PACKED[name][: len(PACKED[name]) // 2])
+    with pytest.raises(ParseError) as caught:
+        blob.read()
+    assert caught.value.reason in ("truncated", "bad_compression")
+    assert 0 <= caught.value.offset < len(TEXT)
+    assert len(blob.digest()) == 64
+
+
+def test_a_damaged_compressed_member_is_a_parse_error(tmp_path):
+    data = bytearray(PACKED["gzip"])
+    data[40:60] = b"\xff" * 20
+    with pytest.raises(ParseError):
+        blob_of(tmp_path, bytes(data)).read()
+
+
+def test_a_member_larger_than_the_limit_is_refused_before_it_is_held(tmp_path):
+    blob = blob_of(tmp_path, gzip.compress(b"\0" * (50 << 20)), limit=1 << 20)
+    with pytest.raises(ParseError) as caught:
+        blob.read()
+    assert caught.value.reason == "too_large"
+    assert caught.value.offset <= 3 << 20
+
+
+def test_a_folder_shows_a_file_only_when_it_is_complete(tmp_path):
+    folder = Folder(str(tmp_path / "out"))
+    with contextlib.suppress(KeyboardInterrupt), folder.writing("a/b.txt") as path:
+        Path(path).write_text("half")
+        assert folder.names() == []
+        raise KeyboardInterrupt
+    assert folder.names() == []
+    assert list((tmp_path / "out" / "a").iterdir()) == []
+    folder.write("a/b.txt", b"whole")
+    assert folder.read("a/b.txt") == b"whole"
+    assert folder.size("a/b.txt") == 5
+    assert folder.size("nothing") == -1
+
+
+def test_what_a_killed_writer_left_is_known_by_its_name_and_listed_only_on_request(tmp_path):
+    folder = Folder(str(tmp_path))
+    (tmp_path / "x").mkdir()
+    left = f"x/{unfinished_name('part')}"
+    (tmp_path / left).write_bytes(b"half")
+    (tmp_path / "x" / ".unfinished-mine").write_bytes(b"somebody's")
+    assert folder.names() == ["x/.unfinished-mine"]
+    assert folder.names(unfinished=True) == sorted([left, "x/.unfinished-mine"])
+
+
+def test_a_folder_reaches_the_same_files_after_pickling(tmp_path):
+    Folder(str(tmp_path)).write("a", b"1")
+    again = pickle.loads(pickle.dumps(Folder(str(tmp_path))))
+    assert again.read("a") == b"1"
+    assert (again / "b").path("c") == f"{tmp_path}/b/c"
+
+
+def test_a_folder_may_lie_on_any_file_system():
+    folder = Folder("memory://place/out")
+    folder.write("a/b", b"1")
+    assert (folder.names(), folder.read("a/b"), folder.is_local) == (["a/b"], b"1", False)
+    folder.remove("a/b")
+    assert folder.names() == []

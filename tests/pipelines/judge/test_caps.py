@@ -1,0 +1,63 @@
+import json
+
+import polars as pl
+import pytest
+
+from pipelines.engine.runner import Execution
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.pipelines.judge.test_near_duplicates import atif
+
+RECIPE = """
+name: capped
+source: tests
+domains: [terminal]
+judge:
+  near_duplicates: null
+  rules:
+    dangling_call: {signal: dangling_call, max: 0}
+    no_op: {signal: no_op, max: 0, cap: CAP}
+"""
+
+
+def log(number: int) -> str:
+    """A session of twelve commands, of which the last seven put out nothing."""
+    answers = [f"out {number} {step}" if step < 5 else "" for step in range(12)]
+    return json.dumps(atif(f"s{number}", f"task {number}", answers)).replace("step ", f"step {number} ")
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raw")
+    for number in range(20):
+        (folder / f"s{number}.json").write_text(log(number))
+    return folder
+
+
+def verdicts(raw, out, cap, **execution):
+    recipe = parse_recipe(RECIPE.replace("CAP", str(cap)), "capped")
+    Run(recipe, [str(raw)], str(out), Execution(**execution)).run("judge")
+    columns = ["trajectory_id", "step", "use", "reason", "kept"]
+    return pl.read_parquet(f"{out}/verdicts/terminal/*.parquet").select(columns).sort("trajectory_id", "step")
+
+
+def test_a_cap_leaves_its_share_with_loss_and_the_rest_as_context(raw, tmp_path):
+    found = verdicts(raw, tmp_path, 0.2)
+    assert found.height == 240
+    silent = found.filter(pl.col("step") >= 5)
+    assert found.filter(pl.col("step") < 5)["use"].unique().to_list() == ["target"]
+    assert silent.filter(pl.col("use") == "target").height == 25  # 25 of the 125 targets that are left
+    capped = silent.filter(pl.col("use") != "target")
+    assert capped.select("use", "reason", "kept").unique().rows() == [("context", "no_op", True)]
+    assert len(silent.filter(pl.col("use") == "target")["step"].unique()) > 3
+
+
+def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
+    one = verdicts(raw, tmp_path / "one", 0.2)
+    many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)
+    assert len(list((tmp_path / "many" / "verdicts" / "terminal").glob("*.parquet"))) > 3
+    assert many.equals(one)
+
+
+def test_a_cap_that_is_not_reached_takes_no_loss(raw, tmp_path):
+    assert verdicts(raw, tmp_path, 0.6)["use"].unique().to_list() == ["target"]

@@ -1,0 +1,96 @@
+"""Near duplicates through a whole run: found across parts, merged with a reason, and never in two pools."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.engine.runner import Execution
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+
+VOCABULARY = [f"word{number}" for number in range(3000)]
+
+
+def atif(session: str, task: str, answers: list[str]) -> dict[str, object]:
+    """A session in ATIF whose agent runs one command a step."""
+    steps: list[dict[str, object]] = [{"step_id": 1, "source": "user", "message": task}]
+    for number, answer in enumerate(answers, 2):
+        call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {"command": f"step {number}"}}
+        result = {"source_call_id": f"c{number}", "content": answer}
+        observed = {"results": [result]}
+        step = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call], "observation": observed}
+        steps.append(step)
+    agent = {"name": "a", "version": "1"}
+    return {"schema_version": "ATIF-v1.4", "session_id": session, "agent": agent, "steps": steps}
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four tasks of five rollouts that share six of ten steps; of each task one is copied with a word changed."""
+    random_ = random.Random(11)
+    folder = tmp_path_factory.mktemp("raw")
+
+    def said() -> str:
+        return " ".join(random_.choices(VOCABULARY, k=80))
+
+    for task in range(4):
+        prefix = [said() for _ in range(6)]
+        for rollout in range(5):
+            tail = [said() for _ in range(4)]
+            log = atif(f"{task}-{rollout}", f"task {task}", prefix + tail)
+            (folder / f"{task}-{rollout}.json").write_text(json.dumps(log))
+            if rollout == 3:
+                copy = [" ".join(["changed", *text.split()[1:]]) for text in tail]
+                log = atif(f"{task}-copy", f"the same as task {task}", prefix + copy)
+                (folder / f"copy-{task}.json").write_text(json.dumps(log))
+    return folder
+
+
+def recipe(**judge: object) -> Recipe:
+    return parse_recipe(
+        json.dumps({"name": "near", "source": "tests", "domains": ["terminal"], "judge": judge}), "near"
+    )
+
+
+def verdicts(out: Path) -> pl.DataFrame:
+    names = pl.scan_parquet(out / "transitions" / "*" / "*.parquet").select(
+        "trajectory_id", "step", pl.col("provenance").struct.field("uri")
+    )
+    found = pl.scan_parquet(out / "verdicts" / "*" / "*.parquet")
+    return found.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0).sort("uri").collect()
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 28, 20_000])
+def test_only_copies_go_and_the_reject_names_who_stays(raw: Path, tmp_path: Path, part_bytes: int):
+    Run(recipe(), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")
+    gone = verdicts(tmp_path).filter(~pl.col("kept"))
+    pairs = {tuple(sorted((f"copy-{task}", f"{task}-3"))) for task in range(4)}
+    assert gone["reason"].unique().to_list() == ["near_duplicate"]
+    assert len(gone) == 4
+    found = pl.read_parquet(tmp_path / "rejects" / "judge" / "*.parquet").filter(pl.col("reason") == "near_duplicate")
+    ids = {row["trajectory_id"][:16]: row["uri"] for row in verdicts(tmp_path).iter_rows(named=True)}
+    for row in found.iter_rows(named=True):
+        stays = ids[row["detail"].split()[-1].rstrip("…")]
+        names = sorted(uri.rpartition("/")[2].removesuffix(".json") for uri in (row["uri"], stays))
+        assert tuple(names) in pairs
+
+
+def test_copies_share_a_group_even_where_none_goes(raw: Path, tmp_path: Path):
+    Run(recipe(near_duplicates={"max_absent": 0.0}), [str(raw)], str(tmp_path)).run("judge")
+    groups = {row["uri"]: row["group"] for row in verdicts(tmp_path).iter_rows(named=True)}
+    assert len(groups) == 24
+    for task in range(4):
+        assert groups[f"copy-{task}.json"] == groups[f"{task}-3.json"]
+    assert len(set(groups.values())) == 4
+
+
+def test_without_the_search_nothing_goes(raw: Path, tmp_path: Path):
+    Run(recipe(near_duplicates=None), [str(raw)], str(tmp_path)).run("judge")
+    assert verdicts(tmp_path)["kept"].all()
+    assert not list((tmp_path / "measures").glob("*.sketch.parquet"))

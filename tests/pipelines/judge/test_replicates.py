@@ -1,0 +1,88 @@
+"""Replicates through a whole run: what they agree on is reported, and a cap leaves the best of them with the loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.engine.runner import Execution
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.pipelines.judge.test_near_duplicates import atif
+
+START = "total 2\nnotes.txt\nrun.sh"
+
+
+def listening(number: int) -> str:
+    """Ten words, of which the pid and the port are told by no history."""
+    return f"server is up\npid {4000 + number} and port {50000 + number} for you"
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six rollouts of one task: equal at first, then volatile words, then ways apart; and a log of another task."""
+    folder = tmp_path_factory.mktemp("raw")
+    for number in range(6):
+        log = atif(f"r{number}", "serve the notes", [START, listening(number), f"after {number}"])
+        (folder / f"r{number}.json").write_text(json.dumps(log))
+        (folder / f"copy-{number}.json").write_text(json.dumps(log))
+    (folder / "other.json").write_text(json.dumps(atif("other", "another task", [START, listening(9), "end"])))
+    return folder
+
+
+def recipe(**judge: object) -> Recipe:
+    values = {"name": "r", "source": "tests", "domains": ["terminal"], "judge": {"near_duplicates": None, **judge}}
+    return parse_recipe(json.dumps(values), "r")
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 28, 3_000])
+def test_the_report_says_what_replicates_agree_on(raw: Path, tmp_path: Path, part_bytes: int):
+    summary = Run(recipe(), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")
+    found = summary.replicates["terminal"]
+    assert found == json.loads((tmp_path / "measures" / "replicates.json").read_bytes())["terminal"]
+    assert (found["groups"], found["rows"], found["differing"], found["compared"]) == (2, 12, 1, 1)
+    assert found["agreement_where_differing"] == pytest.approx(0.8)
+    assert found["noise_ceiling"] == pytest.approx(0.9)
+
+
+def test_rows_that_a_rule_takes_from_the_targets_do_not_count(raw: Path, tmp_path: Path):
+    # a turn of `listening` has 32 tokens, one of START 21
+    values = recipe(rules={"no_numbers": {"signal": "turn_tokens", "max": 31, "use": "context"}})
+    found = Run(values, [str(raw)], str(tmp_path)).run("judge").replicates["terminal"]
+    assert (found["groups"], found["rows"], found["differing"], found["noise_ceiling"]) == (1, 6, 0, 1.0)
+
+
+def uses(out: Path) -> pl.DataFrame:
+    names = pl.read_parquet(out / "transitions" / "*" / "*.parquet", columns=["trajectory_id", "step", "native_id"])
+    table = pl.read_parquet(out / "verdicts" / "*" / "*.parquet").join(names, on=["trajectory_id", "step"])
+    return table.select("trajectory_id", "step", "native_id", "kept", "use", "reason").unique().sort(pl.all())
+
+
+def test_a_cap_leaves_the_first_with_the_loss_whatever_the_parts(raw: Path, tmp_path: Path):
+    found = []
+    for part_bytes in (1 << 28, 3_000):
+        out = tmp_path / str(part_bytes)
+        values = recipe(replicates={"max": 2}, mask_duplicate_transitions=False)
+        Run(values, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run("judge")
+        found.append(uses(out))
+    assert found[0].equals(found[1])
+    kept = found[0].filter(pl.col("kept") & pl.col("native_id").str.starts_with("r"))
+    ids = sorted(kept["trajectory_id"].unique())
+    assert len(ids) == 6
+    for step in (0, 1):
+        at = kept.filter(pl.col("step") == step).sort("trajectory_id")
+        assert at["use"].to_list() == ["target"] * 2 + ["context"] * 4
+        assert at["reason"].to_list() == [None] * 2 + ["replicate"] * 4
+    rest = found[0].filter(pl.col("kept") & ((pl.col("step") == 2) | (pl.col("native_id") == "other")))
+    assert set(rest["use"]) == {"target"}
+
+
+def test_without_the_search_nothing_is_measured_or_capped(raw: Path, tmp_path: Path):
+    summary = Run(recipe(replicates=None), [str(raw)], str(tmp_path)).run("judge")
+    assert summary.replicates == {}
+    assert not list((tmp_path / "measures").glob("*replicates*"))
+    assert "replicate" not in set(uses(tmp_path)["reason"])

@@ -1,0 +1,97 @@
+"""Bounds on shares through a whole run: they hold of what is kept, whatever the parts, and each loss has its row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.engine.runner import Execution
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from schemas import ConfigError
+from tests.pipelines.judge.test_near_duplicates import atif
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixteen rollouts of one task and two of each of four others; every second command is `git`."""
+    folder = tmp_path_factory.mktemp("raw")
+    for number in range(24):
+        task = f"task {0 if number < 16 else number // 2}"
+        log = json.dumps(atif(f"s{number}", task, [f"answer {number} {step}" for step in range(6)]))
+        for step in range(2, 8):
+            log = log.replace(f'"step {step}"', f'"{"git" if step % 2 else f"tool{step}"} {number}-{step}"')
+        (folder / f"s{number}.json").write_text(log)
+    return folder
+
+
+def recipe(shares: dict[str, float], **judge: object) -> Recipe:
+    values = {"near_duplicates": None, "max_share": shares, **judge}
+    return parse_recipe(json.dumps({"name": "s", "source": "tests", "domains": ["terminal"], "judge": values}), "s")
+
+
+def judged(out: Path) -> pl.DataFrame:
+    names = pl.read_parquet(
+        out / "transitions" / "*" / "*.parquet", columns=["trajectory_id", "step", "task", "action"]
+    )
+    names = names.with_columns(
+        pl.col("task").struct.field("instruction").alias("task"),
+        pl.col("action").struct.field("arguments").str.extract(r'"(git|tool\d)').alias("head"),
+    ).drop("action")
+    table = pl.read_parquet(out / "verdicts" / "*" / "*.parquet").join(names, on=["trajectory_id", "step"])
+    return table.select("trajectory_id", "step", "task", "head", "kept", "use", "reason").sort("trajectory_id", "step")
+
+
+def test_bounds_hold_of_what_is_kept_whatever_the_parts(raw: Path, tmp_path: Path):
+    found = []
+    for part_bytes in (1 << 28, 4_000):
+        out = tmp_path / str(part_bytes)
+        made = recipe({"task": 0.25, "command_head": 0.3})
+        summary = Run(made, [str(raw)], str(out), Execution(part_bytes=part_bytes)).run()
+        found.append(judged(out))
+    assert len(list((tmp_path / "4000" / "verdicts" / "terminal").glob("*.parquet"))) > 3
+    assert found[0].equals(found[1])
+    kept = found[0].filter(pl.col("kept"))
+    tasks = kept.filter(pl.col("step") == 0)["task"].value_counts()["count"]
+    assert sorted(tasks) == [2, 2, 2, 2, 2]
+    heads = kept.filter(pl.col("use") == "target")["head"].value_counts()
+    assert dict(heads.rows()) == {"git": 12, "tool2": 10, "tool4": 10, "tool6": 10}
+    assert dict(found[0].filter(pl.col("use") != "target")["reason"].value_counts().rows()) == {
+        "max_share_task": 14 * 6,
+        "max_share_command_head": 18,
+    }
+    assert summary.line("trajectories").lost["max_share_task"] == 14
+    rejects = pl.read_parquet(tmp_path / "4000" / "rejects" / "judge" / "*.parquet")
+    assert dict(rejects["reason"].value_counts().rows()) == {"max_share_task": 14, "max_share_command_head": 18}
+    assert set(rejects["detail"]) == {
+        "as much of its task is kept as the recipe's share allows",
+        "as much of its command head is kept as the recipe's share allows",
+    }
+
+
+def test_manifest_and_card_tell_how_diverse_the_dataset_is(raw: Path, tmp_path: Path):
+    Run(recipe({"task": 0.25, "command_head": 0.3}), [str(raw)], str(tmp_path)).run()
+    found = json.loads((tmp_path / "shards" / "manifest.json").read_bytes())["diversity"]["terminal"]
+    assert found["task"] == {"kinds": 5, "effective": 5.0, "dominant": 5.0, "largest": 0.2}
+    assert (found["command_head"]["kinds"], found["command_head"]["largest"]) == (4, round(12 / 42, 4))
+    card = (tmp_path / "shards" / "README.md").read_text()
+    assert "task 0.25, command_head 0.3" in card
+    assert "| terminal | task | 5 | 5.0 | 5.0 | 20.0% |" in card
+
+
+def test_a_bound_that_cannot_hold_ends_the_run(raw: Path, tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"max_share.task: 0.1 .* 5 different"):
+        Run(recipe({"task": 0.1}), [str(raw)], str(tmp_path)).run()
+
+
+def test_bounds_are_kept_by_what_caps_and_duplicates_leave(raw: Path, tmp_path: Path):
+    rules = {"git": {"signal": "length_ratio", "max": 1.3, "cap": 0.4}}
+    Run(recipe({"command_head": 0.3}, rules=rules), [str(raw)], str(tmp_path)).run("judge")
+    found = judged(tmp_path)
+    heads = dict(found.filter(pl.col("use") == "target")["head"].value_counts().rows())
+    assert max(heads.values()) <= 0.3 * sum(heads.values())
+    assert set(found["reason"]) == {None, "git", "max_share_command_head"}

@@ -1,0 +1,59 @@
+"""Spans through a whole run: aligned to the transitions, and volatile where replicates differ, whatever the parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.engine.runner import Execution
+from pipelines.run import Run
+from tests.pipelines.judge.test_replicates import raw, recipe
+
+__all__ = ["raw"]
+
+
+def found(out: Path) -> pl.DataFrame:
+    columns = ["trajectory_id", "step", "next_observation"]
+    texts = pl.concat([pl.read_parquet(name, columns=columns) for name in sorted(out.glob("transitions/*/*.parquet"))])
+    spans = pl.concat([pl.read_parquet(name) for name in sorted(out.glob("spans/*/*.parquet"))])
+    assert spans.select("trajectory_id", "step").equals(texts.select("trajectory_id", "step"))
+    text = texts["next_observation"].struct.field("content")
+    kept = pl.concat([pl.read_parquet(name, columns=["kept"]) for name in sorted(out.glob("verdicts/*/*.parquet"))])
+    whole = pl.concat([spans.with_columns(text.alias("text")), kept], how="horizontal")
+    return whole.filter("kept").sort("trajectory_id", "step")
+
+
+def told(row: dict) -> list[tuple[str, str]]:
+    data = row["text"].encode()
+    return [(one["label"], data[one["begin"] : one["end"]].decode()) for one in row["spans"]]
+
+
+@pytest.mark.parametrize("replicates", [{}, None])
+def test_what_replicates_do_not_agree_on_is_volatile(raw: Path, tmp_path: Path, replicates: dict | None):
+    tables = []
+    for part_bytes in (1 << 28, 3_000):
+        out = tmp_path / str(part_bytes)
+        Run(recipe(spans=True, replicates=replicates), [str(raw)], str(out), Execution(part_bytes=part_bytes)).run()
+        tables.append(found(out))
+    assert tables[0].equals(tables[1])
+    rows = [row for row in tables[0].iter_rows(named=True) if row["step"] == 1 and "4009" not in row["text"]]
+    assert len(rows) == 6
+    for row in rows:
+        number = row["text"].split("pid 400")[1][0]
+        volatile = [("volatile", f"400{number}"), ("volatile", f"5000{number}")]
+        assert told(row) == (volatile if replicates is not None else [])
+
+
+def test_spans_are_written_only_where_they_are_wanted_and_go_with_the_wish(raw: Path, tmp_path: Path):
+    out, other = tmp_path / "out", tmp_path / "other"
+    Run(recipe(spans=True), [str(raw)], str(out)).run()
+    assert list(out.glob("spans/*/*.parquet"))
+    assert (out / "spans" / "manifest.json").exists()
+    shards = {path.name: path.read_bytes() for path in out.glob("shards/*/*/*")}
+    Run(recipe(), [str(raw)], str(other)).run()
+    Run(recipe(), [str(raw)], str(out)).run()
+    assert not (other / "spans").exists()
+    assert not (out / "spans").exists()
+    assert {path.name: path.read_bytes() for path in other.glob("shards/*/*/*")} == shards

@@ -1,0 +1,132 @@
+"""Files that belong to a log are neither inputs nor rejects, and only if the log itself is recognized."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from connectors.registry import connectors
+from pipelines.plan.plan import Plan, make_plan
+from pipelines.recipe.recipe import Recipe
+from tests.connectors.test_contract import FIXTURES, NAMES, entries
+
+RECIPE = Recipe(name="t", source="t")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+BESIDE: dict[str, tuple[str, list[str]]] = {
+    # connector → (a fixture, what its recorder leaves beside it)
+    "droidbot": (
+        "garden",
+        ["index.html", "stylesheets/droidbotUI.js", "stylesheets/vis.min.css", "views/view_1.png", "logcat.txt",
+         "states/screen_x.y.png", "dumpsys_package_a.b.txt", "events/event_trace_1.trace", "user_input.txt", "a.apk"],
+    ),
+    "appagent": (
+        "task_mailbox_2024-05-06_08-00-00",
+        ["cover.png", "log_reflect_mailbox.txt", "record.txt", "task_desc.txt", "labeled_screenshots/a_1.png"],
+    ),
+    "osworld": ("trees", ["args.json", "screen.png", "take.mp4"]),
+    "ufo": ("camel_case", ["request.log", "output.md", "action_step1_annotated.png", "desktop_final.png"]),
+    "terminator": ("recording.json", ["screenshots/1.png", "last.jpg"]),
+    "agentnet": ("tasks.jsonl", ["images/a/1.png", "2.png"]),
+    "webvoyager": ("taskTides--0", ["screenshot1_no_box.png", "agent.log", "accessibility_tree1.txt", "a.pdf"]),
+    "browsergym": ("2026-03-02_Agent_on_tides.low_1", ["experiment.log", "screenshot_step_0.png", "task_video.webm"]),
+    "miniwob": ("enter-text_3X1_d1.json", ["screenshots/0.png", "take.webm"]),
+    "browser_use_history": ("2025.json", ["screenshots/step_1.png", "agent_history.gif"]),
+    "playwright_trace": ("tea.zip", ["video.webm", "test-failed-1.png", "error-context.md"]),
+    "android_world": ("runs.jsonl", ["screenshots/1.png"]),
+    "android_control_jsonl": ("", ["images/1/2.png"]),
+    "appium_log": ("two_sessions.log", ["shot.png"]),
+    "uiautomator": ("appium", ["source_1.png", "dumps/2.png"]),
+    "rico": ("trace_0", ["screenshots/tap.gif", "30.gif"]),
+    "aitz": ("GENERAL-4711", ["GENERAL-4711_marked.png"]),
+    "awm": ("stopped", ["agent.log", "other.db"]),
+    "swebench_eval": ("acme__lamp-1", ["build_image.log", "prepare_image.log"]),
+    "sweagent": (
+        "acme__rocket-12.traj",
+        ["acme__rocket-12.patch", "acme__rocket-12.pred", "acme__rocket-12.debug.log", "acme__rocket-12.config.yaml",
+         "run_batch.log", "logs/acme__rocket-12/run_instance.log", "logs/acme__rocket-12/patch.diff"],
+    ),
+    "mini_swe_agent": (
+        "run_with_reports",
+        ["minisweagent.log", "exit_statuses_1.yaml", "logs/acme__bell-3/test_output.txt", "logs/acme__bell-3/eval.sh"],
+    ),
+    "openhands": ("sdk_conversation", ["logs/instance_a.log", "conversation_stats.pkl"]),
+    "aider": ("history.md", [".aider.input.history", ".aider.tags.cache.v4/cache.db"]),
+    "claude_code": ("session.jsonl", ["abc/tool-results/1.txt", "memory/MEMORY.md", "abc/subagents/agent-1.meta.json"]),
+    "terminal_bench": ("typed", ["run.log", "tb.lock", "sessions/tests.log"]),
+}  # fmt: skip
+
+
+def laid_out(folder: Path, name: str) -> tuple[Plan, Plan]:
+    """The plans of a fixture by itself and with what is left beside it."""
+    fixture, beside = BESIDE[name]
+    source = FIXTURES / name / "input" / fixture if fixture else entries(name, "input")[0]
+    target = folder / fixture if source.is_dir() else folder / "task"
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        target.mkdir()
+        shutil.copy(source, target)
+    before = make_plan(RECIPE, [str(folder)], strict=True)
+    leave(target, beside)
+    return before, make_plan(RECIPE, [str(folder)], strict=True)
+
+
+def leave(folder: Path, names: list[str]) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.write_bytes(
+                PNG if path.suffix == ".png" else b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+            )
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_a_recorder_leaves_beside_a_log_is_claimed_by_it(tmp_path, name):
+    before, after = laid_out(tmp_path, name)
+    assert [one.connector for one in before.inputs] == [name]
+    assert [(one.uri, one.connector) for one in after.inputs] == [(one.uri, one.connector) for one in before.inputs]
+    assert after.unrecognized == ()
+    read = sum(len(one.members) for one in after.inputs)
+    assert after.claimed == {name: sum(path.is_file() for path in tmp_path.rglob("*")) - read}
+
+
+def test_every_connector_that_claims_files_is_among_them():
+    assert {one.name for one in connectors().values() if one.companions is not None} == set(BESIDE)
+
+
+def test_without_a_log_nothing_is_claimed(tmp_path):
+    names = sorted({name for _, beside in BESIDE.values() for name in beside if name.endswith((".png", ".md", ".css"))})
+    leave(tmp_path, names)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert len(plan.unrecognized) + len(plan.inputs) == len(names)
+    assert plan.claimed == {}
+
+
+def test_what_is_claimed_in_one_folder_is_not_in_another(tmp_path):
+    laid_out(tmp_path, "webvoyager")
+    leave(tmp_path, ["other/screenshot1_no_box.png", "screenshot1_no_box.png"])
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [one.uri for one in plan.unrecognized] == ["other/screenshot1_no_box.png", "screenshot1_no_box.png"]
+
+
+def test_a_claimed_file_may_be_compressed_or_in_an_archive(tmp_path):
+    laid_out(tmp_path / "raw", "webvoyager")
+    (tmp_path / "raw" / "taskTides--0" / "agent.log").rename(tmp_path / "raw" / "taskTides--0" / "agent.log.gz")
+    shutil.make_archive(str(tmp_path / "packed" / "logs"), "zip", tmp_path / "raw")
+    for folder in ("raw", "packed"):
+        plan = make_plan(RECIPE, [str(tmp_path / folder)])
+        assert plan.unrecognized == ()
+        assert plan.claimed == {"webvoyager": 4}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_connector_claims_a_log_of_its_own(name):
+    pattern = connectors()[name].companions
+    never_read = {"patch"}
+    logs = [path.name for other in set(NAMES) - never_read for path in entries(other, "input") if path.is_file()]
+    claimed = [log for log in logs if pattern is not None and pattern.fullmatch(log)]
+    assert claimed == []

@@ -1,0 +1,153 @@
+"""What a plan tells besides its inputs: connectors that failed, why files are no inputs; and all of it scrubbed."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors import registry
+from connectors.connector import Blob, Connector, Log, Sniff
+from pipelines.face.cli import app
+from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from pipelines.recipe.recipe import Recipe
+from schemas import ConfigError, ContractError, ParseError
+from tests.pipelines.hostile import GOOD, zipped
+
+RECIPE = Recipe(name="t", source="t")
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+class Fails(Connector):
+    """A connector that fails where it is told to."""
+
+    name = "fails"
+    version = "1"
+    domains = ("terminal",)
+    title = "a test"
+    error: ClassVar[Exception] = TypeError(f"unhashable: {SECRET}")
+    joins: ClassVar[bool] = False
+
+    def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        raise self.error
+
+    def join(self, paths):
+        if self.joins:
+            raise self.error
+        if "log.jsonl" in paths:
+            yield Log("both", {"log.jsonl": "log.jsonl"}, "log.jsonl")
+
+    def parse(self, blob: Blob):
+        raise AssertionError("nothing is recognized as this")
+
+
+@pytest.fixture
+def failing(monkeypatch, tmp_path):
+    known = {"fails": Fails(), **registry.connectors()}
+    for place in ("connectors.registry", "pipelines.plan.plan", "pipelines.plan.recognition"):
+        monkeypatch.setattr(f"{place}.connectors", lambda: known)
+    (tmp_path / "log.jsonl").write_bytes(GOOD)
+    (tmp_path / "notes.txt").write_text("no log")
+    return tmp_path
+
+
+def test_a_connector_that_fails_at_a_file_is_withdrawn_there_and_the_file_is_read_by_another(failing):
+    plan = make_plan(RECIPE, [str(failing)])
+    assert [(one.uri, one.connector) for one in plan.inputs] == [("log.jsonl", "claude_code")]
+    assert [one.uri for one in plan.unrecognized] == ["notes.txt"]
+    assert {(one.connector, one.uri, one.error) for one in plan.withdrawn} == {
+        ("fails", "log.jsonl", "TypeError"),
+        ("fails", "notes.txt", "TypeError"),
+    }
+    assert all(":sniff:" in one.place for one in plan.withdrawn)
+    assert SECRET.encode() not in plan.to_json()
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_strict_plan_stops_at_the_exception_and_names_connector_and_file(failing, monkeypatch):
+    monkeypatch.setattr(Fails, "error", TypeError())
+    with pytest.raises(TypeError) as caught:
+        make_plan(RECIPE, [str(failing)], strict=True)
+    assert caught.value.__notes__ == ["while connector 'fails' was asked about log.jsonl"]
+
+
+@pytest.mark.parametrize("error", [OSError(5, "I/O"), MemoryError(), ConfigError("no"), ContractError("bug")])
+def test_errors_of_io_memory_configuration_and_contract_withdraw_nothing(failing, monkeypatch, error):
+    monkeypatch.setattr(Fails, "error", error)
+    with pytest.raises(type(error)):
+        make_plan(RECIPE, [str(failing)])
+
+
+@pytest.mark.parametrize("error", [ParseError("x", 0, "r", "d"), RecursionError(), KeyError("x"), AssertionError()])
+def test_any_other_exception_withdraws(failing, monkeypatch, error):
+    monkeypatch.setattr(Fails, "error", error)
+    assert {one.error for one in make_plan(RECIPE, [str(failing)]).withdrawn} == {type(error).__name__}
+
+
+def test_an_exception_in_joining_stops_the_plan(failing, monkeypatch):
+    monkeypatch.setattr(Fails, "joins", True)
+    monkeypatch.setattr(Fails, "error", TypeError())
+    with pytest.raises(TypeError) as caught:
+        make_plan(RECIPE, [str(failing)])
+    assert caught.value.__notes__ == ["while connector 'fails' was joining files to logs"]
+
+
+def test_the_line_that_ended_a_plan_is_one_that_nothing_recognizes(tmp_path):
+    (tmp_path / "a").write_bytes(b'{"type": {"a": 1}}\n')
+    plan = make_plan(RECIPE, [str(tmp_path)], strict=True)
+    assert [one.reason for one in plan.unrecognized] == ["unrecognized"]
+
+
+def test_what_no_connector_knows_is_told_from_what_could_not_be_read(tmp_path):
+    files = {
+        "a.txt": b"notes", "b": b"", "c.bin": b"\x80\x04\x95", "d.log": "text".encode("utf-16"),
+        "e.gz": b"\x1f\x8b\x08\0broken", "f.zip": zipped({"a": b"x"})[:-30],
+    }  # fmt: skip
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "g").symlink_to("nowhere")
+    (tmp_path / "h").symlink_to("/etc/passwd")
+    found = {one.uri: one.reason for one in make_plan(RECIPE, [str(tmp_path)]).unrecognized}
+    assert {name for name, reason in found.items() if reason not in UNRECOGNIZED_REASONS} == {"e.gz", "f.zip"}
+    assert set(found) == {*files, "g", "h"}
+
+
+def secrets(folder) -> None:
+    (folder / "notes.txt").write_text(f"token {SECRET} in a file that nothing knows")
+    (folder / "typescript").write_text(
+        f'Script started on 2024-05-06 08:00:00+00:00 [COMMAND="login {SECRET}"]\n$ ls\n'
+    )
+    (folder / "log.jsonl").write_bytes(GOOD.replace(b'"content":"', f'"content":"{SECRET} '.encode()))
+
+
+def test_nothing_of_a_plan_holds_a_secret(tmp_path):
+    secrets(tmp_path)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert SECRET.encode() not in plan.to_json()
+    assert [one.excerpt for one in plan.unrecognized if "token ghp_" in one.excerpt]
+    assert any("Script started" in one.why for one in plan.inputs)
+
+
+def test_excerpts_of_a_plan_hang_on_the_salt(tmp_path):
+    secrets(tmp_path)
+    salted = Recipe.model_validate({"name": "t", "source": "t", "normalize": {"scrub_salt": "a salt of many letters"}})
+    excerpts = {make_plan(recipe, [str(tmp_path)]).unrecognized[0].excerpt for recipe in (RECIPE, salted)}
+    assert len(excerpts) == 2
+
+
+@pytest.mark.parametrize("command", ["sniff", "inspect", "plan"])
+def test_no_command_that_looks_at_raw_logs_shows_a_secret(tmp_path, command):
+    (tmp_path / "raw").mkdir()
+    secrets(tmp_path / "raw")
+    (tmp_path / "r.yaml").write_text(json.dumps({"name": "r", "source": "r"}))
+    words = {
+        "sniff": ["sniff", str(tmp_path / "raw")],
+        "inspect": ["inspect", str(tmp_path / "raw" / "log.jsonl"), "--lines", "400"],
+        "plan": ["plan", str(tmp_path / "r.yaml"), "--raw", str(tmp_path / "raw")],
+    }
+    done = CliRunner().invoke(app, words[command], env={"COLUMNS": "400"})
+    assert done.exit_code == 0
+    assert SECRET not in done.output
+    assert SECRET[:20] not in done.output

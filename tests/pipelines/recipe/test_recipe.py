@@ -1,0 +1,121 @@
+import pytest
+
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import builtin_recipes, load_recipe, parse_recipe
+from schemas import ConfigError
+
+MINIMAL = "name: a\nsource: b\n"
+
+
+def fault(text):
+    with pytest.raises(ConfigError) as caught:
+        parse_recipe(MINIMAL + text, "r.yaml")
+    return str(caught.value)
+
+
+def test_a_minimal_recipe_has_defaults_for_the_rest():
+    recipe = parse_recipe(MINIMAL, "r.yaml")
+    assert len(recipe.domains) == 7
+    assert recipe.judge.drop_duplicate_trajectories
+
+
+@pytest.mark.parametrize("name", list(builtin_recipes()))
+def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(name):
+    assert load_recipe(name).domains == (name,)
+    assert builtin_recipes()[name].startswith(f"# make shards DOMAIN={name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("normalise: {}", ["normalise", "'normalize'"]),
+        ("judge: {ruls: {}}", ["judge.ruls", "'rules'"]),
+        ("judge: {rules: {a: {signal: turn, min: 1}}}", ["judge.rules.a.signal", "'turns'"]),
+        ("judge: {rules: {a: {signal: turns, mim: 1}}}", ["judge.rules.a.mim", "'min'"]),
+        ("judge: {rules: {signal: {signal: turns, min: 1, mix: 2}}}", ["judge.rules.signal.mix", "'min'"]),
+        ("judge: {near_duplicates: {bandz: 3}}", ["judge.near_duplicates.bandz", "'bands'"]),
+        ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
+        ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
+        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
+        (
+            "judge: {rules: {a: {signal: no_op, max: 0, cap: 0.6}, b: {signal: no_op, max: 0, cap: 0.4}}}",
+            ["sum to less"],
+        ),
+        ("judge: {max_share: {enviroment: 0.1}}", ["judge.max_share.enviroment", "'environment'"]),
+        ("judge: {max_share: {task: 0}}", ["judge.max_share.task", "greater than 0"]),
+        (
+            "judge: {rules: {a: {signal: classifier, min: 1}}}",
+            ["judge.rules.a.signal", "judge.signals.classifier: model"],
+        ),
+        ("judge: {signals: {classifier: {modle: x}}}", ["judge.signals.classifier", "'model'"]),
+        ("judge: {signals: {classifier: {model: x.bin}}}", ["judge.signals.classifier", "no file"]),
+        ("judge: {signals: {turns: {signal: language}}}", ["judge.signals.turns", "another name"]),
+        ("judge: {signals: {a: {signal: langauge}}}", ["judge.signals.a", "'language'"]),
+        ("judge: {signals: {'datatrove:C4': {}}, rules: {}}", ["judge.signals.datatrove:C4", "C4QualityFilter"]),
+        ("judge: {rules: {a: {signal: 'datatrove:C4ParagraphFilter', min: 1, cap: 0.1}}}", ["whole trajectories"]),
+        ("judge: {tokenizer: nowhere.json}", ["judge.tokenizer", "nowhere.json"]),
+        ("judge: {benchmarks: [{name: a, pth: x}]}", ["judge.benchmarks.0.pth", "'path'"]),
+        ("judge: {benchmarks: [{name: a}]}", ["judge.benchmarks.0", "path or a canary"]),
+        ("judge: {benchmarks: [{name: a, path: x, repo: r}]}", ["judge.benchmarks.0", "go together"]),
+        (
+            "judge: {benchmarks: [{name: a, path: x, id: i}, {name: a, path: y, id: i}]}",
+            ["judge.benchmarks", "one name"],
+        ),
+        ("judge: {contamination: {min_scor: 1}}", ["judge.contamination.min_scor", "'min_score'"]),
+        ("domains: [andorid]", ["domains.0", "'android'"]),
+        ("normalize: {connectors: [asciicats]}", ["normalize.connectors", "'asciicast'"]),
+        ("normalize: {max_reject_ratio: 2}", ["normalize.max_reject_ratio", "less than or equal to 1"]),
+        ("normalize: {dataset: {columns: {instuction: a}}}", ["normalize.dataset.columns.instuction", "'instruction'"]),
+        ("mix: {pools: {ctp: 1}}", ["mix.pools.ctp", "'cpt'"]),
+        ("mix: {harness: kept}", ["mix.harness", "'keep'"]),
+        ("mix: {pools: {cpt: 0}}", ["mix.pools", "above 0"]),
+        ("mix: {seed: x}", ["mix.seed", "integer"]),
+    ],
+)
+def test_a_fault_is_named_by_its_place_and_the_nearest_valid_name(text, words):
+    message = fault(text)
+    for word in words:
+        assert word in message
+
+
+def test_a_rule_omits_by_default_and_leaves_context_under_a_cap():
+    bound = "signal: no_op, max: 0"
+    rules = f"{{a: {{{bound}}}, b: {{{bound}, cap: 0.1}}, c: {{{bound}, use: omit, cap: 0}}}}"
+    made = parse_recipe(MINIMAL + f"judge: {{rules: {rules}}}", "r.yaml").judge.ordered_rules()
+    assert [(rule.name, rule.use, rule.cap) for rule in made] == [
+        ("a", "omit", None),
+        ("b", "context", 0.1),
+        ("c", "omit", 0.0),
+    ]
+
+
+def test_all_faults_are_named_at_once():
+    said = fault("domains: [moon]\nmix: {seed: x}")
+    assert "domains.0: " in said
+    assert "; mix.seed: " in said
+
+
+def test_text_that_is_no_mapping_is_refused():
+    with pytest.raises(ConfigError, match="mapping"):
+        parse_recipe("- a", "r.yaml")
+    with pytest.raises(ConfigError, match="not YAML"):
+        parse_recipe("a: [", "r.yaml")
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest():
+    with pytest.raises(ConfigError, match="'terminal'"):
+        load_recipe("terminall")
+
+
+def test_the_digest_depends_on_values_and_not_on_how_they_are_written():
+    one = parse_recipe("name: a\nsource: b\ndomains: [web, os]\n", "x")
+    same = parse_recipe("{source: b, domains: ['web', os], name: a}", "y")
+    assert one.digest() == same.digest()
+    assert one.digest("mix") == Recipe(name="c", source="d").digest("mix")
+    assert one.digest() != parse_recipe(MINIMAL, "x").digest()
+
+
+def test_a_file_that_is_no_text_is_no_recipe(tmp_path):
+    (tmp_path / "recipe.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is no recipe: it is no text"):
+        load_recipe(str(tmp_path / "recipe.yaml"))
