@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from connectors.connector import Blob, Connector, MemoryBlob
 from connectors.registry import connectors
 from pipelines.engine.paths import Place
@@ -18,7 +20,7 @@ from pipelines.plan.plan import Input
 from pipelines.plan.raw_files import RawFile
 from pipelines.plan.recognition import Recognizer
 from pipelines.recipe.recipe import Recipe
-from schemas import Assembler, Origin, Reject
+from schemas import TRANSITION_SCHEMA, Assembler, Origin, Reject
 from schemas.invariants import check
 from schemas.row_ids import KEY
 
@@ -61,6 +63,54 @@ def line(row: dict[str, Any]) -> str:
         return value.isoformat()
 
     return json.dumps(row, sort_keys=True, ensure_ascii=False, default=plain)
+
+
+DEFAULTS: dict[str, Any] = {
+    "call_index": 0,
+    "context.origin": "logged",
+    "environment.kind": "real",
+    "num_calls": 1,
+    "num_segments": 1,
+    "provenance.member": "",
+    "segment": 0,
+    "source": "fixture",
+    **{
+        f"{side}.{name}": value
+        for side in ("observation", "next_observation")
+        for name, value in {"media_type": "text/plain", "origin": "environment", "truncation": "none"}.items()
+    },
+}
+"""What golden lines of fixtures leave out, so that they can be read, beside nulls and empty lists."""
+
+
+def golden_line(row: dict[str, Any]) -> str:
+    """A row as the line of a fixture's golden file: what is null, empty or usual is left out."""
+    return line(_told(row))
+
+
+def _told(row: dict[str, Any], at: str = "") -> dict[str, Any]:
+    told = {key: _told(value, f"{at}{key}.") if isinstance(value, dict) else value for key, value in row.items()}
+    return {
+        key: value
+        for key, value in told.items()
+        if value is not None and value != [] and not (at + key in DEFAULTS and value == DEFAULTS[at + key])
+    }
+
+
+def golden_row(text: str) -> dict[str, Any]:
+    """The row that a golden line stands for; its time is a text."""
+    fields = [field for field in TRANSITION_SCHEMA if field.name not in ("scrubbed", KEY)]
+    return _whole(json.loads(text), fields)
+
+
+def _whole(told: dict[str, Any], fields: Iterable[pa.Field], at: str = "") -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for field in fields:
+        value = told.get(field.name, DEFAULTS.get(at + field.name))
+        if pa.types.is_struct(field.type) and value is not None:
+            value = _whole(value, field.type.fields, f"{at}{field.name}.")
+        row[field.name] = [] if value is None and pa.types.is_list(field.type) else value
+    return row
 
 
 def recognized(files: Iterable[Path], root: Path) -> tuple[list[Input], list[Reject]]:

@@ -19,6 +19,7 @@ from connectors.terminal.asciicast import Asciicast
 from connectors.terminal.cast_events import read_cast
 from connectors.terminal.screen import Screen
 from schemas import ParseError, Reject, Step, Trajectory
+from tests.rows import golden_line
 from tests.rows import parsed as rows_in
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "asciicast"
@@ -74,10 +75,7 @@ def rows_of(name: str, data: bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: path.name)
 def test_recordings_come_out_as_their_golden_file_says(path: Path) -> None:
     rows = rows_of(path.name, path.read_bytes())
-    lines = [
-        json.dumps(row, sort_keys=True, ensure_ascii=False, default=lambda value: value.isoformat()) for row in rows
-    ]
-    assert lines == (FIXTURES / "expected" / f"{path.name}.jsonl").read_text().splitlines()
+    assert [golden_line(row) for row in rows] == (FIXTURES / "expected" / f"{path.name}.jsonl").read_text().splitlines()
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.name)

@@ -13,7 +13,7 @@ from schemas import ParseError, Reject, spool
 from tests.conftest import FUZZ, ROOT
 from tests.golden.digests import digest_of
 from tests.golden.make import VERSIONS
-from tests.rows import blob_at, line, parsed
+from tests.rows import blob_at, golden_line, golden_row, line, parsed
 
 FIXTURES = ROOT / "tests" / "fixtures"
 NAMES = sorted(connectors())
@@ -43,7 +43,8 @@ def test_a_connector_has_fixtures_and_says_what_it_is(name):
 def test_a_log_becomes_the_transitions_that_were_read_by_eye(name, path):
     rows, _ = parsed(connectors()[name], blob_at(path))
     expected = (FIXTURES / name / "expected" / f"{path.name}.jsonl").read_text("utf-8").splitlines()
-    assert [line(row) for row in rows] == expected
+    assert [golden_line(row) for row in rows] == expected
+    assert [line(golden_row(told)) for told in expected] == [line(row) for row in rows]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,7 +60,7 @@ def test_what_is_kept_in_a_file_and_not_in_memory_makes_no_difference(name, path
     monkeypatch.setattr(spool, "HELD_BYTES", 0)
     expected = (FIXTURES / name / "expected" / f"{path.name}.jsonl").read_text("utf-8").splitlines()
     rows, _ = parsed(connectors()[name], blob_at(path))
-    assert [line(row) for row in rows] == expected
+    assert [golden_line(row) for row in rows] == expected
 
 
 @pytest.mark.parametrize(("name", "path"), cases("input"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from connectors.registry import connectors
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.golden.digests import digest_of
-from tests.rows import blob_at, line, parsed, recognized, summary
+from tests.rows import blob_at, golden_line, parsed, recognized, summary
 
 VERSIONS = ROOT / "tests" / "golden" / "versions.json"
 """For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
@@ -96,7 +96,7 @@ def write_fixtures(names: list[str]) -> None:
         place = ROOT / "tests" / "fixtures" / name
         for path in sorted((place / "input").iterdir()):
             rows, _ = parsed(connectors()[name], blob_at(path))
-            text = "".join(line(row) + "\n" for row in rows)
+            text = "".join(golden_line(row) + "\n" for row in rows)
             (place / "expected" / f"{path.name}.jsonl").write_text(text, "utf-8")
 
 

@@ -32,7 +32,7 @@ from schemas import (
     json_text,
 )
 from tests.make import batch_of, call
-from tests.rows import parsed
+from tests.rows import golden_row, parsed
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAME = ("observation", "action", "next_observation")
@@ -102,7 +102,7 @@ GOLDEN = sorted(FIXTURES.glob("*/expected/*.jsonl"))
 def test_every_golden_trajectory_is_read_back_as_it_was_written(path):
     by_id: dict[str, list[dict[str, Any]]] = {}
     for text in path.read_text("utf-8").splitlines():
-        row = json.loads(text)
+        row = golden_row(text)
         if row["started_at"] is not None:
             row["started_at"] = datetime.fromisoformat(row["started_at"])
         by_id.setdefault(row["trajectory_id"], []).append(row)
