@@ -26,8 +26,8 @@ class Choices:
     """What a recipe chooses about how logs are read; it comes with the blob, and most formats ask for none of it.
 
     Attributes:
-        screen: `tree` makes the compact text of `connectors.tree` of a raw DOM, UI or accessibility tree; `raw` keeps
-            the log's own text of it. A format's own text form of a screen is kept either way.
+        screen: `tree` makes the compact text of `connectors.screens.tree` of a raw DOM, UI or accessibility tree; `raw`
+            keeps the log's own text of it. A format's own text form of a screen is kept either way.
         static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
         rows: which column of a table holds what.
     """

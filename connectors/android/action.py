@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from connectors.android.view import Element, Screen, short_id
 from connectors.reading.own_arguments import own_arguments
-from connectors.tree import Box
+from connectors.screens.tree import Box
 from schemas import COMPLETE, WAIT, Action, call_text
 
 Point: TypeAlias = tuple[float, float]

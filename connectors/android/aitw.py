@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.android.action import Point
-from connectors.android.annotations import Annotated, box_of_sides, columns_of, screen_text, touched_node, trajectories
+from connectors.android.annotations import Annotated, box_of_sides, screen_text, touched_node, trajectories
 from connectors.android.protos import read_example, text_of, whole_of
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.tfrecord import feature_keys, frames
-from connectors.tree import DIALECT
+from connectors.screens.tree import DIALECT
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _OWN: Final = ("image/ui_annotations_", "results/action_type", "results/yx_", "results/type_action")
@@ -106,7 +106,7 @@ def _step(features: Mapping[str, Sequence[Any]], blob: Blob, offset: int) -> Ann
         text = json_text({f"image/ui_annotations_{name}": value for name, value in told.items()})
         media_type, dialect = "application/json", "aitw_annotations"
     else:
-        boxes = columns_of([box_of_sides(*one) for one in sides])
+        boxes = [box_of_sides(*one) for one in sides]
         text = screen_text(boxes, words, kinds, (width, height), package)
         media_type, dialect = "text/plain", DIALECT
         touched = touched_node(boxes, touch, (width, height))

@@ -15,14 +15,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from operator import add
 from typing import Any, ClassVar, Final
 
 from connectors.android import action as act
 from connectors.android.annotations import (
     Annotated,
     box_of_sides,
-    columns_of,
     screen_text,
     touched_node,
     trajectories,
@@ -32,7 +30,7 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_of
 from connectors.reading.values import json_value
-from connectors.tree import DIALECT, Box, Columns
+from connectors.screens.tree import DIALECT, Box
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
 _KEYS: Final = (b'"result_action_type"', b'"ui_positions"')
@@ -114,7 +112,7 @@ def _step(row: Any, blob: Blob, member: str) -> Annotated:
         detail = "wanted episode_id, step_id and result_action_type"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
     rows, texts, types = [_listed(row.get(name)) for name in _LISTS]
-    boxes = _whole_boxes(row.get(_LISTS[0]), rows) or _boxes(rows)
+    boxes = _boxes(rows)
     if boxes is None or not len(rows) == len(texts) == len(types) or not _are_texts(texts, types):
         detail = f"step {number}: annotations that do not fit each other"
         raise ParseError(blob.uri, 0, "bad_record", detail, member)
@@ -165,23 +163,10 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _whole_boxes(written: Any, rows: list[Any]) -> Columns | None:
-    """Boxes of lists of top, left, height and width, if `written` is their JSON, of nothing but plain whole numbers."""
-    if not isinstance(written, str) or written.encode("ascii", "replace").translate(None, _PLAIN):
-        return None
-    try:
-        tops, lefts, heights, widths = zip(*rows, strict=True)
-        is_flat = written.count("[") == 1 + len(rows)
-        rights, bottoms = list(map(add, lefts, widths)), list(map(add, tops, heights))
-    except (TypeError, ValueError):
-        return None
-    return (lefts, tops, rights, bottoms) if is_flat and max(rights) < _FAR and max(bottoms) < _FAR else None
-
-
-def _boxes(rows: list[Any]) -> Columns | None:
+def _boxes(rows: list[Any]) -> list[Box] | None:
     """Boxes of lists of top, left, height and width; None if one of them is none."""
     found = [box for row in rows if (box := _box(row)) is not None]
-    return columns_of(found) if len(found) == len(rows) else None
+    return found if len(found) == len(rows) else None
 
 
 def _box(row: Any) -> Box | None:

@@ -36,7 +36,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.fields import text_of
 from connectors.reading.lines import json_lines
 from connectors.reading.values import JsonError, first_value, json_value
-from connectors.tree import Box, Node, Tree
+from connectors.screens.tree import Box, Node, Tree
 from schemas import (
     COMPLETE,
     WAIT,

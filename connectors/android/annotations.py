@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from connectors.android import action as act
 from connectors.android.view import environment_of
-from connectors.tree import Box, Columns, escaped, leaves, points, rendered
+from connectors.screens.tree import Box, rendered, tree_text
 from schemas import COMPLETE, Action, Environment, Observation, ParseError, Step, Task, Trajectory
 from schemas.record import record
 
@@ -73,7 +72,7 @@ class Annotated:
 
 
 def screen_text(
-    boxes: Columns, texts: list[str], types: Sequence[str], size: tuple[int, int] | None, package: str
+    boxes: Sequence[Box], texts: Sequence[str], types: Sequence[str], size: tuple[int, int] | None, package: str
 ) -> str:
     """The compact text of a list of annotations.
 
@@ -85,37 +84,24 @@ def screen_text(
         package: the app in the foreground, empty if not known.
     """
     window = rendered("window", package, bounds=(0, 0, *size) if size is not None else None)
-    lefts, tops, rights, bottoms = boxes
-    columns = zip(leaves(), texts, types, escaped(texts), points(lefts, tops), points(rights, bottoms), strict=False)
-    # As `rendered` writes them, without making nodes or calls for texts, which most are.
-    lines = [
-        f'{place} text "{name}" [{first}][{last}]'
-        if text and kind in _TEXT_TYPES
-        else f"{place}{_icon(text, kind)} [{first}][{last}]"
-        for place, text, kind, name, first, last in columns
-    ]
-    return "\n".join([f"#1{window}", *lines])
+    told = zip(boxes, texts, types, strict=True)
+    return tree_text([(0, window), *((1, _annotation(box, text, kind)) for box, text, kind in told)])
 
 
-def _icon(text: str, kind: str) -> str:
-    """The node of an annotation that is no text, as `rendered` without its box."""
-    return rendered("icon", text, "", kind) if text else _mute(kind)
+def _annotation(box: Box, text: str, kind: str) -> str:
+    if kind in _TEXT_TYPES:
+        return rendered("text", text, bounds=box)
+    return rendered("icon", text, "", kind, bounds=box)
 
 
-@lru_cache(maxsize=4096)
-def _mute(kind: str) -> str:
-    """The node of an annotation without a text, likewise; detectors know some hundred classes."""
-    return rendered("text") if kind in _TEXT_TYPES else rendered("icon", description=kind)
-
-
-def touched_node(boxes: Columns, touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
+def touched_node(boxes: Sequence[Box], touch: act.Point | None, size: tuple[int, int] | None) -> int | None:
     """The node of the smallest annotation that a touch falls in; of equals the first."""
     if touch is None or size is None:
         return None
     x, y = _placed(touch, size)
     found = [
         ((right - left) * (bottom - top), place)
-        for place, (left, top, right, bottom) in enumerate(zip(*boxes, strict=True), 2)
+        for place, (left, top, right, bottom) in enumerate(boxes, 2)
         if left <= x < right and top <= y < bottom
     ]
     return min(found)[1] if found else None
@@ -124,12 +110,6 @@ def touched_node(boxes: Columns, touch: act.Point | None, size: tuple[int, int] 
 def box_of_sides(top: float, left: float, height: float, width: float) -> Box:
     """The box of an annotation, in whole pixels."""
     return act.whole(left), act.whole(top), act.whole(left + width), act.whole(top + height)
-
-
-def columns_of(boxes: Sequence[Box]) -> Columns:
-    """All that is left, top, right and bottom of some boxes."""
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True) if boxes else ((), (), (), ())
-    return lefts, tops, rights, bottoms
 
 
 def trajectories(steps: Iterable[Annotated | ParseError], uri: str) -> Iterator[Trajectory | ParseError]:

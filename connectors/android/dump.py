@@ -31,7 +31,7 @@ from connectors.android.dump_tag import (
     remembered_tag,
 )
 from connectors.android.view import Screen, Source, Touch, window_node
-from connectors.tree import MAX_DEPTH, Node, Tree
+from connectors.screens.tree import MAX_DEPTH, Node, Tree
 from schemas import ParseError
 
 _IOS: Final = re.compile(rb"<(?:XCUIElementType\w*|AppiumAUT)[\s>]")

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from connectors.android.view import FLAGS, Touch, states_of, view_node
-from connectors.tree import Box, Node
+from connectors.screens.tree import Box, Node
 
 _CONTAINERS: Final = frozenset({"hierarchy", "displays", "display", "window"})
 _TEXTS: Final = ("class", "text", "content-desc", "hint", "resource-id", "package", "bounds", "title")

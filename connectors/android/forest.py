@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from connectors.android.protos import messages
 from connectors.android.view import FLAGS, Screen, Source, states_of, view_node, window_node
-from connectors.tree import MAX_DEPTH, Box, Node, Tree
+from connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
 from schemas import ParseError
 
 _APPLICATION: Final = 1

@@ -31,7 +31,7 @@ from connectors.android.view import (
 )
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
-from connectors.tree import MAX_DEPTH, Node, Tree
+from connectors.screens.tree import MAX_DEPTH, Node, Tree
 from schemas import Action, Attachment, Environment, Observation, ParseError, Reject, Step, Trajectory
 
 TAP_DISTANCE: Final = 0.02

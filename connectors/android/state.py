@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from connectors.android.view import FLAGS, Screen, Source, states_of, view_node, window_node
-from connectors.tree import MAX_DEPTH, Box, Node, Tree
+from connectors.screens.tree import MAX_DEPTH, Box, Node, Tree
 from schemas import ParseError
 
 _OTHERS: Final = (("bounds",), ("view_str",), ("children",), ("package",))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
-from connectors.lasting import is_lasting
-from connectors.tree import DIALECT, Box, Node, Tree
+from connectors.screens.element_ids import is_lasting
+from connectors.screens.tree import DIALECT, Box, Node, Tree
 from schemas import Attachment, Observation, Trajectory
 from schemas.record import record
 from schemas.trajectory import without_surrogates

@@ -1,4 +1,4 @@
-r"""The screen that an accessibility dump in OSWorld's XML dialect shows, as a tree of `connectors.tree`.
+r"""The screen that an accessibility dump in OSWorld's XML dialect shows, as a tree of `connectors.screens.tree`.
 
 The dialect (`desktop_env/server/main.py` of OSWorld) has an element a widget, named by its role, and attributes in
 namespaces whose last word says of what kind they are: `…/ns/state` (`st:showing="true"`), `…/ns/component`
@@ -33,7 +33,7 @@ from lxml import etree
 from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from connectors.desktop.element import FARTHEST, clean, kind_of
 from connectors.reading.values import json_value
-from connectors.tree import DIALECT, MAX_DEPTH, Node, Tree
+from connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "osworld-a11y"

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from connectors.desktop.element import clean
 from connectors.desktop.widgets import role_of
-from connectors.lasting import lasting
 from connectors.reading.documents import document_in
-from connectors.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
+from connectors.screens.element_ids import lasting
+from connectors.screens.tree import DIALECT, MAX_DEPTH, Box, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
 RAW_DIALECT: Final = "ufo-ui-tree"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from connectors.lasting import lasting
+from connectors.screens.element_ids import lasting
 from schemas.record import record
 
 INLINE: Final = "inline"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from connectors.tree import Box, rendered
+from connectors.screens.tree import Box, rendered
 from connectors.web import aria
 
 TEXT: Final = "text"
@@ -56,7 +56,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """Its text after the id, as `connectors.tree` writes it."""
+        """Its text after the id, as `connectors.screens.tree` writes it."""
         return rendered(self.role, self.name, self.value, self.description, self.states, self.ident, self.box)
 
     def standing(self) -> Line:

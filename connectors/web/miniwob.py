@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
-from connectors.tree import Box
+from connectors.screens.tree import Box
 from connectors.web import action as act
 from connectors.web.dom import MAX_LEVELS, NO_ATTRIBUTES, NO_CHILDREN, DomNode
 from connectors.web.page import Page, page_of

@@ -1,4 +1,4 @@
-"""What a page shows, as the compact tree of `connectors.tree`, and which line stands for which node of its DOM.
+"""What a page shows, as the compact tree of `connectors.screens.tree`, and which line stands for which node of its DOM.
 
 A line for each element that a person or a program would act on or name, and for each run of text between them.
 Wrappers that only lay out others have no line; text of inline elements (`<b>`, `<span>`) joins the text around it, and
@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final, NamedTuple
 
-from connectors.tree import DIALECT, INDENT, MAX_DEPTH
+from connectors.screens.tree import DIALECT, tree_text
 from connectors.web import aria
 from connectors.web.dom import MAX_LEVELS, DomNode, Scope, collapsed, title_of
 from connectors.web.lines import NO_LINES, TEXT, Line, place, settle
@@ -54,25 +55,24 @@ def page_of(document: DomNode, url: str = "", title: str | None = None, focus: D
         focus: the element that has the focus.
 
     Raises:
-        ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.tree.MAX_DEPTH`.
+        ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
     """
     told = title_of(document) if title is None else title
     walk = _Walk(focus, url, document)
     top = walk.document(document, told, url)
-    texts: list[str] = []
+    return Page(tree_text(_numbered(top)), _Ids(walk.shown), told)
+
+
+def _numbered(top: Line) -> Iterator[tuple[int, str]]:
+    """Each line with its depth, in document order; it is told its id."""
     stack = [(top, 0)]
-    count = 0
-    while stack:
+    for number in count(1):
+        if not stack:
+            return
         line, depth = stack.pop()
-        if depth >= MAX_DEPTH:
-            raise ValueError(f"the tree has more than {MAX_DEPTH} levels")
-        count += 1
-        line.place = count
-        texts.append(f"{INDENT[depth]}{count}{line.text}")
-        if line.lines:
-            depth += 1
-            stack += [(child, depth) for child in line.lines[::-1]]
-    return Page("\n".join(texts), _Ids(walk.shown), told)
+        line.place = number
+        yield depth, line.text
+        stack += [(child, depth + 1) for child in line.lines[::-1]]
 
 
 class _Ids(Mapping[DomNode, int]):

@@ -11,7 +11,7 @@ import pytest
 
 from connectors.connector import Blob, Choices, Connector, MemoryBlob
 from connectors.registry import connectors
-from connectors.tree import Tree
+from connectors.screens.tree import Tree
 from schemas import Trajectory
 from tests.conftest import real_files
 from tests.connectors.android_logs import FIXTURES

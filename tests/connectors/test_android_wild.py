@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.android.aitw import AndroidInTheWild
-from connectors.android.aitz import AndroidInTheZoo, _boxes, _whole_boxes
-from connectors.android.annotations import columns_of, screen_text, touched_node
+from connectors.android.aitz import AndroidInTheZoo, _boxes
+from connectors.android.annotations import screen_text, touched_node
 from connectors.connector import DEFAULT_CHOICES, Choices, MemoryBlob
-from connectors.tree import Node, Tree
+from connectors.screens.tree import Node, Tree
 from schemas import Step
 from tests.connectors.android_logs import outcome, read
 from tests.connectors.android_records import example, tfrecord
@@ -184,30 +184,20 @@ def test_the_text_of_a_screen_is_that_of_the_tree_of_its_nodes(told: list[Any], 
     for box, text, kind in told:
         is_text = kind in ("TEXT", "")
         nodes.append(Node("text" if is_text else "icon", text, "", "" if is_text else kind, (), "", box))
-    columns = columns_of([box for box, _, _ in told])
-    written = screen_text(columns, [text for _, text, _ in told], [kind for _, _, kind in told], size, "org.example")
+    boxes = [box for box, _, _ in told]
+    written = screen_text(boxes, [text for _, text, _ in told], [kind for _, _, kind in told], size, "org.example")
     assert written == Tree(nodes, [0] + [1] * len(told)).text
 
 
 def test_a_screen_of_thousands_of_annotations_is_written_to_its_end() -> None:
     boxes = [(place, 0, place + 1, 1) for place in range(3000)]
-    text = screen_text(columns_of(boxes), ["a"] * 3000, ["TEXT"] * 3000, None, "")
+    text = screen_text(boxes, ["a"] * 3000, ["TEXT"] * 3000, None, "")
     assert text.split("\n")[-1] == '  #3001 text "a" [2999,0][3000,1]'
     assert Tree.parse(text).text == text
-    assert touched_node(columns_of(boxes), (0.5, 0.0), (3000, 1)) == 1502
+    assert touched_node(boxes, (0.5, 0.0), (3000, 1)) == 1502
 
 
-SIDES = st.one_of(st.integers(0, 2_000_000), st.integers(-9, 9), st.just(True), st.just(1.5), st.just("4"), st.none())
-
-
-@given(st.lists(st.one_of(st.lists(SIDES, min_size=3, max_size=5), SIDES, st.just([[1], [2], [3], [4]])), max_size=4))
-@settings(max_examples=300, deadline=None)
-def test_boxes_of_whole_numbers_are_those_that_are_read_one_by_one(rows: list[Any]) -> None:
-    at_once = _whole_boxes(json.dumps(rows), rows)
-    one_by_one = _boxes(rows)
-    assert at_once is None or [list(one) for one in at_once] == [list(one) for one in one_by_one or ()]
-
-
-def test_boxes_of_whole_numbers_are_read_at_once() -> None:
-    assert _whole_boxes("[[1, 2, 3, 4]]", [[1, 2, 3, 4]]) == ((2,), (1,), [6], [4])
-    assert _whole_boxes("[[1, 2, 3, true]]", [[1, 2, 3, True]]) is None
+def test_boxes_are_read_of_whole_numbers_and_of_no_other_values() -> None:
+    assert _boxes([[1, 2, 3, 4], [0.4, 0.6, 1, 1]]) == [(2, 1, 6, 4), (1, 0, 2, 1)]
+    for row in ([1, 2, 3], [1, 2, 3, "x"], [1, 2, 3, None], 7, [1, 2, 3, 2e9]):
+        assert _boxes([[1, 2, 3, 4], row]) is None

@@ -23,7 +23,7 @@ from connectors.desktop.pyautogui import calls_of
 from connectors.desktop.runtime_log import aligned, answers_of
 from connectors.desktop.workflow import Workflow
 from connectors.registry import sniff
-from connectors.tree import Tree
+from connectors.screens.tree import Tree
 from schemas import COMPLETE, WAIT, ParseError, Reject, Trajectory
 from tests.conftest import FUZZ
 

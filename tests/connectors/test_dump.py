@@ -14,7 +14,7 @@ from lxml import etree
 from connectors.android.action import target_at
 from connectors.android.dump import read_dump
 from connectors.android.view import role_of
-from connectors.tree import Tree
+from connectors.screens.tree import Tree
 from schemas import ParseError
 from tests.connectors.android_logs import dump, node, real_files
 

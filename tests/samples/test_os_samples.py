@@ -15,7 +15,7 @@ import pytest
 
 from connectors.desktop import action as act
 from connectors.desktop.osworld import OSWorld
-from connectors.tree import Tree
+from connectors.screens.tree import Tree
 from pipelines.normalize.input_reading import read_input
 from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe import Normalize, Recipe

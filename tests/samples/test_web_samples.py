@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from connectors.tree import Tree
+from connectors.screens.tree import Tree
 from pipelines.normalize.input_reading import read_input
 from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe import Recipe

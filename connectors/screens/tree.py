@@ -19,14 +19,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
-
-import orjson
 
 from schemas.record import record
 
@@ -37,8 +34,6 @@ MAX_DEPTH: Final = 256
 Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 
-Columns: TypeAlias = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
-"""Boxes by column: all that is left, all that is top, right and bottom."""
 
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
@@ -48,9 +43,6 @@ _LINE: Final = re.compile(
     rf"(?: id=(?P<ident>{_STRING}|[A-Za-z0-9_.:/-]+))?"
     r"(?: \[(?P<left>-?[0-9]{1,9}),(?P<top>-?[0-9]{1,9})\]\[(?P<right>-?[0-9]{1,9}),(?P<bottom>-?[0-9]{1,9})\])?"
 )
-INDENT: Final = tuple("  " * depth + "#" for depth in range(MAX_DEPTH))
-"""What a line begins with, by its depth."""
-_LEAVES: Final = tuple(f"  #{place}" for place in range(2, 1024))
 
 
 def rendered(
@@ -84,24 +76,18 @@ def _ident(ident: str) -> str:
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
-def leaves() -> Iterator[str]:
-    """What the lines of nodes under the first one begin with, in their order, as long as one asks."""
-    return chain(_LEAVES, map("  #{}".format, count(len(_LEAVES) + 2)))
+def tree_text(lines: Iterable[tuple[int, str]]) -> str:
+    """The text of a tree: of nodes in document order, each with its depth and its text after the id, as of `rendered`.
 
-
-def points(first: Sequence[int], second: Sequence[int]) -> list[str]:
-    """`1,2` for each two numbers of at most 64 bits, all written in one call."""
-    return orjson.dumps(list(zip(first, second, strict=True)))[2:-2].decode().split("],[")
-
-
-def escaped(texts: list[str]) -> list[str]:
-    """Each text as a line tells it, without the quotes around it."""
-    try:
-        written = orjson.dumps(texts).decode()
-    except TypeError:  # a lone surrogate
-        written = "\\"
-    # Where nothing is escaped no text holds a quote.
-    return [encode_basestring(text)[1:-1] for text in texts] if "\\" in written else written[2:-2].split('","')
+    Raises:
+        ValueError: it has more than `MAX_DEPTH` levels.
+    """
+    written = []
+    for number, (depth, text) in enumerate(lines, 1):
+        if depth >= MAX_DEPTH:
+            raise ValueError(f"the tree has more than {MAX_DEPTH} levels")
+        written.append(f"{'  ' * depth}#{number}{text}")
+    return "\n".join(written)
 
 
 @record
@@ -145,8 +131,7 @@ class Tree:
     @property
     def text(self) -> str:
         """The tree as text, lines joined by line feeds, without one at the end."""
-        pairs = zip(self.depths, self.nodes, strict=True)
-        return "\n".join([f"{INDENT[depth]}{place}{node.line}" for place, (depth, node) in enumerate(pairs, 1)])
+        return tree_text((depth, node.line) for depth, node in zip(self.depths, self.nodes, strict=True))
 
     @classmethod
     def parse(cls, text: str) -> Tree:
