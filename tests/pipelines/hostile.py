@@ -166,7 +166,9 @@ ATIF: Final = json.dumps(
 ).encode()
 
 CASES: Final[Mapping[str, Hostile]] = {
-    "deep_json": Hostile({"log.jsonl": GOOD + DEEP}, (("log.jsonl", "bad_json", "", len(GOOD)),), ("log.jsonl",)),
+    "deep_json": Hostile(
+        {"log.jsonl": GOOD + DEEP}, (("log.jsonl", "nested_too_deeply", "", len(GOOD)),), ("log.jsonl",)
+    ),
     "deep_json_open": Hostile(
         {"log.jsonl": GOOD + b"[" * 100_000}, (("log.jsonl", "truncated", "", len(GOOD)),), ("log.jsonl",)
     ),
@@ -181,7 +183,7 @@ CASES: Final[Mapping[str, Hostile]] = {
     ),
     "not_utf8": Hostile(
         {"log.jsonl": GOOD + b'{"type": "user", "message": {"content": "\xff\xfe\x80"}}\n'},
-        (("log.jsonl", "bad_json", "", len(GOOD)),),
+        (("log.jsonl", "not_utf8", "", len(GOOD)),),
         ("log.jsonl",),
     ),
     "cut": Hostile({"log.jsonl": GOOD[:-20]}, (("log.jsonl", "truncated", "", LAST),)),
