@@ -268,7 +268,7 @@ class Run:
         labels = [unit.label for unit in units]
         spill = self.out / SPILL if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
-        judging = Judging(self.recipe, *folders, digest, tuple(labels), self._benchmarks, models, spill)
+        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, spill)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]

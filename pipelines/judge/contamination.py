@@ -6,20 +6,26 @@ What the numbers mean is `quality.contamination`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
+from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.evaluation_index import read_index
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measure_files import matches_name
-from pipelines.judge.measures import read_measures
 from pipelines.judge.packed_rows import LOSER, partitioned
+from pipelines.judge.reasons import CONTAMINATED
+from pipelines.judge.standing import Standing
+from quality.contamination import Index
 from quality.exposure import MATCH_SCHEMA, decided, tasks_showing
+
+RUNS: Final = "runs"
+"""The round that counts the tasks which show a run."""
 
 SHOWING: Final = np.dtype([("run", "<u8"), ("task", "<u8")])
 """A run of words, and a task of which a trajectory shows it."""
@@ -33,51 +39,55 @@ def _matches(unit: Unit, judging: Judging) -> pa.Table:
     return pa.Table.from_batches(batches, schema=MATCH_SCHEMA)
 
 
-def showing(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
+def showing(standing: Standing) -> Keys:
     """Packed runs that a unit's trajectories show, with their tasks, by partition of the run."""
-    run, task = tasks_showing(_matches(unit, judging), read_measures(unit, judging).column("task_node"))
+    tasks = standing.measures.column("task_node")
+    run, task = tasks_showing(_matches(standing.unit, standing.judging), tasks)
     found = np.zeros(len(run), SHOWING)
     found["run"], found["task"] = run, task
     yield from partitioned(found, "run")
 
 
-def counted(packed: Iterable[bytes]) -> tuple[int, bytes]:
+def counted(key: Key, packed: Iterable[bytes]) -> Answers:
     """Packed runs with the number of tasks that show them; all of a run are among those given."""
     distinct = np.unique(np.concatenate([np.frombuffer(data, SHOWING) for data in packed]))
     run, tasks = np.unique(distinct["run"], return_counts=True)
     found = np.zeros(len(run), COUNTED)
     found["run"], found["tasks"] = run, tasks
-    return 0, found.tobytes()
+    yield RUNS, int(key), found.tobytes()
 
 
-def contaminated(unit: Unit, judging: Judging, counts: bytes) -> Iterator[tuple[int, bytes]]:
-    """The unit's contaminated trajectories: (unit, packed rows with the number of the item)."""
-    rules = judging.recipe.judge.contamination
-    index = read_index(judging.measures, judging.benchmarks)
-    known = np.frombuffer(counts, COUNTED)
-    weights = index.weights(rules.common, known["run"], known["tasks"])
-    row, item, _ = decided(_matches(unit, judging), index, weights, rules.min_score)
-    found = np.zeros(len(row), LOSER)
-    found["row"], found["kept"] = row, item
-    if len(found):
-        yield unit.number, found.tobytes()
+@dataclass(frozen=True, slots=True)
+class Contamination:
+    """Runs of words and the tasks that show them → how many tasks show each, for all units → who shows an item."""
 
+    judging: Judging
+    name: str = CONTAMINATED
+    reasons: tuple[str, ...] = (CONTAMINATED,)
+    before: tuple[Round, ...] = (Round(RUNS, showing, counted),)
+    hears: tuple[str, ...] = ()
+    common: str = RUNS
 
-class UnitsToContaminated(beam.PTransform):
-    """Unit → (its number, packed rows of its contaminated trajectories)."""
+    def keys(self, standing: Standing) -> Keys:
+        """The unit's contaminated trajectories by the unit itself: packed rows with the number of the item."""
+        rules = standing.judging.recipe.judge.contamination
+        index = self._index()
+        known = np.frombuffer(b"".join(standing.common.values()), COUNTED)
+        weights = index.weights(rules.common, known["run"], known["tasks"])
+        row, item, _ = decided(_matches(standing.unit, standing.judging), index, weights, rules.min_score)
+        found = np.zeros(len(row), LOSER)
+        found["row"], found["kept"] = row, item
+        if len(found):
+            yield standing.unit.number, found.tobytes()
 
-    def __init__(self, judging: Judging) -> None:
-        super().__init__()
-        self._judging = judging
+    def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
+        """The same: a unit's trajectories go by what it shows, whatever others do."""
+        for data in packed:
+            yield CONTAMINATED, int(key), data
 
-    def expand(self, units: beam.PCollection[Unit]) -> beam.PCollection[Any]:
-        counts = (
-            units
-            | "Showing" >> beam.FlatMap(showing, self._judging)
-            | "GatherRuns" >> beam.GroupByKey()
-            | "CountTasks" >> beam.MapTuple(lambda _, packed: counted(packed))
-            | "GatherCounts" >> beam.GroupByKey()
-            | "AllCounts" >> beam.MapTuple(lambda _, packed: b"".join(packed))
-        )
-        together = beam.pvalue.AsSingleton(counts, default_value=b"")
-        return units | "Contaminated" >> beam.FlatMap(contaminated, self._judging, together)
+    def words(self, reason: str, survivor: int) -> str:
+        """The item that is shown."""
+        return self._index().items[survivor]
+
+    def _index(self) -> Index:
+        return read_index(self.judging.measures, self.judging.benchmarks)

@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measures import Measures, kept_rows, read_measures, targets_so_far
-from pipelines.judge.packed_rows import LOSER, identities, losers_of, partitioned
+from pipelines.judge.decision import Answers, Key, Keys, Round
+from pipelines.judge.packed_rows import LOSER, identities, partitioned
+from pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
+from pipelines.judge.standing import Standing
 from quality.duplicate import KEY, losers
 from quality.fingerprint import as_lanes
 
 
-def _keys(
-    unit: Unit, measures: Measures, rows: npt.NDArray[np.int64], hashed: str, whole: bool
-) -> npt.NDArray[np.void]:
-    """Keys of the given rows by the hash column named; for trajectories, of their first rows."""
-    taken = measures.table.take(pa.array(rows))
-    lanes = as_lanes(taken[hashed].combine_chunks())
-    keys = np.zeros(len(rows), KEY)
-    keys["high"], keys["low"] = lanes[:, 0], lanes[:, 1]
-    keys["rank"] = measures.column("rank")[rows] if whole else measures.column("step")[rows]
-    keys["tie"], keys["place"] = identities(taken["trajectory_id"].to_pylist()), measures.column("place")[rows]
-    keys["unit"], keys["row"] = unit.number, rows
-    return keys
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Of equal ones the first: of trajectories that by rank, of transitions the earliest step.
 
+    Attributes:
+        whole: whether trajectories are compared; transitions otherwise.
+    """
 
-def trajectory_keys(unit: Unit, judging: Judging, lost: Iterable[bytes] = ()) -> Iterator[tuple[int, bytes]]:
-    """Packed keys of the trajectories that no rule drops and that are not lost yet, by partition."""
-    measures = read_measures(unit, judging)
-    kept = measures.starts[kept_rows(measures, losers_of(lost))[measures.starts]]
-    if judging.recipe.judge.drop_duplicate_trajectories:
-        yield from partitioned(_keys(unit, measures, kept, "trajectory_hash", True), "high")
+    whole: bool
+    before: tuple[Round, ...] = ()
+    hears: tuple[str, ...] = ()
+    common: str = ""
 
+    @property
+    def name(self) -> str:
+        """See `Decision`."""
+        return DUPLICATE_TRAJECTORY if self.whole else DUPLICATE_TRANSITION
 
-def transition_keys(unit: Unit, judging: Judging, lost: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Packed keys of the transitions that are targets in trajectories that are kept so far, by partition."""
-    if not judging.recipe.judge.mask_duplicate_transitions:
-        return
-    measures = read_measures(unit, judging)
-    rows = np.flatnonzero(targets_so_far(measures, losers_of(lost)))
-    yield from partitioned(_keys(unit, measures, rows, "transition_hash", False), "high")
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """See `Decision`."""
+        return (self.name,)
 
+    def keys(self, standing: Standing) -> Keys:
+        """Packed keys of the trajectories, or targets, that are left, by partition."""
+        starts = standing.measures.starts
+        rows = starts[standing.kept()[starts]] if self.whole else np.flatnonzero(standing.targets())
+        yield from partitioned(self._keys(standing, rows), "high")
 
-def losers_by_unit(packed: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Which rows of which unit lose against an equal one: (unit, packed rows with the survivor's id)."""
-    keys = np.concatenate([np.frombuffer(data, KEY) for data in packed])
-    lost, kept = losers(keys)
-    rows = np.zeros(len(lost), LOSER)
-    rows["row"], rows["kept"] = lost["row"], kept["tie"]
-    for unit in np.unique(lost["unit"]):
-        yield int(unit), rows[lost["unit"] == unit].tobytes()
+    def _keys(self, standing: Standing, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+        """Keys of the given rows; for trajectories, of their first rows."""
+        measures = standing.measures
+        taken = measures.table.take(pa.array(rows))
+        lanes = as_lanes(taken["trajectory_hash" if self.whole else "transition_hash"].combine_chunks())
+        keys = np.zeros(len(rows), KEY)
+        keys["high"], keys["low"] = lanes[:, 0], lanes[:, 1]
+        keys["rank"] = measures.column("rank" if self.whole else "step")[rows]
+        keys["tie"], keys["place"] = identities(taken["trajectory_id"].to_pylist()), measures.column("place")[rows]
+        keys["unit"], keys["row"] = standing.unit.number, rows
+        return keys
+
+    def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
+        """Which rows of which unit lose against an equal one, with the survivor's id."""
+        lost, kept = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]))
+        rows = np.zeros(len(lost), LOSER)
+        rows["row"], rows["kept"] = lost["row"], kept["tie"]
+        for unit in np.unique(lost["unit"]):
+            yield self.name, int(unit), rows[lost["unit"] == unit].tobytes()
+
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        return f"equal to one of trajectory {survivor:016x}…"

@@ -1,42 +1,61 @@
 """Judge: measures every transition once, decides what is kept, and writes a verdict beside each row of payload.
 
-Only packed hashes are shuffled. The decisions of one unit depend on the hashes of all units, but not on their order:
+Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, those of equal keys come together, and
+who loses is told to its unit, so that the next decision sees the corpus as it then stands:
 
-    measure ─▶ contaminated ─▶ keys of trajectories ─▶ losers ─▶ near duplicates
-        │      ─▶ keys of the remaining transitions ─▶ verdicts
-        └────▶ edges of groups ─▶ components ──────────────────────────────────────────────────────────┘
+    measure ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions ─▶ replicates ─▶ caps
+        ─▶ shares ─▶ components of groups ─▶ verdicts
 
-Where the recipe caps a rule, the targets that remain are counted before the verdicts (see `caps`); where it bounds how
-much of what is kept one task, environment, place or command may be, what then still bears the loss is (see `shares`).
+What is told of one unit depends on the hashes of all units, but not on their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apache_beam as beam
 
-from pipelines.judge.caps import CountsToLimits, Limits, capped
-from pipelines.judge.contamination import UnitsToContaminated
-from pipelines.judge.copies import losers_by_unit, trajectory_keys, transition_keys
-from pipelines.judge.groups import edges, packed_groups
+from pipelines.engine.exchange import Span
+from pipelines.judge.caps import Caps
+from pipelines.judge.contamination import Contamination
+from pipelines.judge.copies import Copies
+from pipelines.judge.decision import Decision, Key, Round, rounds
+from pipelines.judge.groups import GROUPS, components_of, edges
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measuring import measure_unit
-from pipelines.judge.near_duplicates import NearDuplicatesOf
-from pipelines.judge.reasons import (
-    CONTAMINATED,
-    DUPLICATE_TRAJECTORY,
-    DUPLICATE_TRANSITION,
-    LOST,
-    LOST_ROWS,
-    NEAR_DUPLICATE,
-    REPLICATE,
-)
-from pipelines.judge.replicates import UnitsToReport, replicate_keys, rows_beyond
-from pipelines.judge.shares import RecordsToLost
-from pipelines.judge.verdicts import bearing_rows, uncapped_targets, write_verdict
+from pipelines.judge.near_duplicates import LABELS, NearCopies
+from pipelines.judge.reasons import NEAR_DUPLICATE
+from pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
+from pipelines.judge.shares import Shares
+from pipelines.judge.standing import Standing
+from pipelines.judge.verdicts import write_verdict
 from schemas.manifest import Manifest
+
+_UNIT: Final = ""
+"""What a unit is told as itself."""
+
+Told = tuple[int, tuple[str, Any]]
+
+
+def decisions(judging: Judging) -> tuple[Decision, ...]:
+    """The decisions that the recipe asks for, in their order."""
+    asked = judging.recipe.judge
+    found: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
+    if asked.drop_duplicate_trajectories:
+        found.append(Copies(whole=True))
+    if asked.near_duplicates is not None:
+        found.append(NearCopies(asked.near_duplicates))
+    if asked.mask_duplicate_transitions:
+        found.append(Copies(whole=False))
+    if asked.replicates is not None:
+        found.append(Replicates(asked.replicates.max, asked.spans))
+    caps = tuple(rule.cap for rule in asked.ordered_rules())
+    if any(cap is not None for cap in caps):
+        found.append(Caps(caps))
+    if asked.max_share:
+        found.append(Shares(tuple((str(kind), share) for kind, share in asked.max_share.items())))
+    return tuple(found)
 
 
 class UnitsToVerdicts(beam.PTransform):
@@ -47,94 +66,100 @@ class UnitsToVerdicts(beam.PTransform):
         self._judging = judging
 
     def expand(self, units: beam.PCollection[Unit]) -> beam.PCollection[Manifest]:
-        judging = self._judging
-        carried, fetched = judging.carried, judging.fetched
+        judging, made = self._judging, decisions(self._judging)
         done = units | "Measure" >> beam.Map(measure_unit, judging)
-        keyed = done | "KeyUnits" >> beam.Map(lambda unit: (unit.number, unit))
-        together = done | "Edges" >> beam.FlatMap(edges, judging)
-        joined = {"unit": keyed}
-        if judging.benchmarks:
-            joined[CONTAMINATED] = done | "Contamination" >> UnitsToContaminated(judging)
-        joined[DUPLICATE_TRAJECTORY] = (
-            dict(joined)
-            | "JoinContaminated" >> beam.CoGroupByKey()
-            | "TrajectoryKeys"
-            >> beam.FlatMapTuple(lambda n, j: carried("trajectories", n, _trajectory_keys(j, judging)))
-            | "GatherTrajectories" >> beam.GroupByKey()
-            | "LoseTrajectories" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(fetched(packed)))
+        told = {_UNIT: done | "KeyUnits" >> beam.Map(lambda unit: (unit.number, (_UNIT, unit)))}
+        told[LABELS] = done | "Labels" >> beam.Map(lambda unit: (unit.number, (LABELS, unit.label.encode())))
+        lost: list[str] = []
+        for decision in made:
+            for one in rounds(decision):
+                told[one.name] = _heard(told, (*lost, *one.hears)) | one.name >> _Asked(one, judging, told)
+            lost.append(decision.name)
+        groups = Round(GROUPS, edges, components_of)
+        told[GROUPS] = _heard(told, (NEAR_DUPLICATE,)) | GROUPS >> _Asked(groups, judging, told)
+        return (
+            _heard(told, (*lost, *REPORTED))
+            | "AllTold" >> beam.Flatten()
+            | "JoinAll" >> beam.GroupByKey()
+            | "Decide" >> beam.Map(_decided, judging, made, _whole(told[GROUPS]))
         )
-        if judging.recipe.judge.near_duplicates is not None:
-            lost = tuple(joined[name] for name in joined if name != "unit") | "LostSoFar" >> beam.Flatten()
-            near = {"unit": keyed, "lost": lost} | "NearDuplicates" >> NearDuplicatesOf(judging)
-            joined[NEAR_DUPLICATE] = near["lost"]
-            together = (together, near["edges"]) | "AllEdges" >> beam.Flatten()
-        groups = (
-            together
-            | "GatherEdges" >> beam.GroupByKey()
-            | "Groups" >> beam.MapTuple(lambda _, packed: packed_groups(packed))
+
+
+class _Asked(beam.PTransform):
+    """What units were told → what the round tells them."""
+
+    def __init__(self, one: Round, judging: Judging, told: dict[str, beam.PCollection[Told]]) -> None:
+        super().__init__()
+        self._round, self._judging = one, judging
+        self._common = told.get(one.common)
+
+    def expand(self, heard: tuple[beam.PCollection[Told], ...]) -> beam.PCollection[Told]:
+        one, judging = self._round, self._judging
+        common = {} if self._common is None else _whole(self._common)
+        return (
+            heard
+            | "Told" >> beam.Flatten()
+            | "Join" >> beam.GroupByKey()
+            | "Keys" >> beam.FlatMap(_keys, one, judging, common)
+            | "Gather" >> beam.GroupByKey()
+            | "Answers" >> beam.FlatMap(_answers, one, judging)
         )
-        rows = (
-            dict(joined)
-            | "JoinTrajectories" >> beam.CoGroupByKey()
-            | "TransitionKeys"
-            >> beam.FlatMapTuple(lambda n, j: carried("transitions", n, _transition_keys(j, judging)))
-            | "GatherTransitions" >> beam.GroupByKey()
-            | "LoseTransitions" >> beam.FlatMapTuple(lambda _, packed: losers_by_unit(fetched(packed)))
-        )
-        lost_rows = {DUPLICATE_TRANSITION: rows}
-        replicates = judging.recipe.judge.replicates
-        if replicates is not None:
-            told = keyed | "Replicates" >> UnitsToReport(judging)
-        if replicates is not None and replicates.max is not None:
-            most = replicates.max
-            lost_rows[REPLICATE] = (
-                {**joined, **lost_rows}
-                | "JoinRows" >> beam.CoGroupByKey()
-                | "ReplicateKeys" >> beam.FlatMapTuple(lambda n, j: carried("targets", n, _replicate_keys(j, judging)))
-                | "GatherTargets" >> beam.GroupByKey()
-                | "BeyondMost" >> beam.FlatMapTuple(lambda _, packed: rows_beyond(fetched(packed), most))
-            )
-        told = {"volatile": told} if judging.recipe.judge.spans and replicates is not None else {}
-        whole = {**joined, **lost_rows, **told} | "JoinAll" >> beam.CoGroupByKey()
-        found: Any = {}
-        if capped(judging):
-            counts = whole | "CountTargets" >> beam.MapTuple(lambda _, j: uncapped_targets(j["unit"][0], judging, j))
-            found = beam.pvalue.AsDict(counts | CountsToLimits(judging))
-        if judging.recipe.judge.max_share:
-            records = whole | "Bearing" >> beam.FlatMap(_bearing_rows, judging, found)
-            shares = records | "Shares" >> RecordsToLost(judging)
-            whole = {**joined, **lost_rows, **told, **shares} | "JoinShares" >> beam.CoGroupByKey()
-        return whole | "Decide" >> beam.Map(_decided, judging, beam.pvalue.AsSingleton(groups), found)
 
 
-def _all_lost(joined: Mapping[str, Iterable[bytes]]) -> list[bytes]:
-    return [data for name in LOST for data in joined.get(name, ())]
+def _heard(told: dict[str, beam.PCollection[Told]], names: Sequence[str]) -> tuple[beam.PCollection[Told], ...]:
+    return tuple(told[name] for name in dict.fromkeys((_UNIT, *names)) if name in told)
 
 
-def _decided(joined: tuple[int, Any], judging: Judging, groups: bytes, found: Limits) -> Manifest:
-    """`write_verdict` of what a unit's number was joined with."""
-    _, of = joined
-    volatile = of.get("volatile", ())
-    return write_verdict(of["unit"][0], judging, _of(of, LOST), _of(of, LOST_ROWS), groups, found, volatile)
+def _whole(answers: beam.PCollection[Told]) -> beam.pvalue.AsDict:
+    return beam.pvalue.AsDict(answers | "Whole" >> beam.MapTuple(lambda number, of: (number, of[1])))
 
 
-def _bearing_rows(joined: tuple[int, Any], judging: Judging, found: Limits) -> Iterator[tuple[str, Any]]:
-    """`bearing_rows` of what a unit's number was joined with, on their way."""
-    number, of = joined
-    return judging.carried("shares", number, bearing_rows(of["unit"][0], judging, of, found))
+def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[int, bytes]) -> Standing:
+    heard: dict[str, list[Any]] = {}
+    for name, data in values:
+        heard.setdefault(name, []).append(data)
+    (unit,) = heard.pop(_UNIT)
+    return Standing(unit, judging, heard, common)
 
 
-def _of(joined: Mapping[str, Iterable[bytes]], names: Sequence[str]) -> dict[str, Iterable[bytes]]:
-    return {name: joined.get(name, ()) for name in names}
+def _keys(
+    told: tuple[int, Iterable[tuple[str, Any]]],
+    one: Round,
+    judging: Judging,
+    common: Any,
+) -> Iterator[tuple[Key, bytes | Span]]:
+    """The keys of a unit, on their way."""
+    keys: Iterator[tuple[Any, bytes]] = one.keys(_standing(told[1], judging, common))
+    yield from judging.carried(one.name, told[0], keys)
 
 
-def _trajectory_keys(joined: Mapping[str, Any], judging: Judging) -> Iterator[tuple[int, bytes]]:
-    return trajectory_keys(joined["unit"][0], judging, _all_lost(joined))
+def _answers(gathered: tuple[Key, Iterable[bytes | Span]], one: Round, judging: Judging) -> Iterator[Told]:
+    """What a key's blocks answer, on its way to the units."""
+    key, packed = gathered
+    found = one.answers(key, judging.fetched(packed))
+    if not one.heavy:
+        yield from ((unit, (name, data)) for name, unit, data in found)
+        return
+    told: list[str] = []
+
+    def blocks() -> Iterator[tuple[int, bytes]]:
+        for name, unit, data in found:
+            told.append(name)
+            yield unit, data
+
+    for place, (unit, data) in enumerate(judging.carried(f"{one.name}_answers", int(key), blocks())):
+        yield unit, (told[place], data)
 
 
-def _transition_keys(joined: Mapping[str, Any], judging: Judging) -> Iterator[tuple[int, bytes]]:
-    return transition_keys(joined["unit"][0], judging, _all_lost(joined))
-
-
-def _replicate_keys(joined: Mapping[str, Any], judging: Judging) -> Iterator[tuple[int, bytes]]:
-    return replicate_keys(joined["unit"][0], judging, _all_lost(joined), joined[DUPLICATE_TRANSITION])
+def _decided(
+    told: tuple[int, Iterable[tuple[str, Any]]],
+    judging: Judging,
+    made: Sequence[Decision],
+    common: Any,
+) -> Manifest:
+    """`write_verdict` of what a unit was told."""
+    standing = _standing(told[1], judging, common)
+    if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
+        write_report(standing)
+    (groups,) = common.values()
+    return write_verdict(standing, made, groups)

@@ -45,8 +45,6 @@ class Judging:
     rejects: Folder
     spans: Folder
     digest: str
-    labels: tuple[str, ...]
-    """Of all units, by number."""
     benchmarks: str = ""
     """Digest of the index of benchmarks; empty without benchmarks."""
     models: tuple[tuple[str, str], ...] = ()

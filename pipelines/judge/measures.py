@@ -55,17 +55,3 @@ def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | 
         starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
     batches = read_batches(judging.measures, sketch_name(label))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
-
-
-def kept_rows(measures: Measures, lost: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """One boolean a row: whether its trajectory is neither dropped by a rule nor among the lost."""
-    first = measures.decision.trajectory[measures.starts] < 0
-    first &= ~np.isin(measures.starts, lost["row"])
-    return np.repeat(first, measures.lengths)
-
-
-def targets_so_far(measures: Measures, lost: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    """One boolean a row: whether it would bear the loss if no more than the rules and the lost took it away."""
-    kept = kept_rows(measures, lost)
-    found: npt.NDArray[np.bool_] = kept & (measures.decision.transition < 0) & measures.column("has_text")
-    return found

@@ -11,6 +11,9 @@ import numpy.typing as npt
 LOSER: Final = np.dtype([("row", "<u4"), ("kept", "<u8")])
 """A row that loses against another, and the first 64 bits of the id of the trajectory that is kept."""
 
+SIMILAR: Final = "similar"
+"""What a unit is told of likeness: packed pairs of nodes of its trajectories and of others, one group each."""
+
 
 def partitioned(keys: npt.NDArray[np.void], by: str) -> Iterator[tuple[int, bytes]]:
     """The records as bytes, by partition (0 to 63) of a hash among their fields."""

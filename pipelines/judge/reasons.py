@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from quality.share import BOUNDED
 from quality.variety import OF_TRAJECTORIES
 
-SHARE_REASONS: Final[Mapping[str, str]] = {kind: f"max_share_{kind}" for kind in BOUNDED}
-OF_WHOLES: Final = tuple(SHARE_REASONS[kind] for kind in BOUNDED if kind in OF_TRAJECTORIES)
-OF_ROWS: Final = tuple(SHARE_REASONS[kind] for kind in BOUNDED if kind not in OF_TRAJECTORIES)
-"""Reasons by which trajectories go, and those by which rows lose the loss."""
-
 CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
-LOST: Final = (CONTAMINATED, DUPLICATE_TRAJECTORY, NEAR_DUPLICATE, *OF_WHOLES)
-"""Reasons by which a trajectory goes besides the recipe's rules."""
-
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
 REPLICATE: Final = "replicate"
-LOST_ROWS: Final = (DUPLICATE_TRANSITION, REPLICATE, *OF_ROWS)
-"""Reasons by which a row of a kept trajectory stays as context besides the recipe's rules."""
-
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
-REASONS: Final = (*LOST, *LOST_ROWS, NO_TARGET, NO_TEXT)
-"""Reasons besides the recipe's rules, numbered after them."""
+
+SHARE_REASONS: Final[Mapping[str, str]] = {kind: f"max_share_{kind}" for kind in BOUNDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is not kept.
+
+    Attributes:
+        name: as verdicts and rejects say it.
+        use: what becomes of a row by it.
+        whole: whether it is of whole trajectories, told by their first rows.
+    """
+
+    name: str
+    use: str
+    whole: bool
+
+
+REASONS: Final = (
+    Reason(CONTAMINATED, "omit", whole=True),
+    Reason(DUPLICATE_TRAJECTORY, "omit", whole=True),
+    Reason(NEAR_DUPLICATE, "omit", whole=True),
+    *(Reason(SHARE_REASONS[kind], "omit", whole=True) for kind in BOUNDED if kind in OF_TRAJECTORIES),
+    Reason(DUPLICATE_TRANSITION, "context", whole=False),
+    Reason(REPLICATE, "context", whole=False),
+    *(Reason(SHARE_REASONS[kind], "context", whole=False) for kind in BOUNDED if kind not in OF_TRAJECTORIES),
+    Reason(NO_TARGET, "omit", whole=True),
+    Reason(NO_TEXT, "omit", whole=False),
+)
+"""Reasons besides the recipe's rules, numbered after them; of two of one row the later speaks."""
+
+_LEFT: Final = (NO_TARGET, NO_TEXT)
+LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason.name not in _LEFT)
+"""Reasons by which a trajectory goes by a decision over the corpus."""
+
+LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
+"""Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
-import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.units import finish_unit
-from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.measure_files import replicates_name
-from pipelines.judge.measures import Measures, read_measures, targets_so_far
-from pipelines.judge.packed_rows import LOSER, by_unit, identities, losers_of, partitioned
-from pipelines.judge.spans import packed_member, unpacked_members, volatile_words
+from pipelines.judge.packed_rows import LOSER, by_unit, identities, partitioned
+from pipelines.judge.reasons import REPLICATE
+from pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_members, volatile_words
+from pipelines.judge.standing import Standing
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
 from schemas import DOMAINS, SCHEMA_VERSION
@@ -34,6 +35,9 @@ NAME: Final = "replicates.json"
 UNIT: Final = "replicates"
 """The unit of the measures that the report is."""
 
+REPORTER: Final = 0
+"""The number of the unit that is told all tallies."""
+
 SAMPLED: Final = 200
 """Keys of a domain whose answers are compared word by word, in each of 64 partitions: those of the smallest hashes."""
 
@@ -41,13 +45,35 @@ Packed = Iterable[bytes]
 Tallies = tuple[str, dict[str, float]]
 
 
-def _domain(unit: int, judging: Judging) -> str:
-    return judging.labels[unit].partition("-")[0]
+_TALLY: Final = "tally"
+_COMPARED: Final = "rows_to_compare"
+_TOLD: Final = "replicates_told"
+_WORDS: Final = "replicates_words"
+REPORTED: Final = (_TOLD, _WORDS)
+"""The rounds that tell what the report and the spans say."""
 
 
-def _rows(unit: Unit, judging: Judging, measures: Measures, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+def _with_domain(standing: Standing, data: bytes) -> bytes:
+    return bytes([DOMAINS.index(standing.unit.domain)]) + data
+
+
+def _without_domain(packed: Packed, record: np.dtype[np.void]) -> tuple[dict[int, str], list[bytes]]:
+    """(the domain of each unit, the blocks), of blocks of one unit's records with their domain before them."""
+    domains, blocks = dict[int, str](), list[bytes]()
+    for data in packed:
+        blocks.append(data[1:])
+        domains[int(np.frombuffer(blocks[-1], record, 1)["unit"][0])] = DOMAINS[data[0]]
+    return domains, blocks
+
+
+def _tally(tallies: Tallies) -> tuple[str, int, bytes]:
+    return _TALLY, REPORTER, json.dumps(tallies).encode()
+
+
+def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
     """The chosen rows, of dtype `ROW`."""
-    batches = read_batches(judging.measures, replicates_name(unit.label))
+    unit, measures = standing.unit, standing.measures
+    batches = read_batches(standing.judging.measures, replicates_name(unit.label))
     table = pa.Table.from_batches(batches, schema=REPLICATE_SCHEMA)
     found = np.zeros(len(chosen), ROW)
     node = measures.column("instance_node")
@@ -61,59 +87,57 @@ def _rows(unit: Unit, judging: Judging, measures: Measures, chosen: npt.NDArray[
     return found
 
 
-def told(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
+def told(standing: Standing) -> Keys:
     """Packed rows whose environment and answer are known, by partition of the key; not those that a rule of rows takes.
 
     Whether their trajectory is kept does not matter: an environment's answer is no less known for a short log.
     """
-    measures = read_measures(unit, judging)
+    measures = standing.measures
     content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
     known = (measures.column("instance_node") != content) & measures.column("has_text")
     known &= measures.decision.transition < 0
-    yield from partitioned(_rows(unit, judging, measures, np.flatnonzero(known)), "key")
+    for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key"):
+        yield partition, _with_domain(standing, data)
 
 
-def tallied(packed: Packed, judging: Judging) -> tuple[list[Tallies], npt.NDArray[np.void]]:
+def tallied(_: Key, packed: Packed) -> Answers:
     """What a partition's groups count by domain, and the rows of the groups to compare word by word."""
+    domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
     chosen = [np.zeros(0, ROW)]
-    for group in groups(np.concatenate([np.frombuffer(data, ROW) for data in packed])):
-        domain = _domain(int(group["unit"][0]), judging)
-        counts = tallies.setdefault(domain, Counter())
+    for group in groups(np.concatenate([np.frombuffer(data, ROW) for data in blocks])):
+        counts = tallies.setdefault(domains[int(group["unit"][0])], Counter())
         counts["groups"] += 1
         counts["rows"] += len(group)
         if (group["answer"] != group["answer"][0]).any():
             counts["differing"] += 1
             if counts["differing"] <= SAMPLED:
                 chosen.append(group[:MOST])
-    return [(domain, dict(counts)) for domain, counts in sorted(tallies.items())], np.concatenate(chosen)
+    yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
+    yield from ((_COMPARED, *of) for of in by_unit(np.concatenate(chosen)))
 
 
-def _split(packed: Packed, judging: Judging) -> Iterator[Any]:
-    tallies, chosen = tallied(packed, judging)
-    yield from (beam.pvalue.TaggedOutput("tallies", one) for one in tallies)
-    yield from by_unit(chosen)
-
-
-def worded(unit: Unit, judging: Judging, packed: Packed) -> Iterator[tuple[int, bytes]]:
+def worded(standing: Standing) -> Keys:
     """(key, packed member of its group) of the unit's rows that are compared; texts are read a row group at a time."""
-    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in packed)])
+    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_COMPARED))])
     if not len(rows):
         return
     rows = rows[np.argsort(rows["row"], kind="stable")]
     first = 0
-    for batch in read_batches(judging.transitions, unit.name, ["next_observation.content"]):
+    for batch in read_batches(standing.judging.transitions, standing.unit.name, ["next_observation.content"]):
         low, high = np.searchsorted(rows["row"], (first, first + batch.num_rows))
         texts = pc.struct_field(batch["next_observation"].take(pa.array(rows["row"][low:high] - first)), "content")
         for row, text in zip(rows[low:high], texts, strict=True):
-            yield int(row["key"].view("<i8")), packed_member(row, Words.of(text.as_py()))
+            member = packed_member(row, Words.of(text.as_py()))
+            yield int(row["key"].view("<i8")), _with_domain(standing, member)
         first += batch.num_rows
 
 
-def agreed(packed: Packed, judging: Judging) -> Tallies:
+def agreed(packed: Packed) -> Tallies:
     """By domain the agreement of one group, the best member first."""
-    members, texts = unpacked_members(packed)
-    return _domain(int(members["unit"][0]), judging), {"compared": 1, "agreement": round(agreement(texts), 6)}
+    domains, blocks = _without_domain(packed, MEMBER)
+    members, texts = unpacked_members(blocks)
+    return domains[int(members["unit"][0])], {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 
 def report(tallies: Iterable[Tallies]) -> bytes:
@@ -136,69 +160,57 @@ def report(tallies: Iterable[Tallies]) -> bytes:
     return json.dumps(found, indent=1).encode() + b"\n"
 
 
-def write_report(tallies: Iterable[Tallies], judging: Judging) -> Manifest:
-    """Writes the report beside the measures, as a unit of its own, and returns its manifest."""
-    data = report(tallies)
+def write_report(standing: Standing) -> Manifest:
+    """Writes the report of what unit `REPORTER` was told, as a unit of its own, and returns its manifest."""
+    judging = standing.judging
+    data = report(json.loads(tally) for tally in standing.told(_TALLY))
     judging.measures.write(NAME, data)
     entry = FileEntry(NAME, 0, len(data), hashlib.sha256(data).hexdigest())
     return finish_unit(judging.measures, Manifest("judge", UNIT, judging.digest, SCHEMA_VERSION, (entry,)))
 
 
-def replicate_keys(
-    unit: Unit, judging: Judging, lost: Iterable[bytes], lost_rows: Iterable[bytes]
-) -> Iterator[tuple[int, bytes]]:
-    """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
-    measures = read_measures(unit, judging)
-    bearing = targets_so_far(measures, losers_of(lost))
-    bearing[losers_of(lost_rows)["row"]] = False
-    yield from partitioned(_rows(unit, judging, measures, np.flatnonzero(bearing)), "key")
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """Rows of the same environment, history and action → how much of their answers is the same, and who is beyond.
 
+    Attributes:
+        most: how many of a key may bear the loss; None bounds them not.
+        spans: whether units are told which words are volatile.
+    """
 
-def rows_beyond(packed: Packed, most: int) -> Iterator[tuple[int, bytes]]:
-    """The rows after the first `most` of their key: (unit, packed rows)."""
-    late = beyond(np.concatenate([np.frombuffer(data, ROW) for data in packed]), most)
-    for unit, data in by_unit(late):
-        some = np.frombuffer(data, ROW)
-        rows = np.zeros(len(some), LOSER)
-        rows["row"] = some["row"]
-        yield unit, rows.tobytes()
+    most: int | None
+    spans: bool
+    name: str = REPLICATE
+    reasons: tuple[str, ...] = (REPLICATE,)
+    hears: tuple[str, ...] = ()
+    common: str = ""
 
+    @property
+    def before(self) -> tuple[Round, ...]:
+        """Groups are found and counted, then a sample of them is compared."""
+        return (Round(_TOLD, told, tallied), Round(_WORDS, worded, self.compared, (_TOLD,)))
 
-class UnitsToReport(beam.PTransform):
-    """Keyed units → (unit, packed words that are volatile), if spans are wanted; the report is written meanwhile."""
+    def compared(self, key: Key, packed: Packed) -> Answers:
+        """The agreement of a group, and which words of its members others lack."""
+        blocks = list(packed)
+        yield _tally(agreed(blocks))
+        if self.spans:
+            yield from ((VOLATILE, *of) for of in volatile_words(data[1:] for data in blocks))
 
-    def __init__(self, judging: Judging) -> None:
-        super().__init__()
-        self._judging = judging
+    def keys(self, standing: Standing) -> Keys:
+        """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
+        if self.most is not None:
+            yield from partitioned(_rows(standing, np.flatnonzero(standing.targets())), "key")
 
-    def expand(self, keyed: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        judging = self._judging
-        split = (
-            keyed
-            | "Told"
-            >> beam.FlatMapTuple(lambda number, unit: judging.carried("replicates", number, told(unit, judging)))
-            | "GatherReplicates" >> beam.GroupByKey()
-            | "Tally"
-            >> beam.FlatMapTuple(lambda _, packed: _split(judging.fetched(packed), judging)).with_outputs(
-                "tallies", main="rows"
-            )
-        )
-        gathered = (
-            {"unit": keyed, "rows": split.rows}
-            | "JoinCompared" >> beam.CoGroupByKey()
-            | "Words"
-            >> beam.FlatMapTuple(lambda n, j: judging.carried("words", n, worded(j["unit"][0], judging, j["rows"])))
-            | "GatherWords" >> beam.GroupByKey()
-        )
-        compared = gathered | "Agree" >> beam.MapTuple(lambda _, packed: agreed(judging.fetched(packed), judging))
-        none = keyed | "NoTally" >> beam.MapTuple(lambda _, __: ("", {}))  # there is a report of nothing too
-        written = (
-            (split.tallies, compared, none)
-            | "AllTallies" >> beam.Flatten()
-            | "Together" >> beam.Map(lambda one: (0, one))
-            | "GatherTallies" >> beam.GroupByKey()
-            | "Report" >> beam.MapTuple(lambda _, tallies: write_report(tallies, judging))
-        )
-        if not judging.recipe.judge.spans:
-            return written
-        return gathered | "Volatile" >> beam.FlatMapTuple(lambda _, packed: volatile_words(judging.fetched(packed)))
+    def losers(self, key: Key, packed: Packed) -> Answers:
+        """The rows after the first `most` of their key."""
+        assert self.most is not None
+        for unit, data in by_unit(beyond(np.concatenate([np.frombuffer(block, ROW) for block in packed]), self.most)):
+            some = np.frombuffer(data, ROW)
+            rows = np.zeros(len(some), LOSER)
+            rows["row"] = some["row"]
+            yield REPLICATE, unit, rows.tobytes()
+
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        return "as many rows of the same environment, history and action bear the loss as the recipe allows"

@@ -6,85 +6,72 @@ Hashes of the rows that bear the loss are gathered by domain, where `quality.sha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-import apache_beam as beam
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
-from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.measure_files import variety_name
-from pipelines.judge.measures import Measures
 from pipelines.judge.packed_rows import LOSER, by_unit, identities
-from pipelines.judge.reasons import OF_ROWS, OF_WHOLES, SHARE_REASONS
+from pipelines.judge.reasons import SHARE_REASONS
+from pipelines.judge.standing import Standing
 from quality.chance import chances
 from quality.share import BOUNDED, RECORD, beyond
 from quality.variety import OF_TRAJECTORIES, VARIETY_SCHEMA
 
 
-def bearing(
-    unit: Unit, judging: Judging, measures: Measures, target: npt.NDArray[np.bool_]
-) -> Iterator[tuple[str, bytes]]:
-    """The unit's domain and the records of its rows that bear the loss, packed.
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Records of the rows that bear the loss, by domain → rows, and first rows of trajectories, beyond the bounds.
 
-    Args:
-        unit: the unit.
-        judging: the rest.
-        measures: the unit's measurements.
-        target: of each row whether it bears the loss in the end if nothing is bounded.
+    Attributes:
+        bounds: the recipe's shares by kind, as pairs.
     """
-    first = np.repeat(measures.starts, measures.lengths)
-    rows = np.flatnonzero(target)
-    if all(kind in OF_TRAJECTORIES for kind in judging.recipe.judge.max_share):
-        rows = rows[np.unique(first[rows], return_index=True)[1]]
-    if not len(rows):
-        return
-    found = np.zeros(len(rows), RECORD)
-    ids = measures.table["trajectory_id"].combine_chunks()
-    found["chance"] = chances(ids, measures.column("step"), "share")[rows]
-    found["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
-    found["origin"] = measures.column("place")[rows]
-    table = pa.Table.from_batches(read_batches(judging.measures, variety_name(unit.label)), schema=VARIETY_SCHEMA)
-    for kind in BOUNDED:
-        found[kind] = table[kind].to_numpy()[rows]
-    found["unit"], found["first"], found["row"] = unit.number, first[rows], rows
-    yield unit.domain, found.tobytes()
 
+    bounds: tuple[tuple[str, float], ...]
+    name: str = "shares"
+    reasons: tuple[str, ...] = tuple(SHARE_REASONS.values())
+    before: tuple[Round, ...] = ()
+    hears: tuple[str, ...] = ()
+    common: str = ""
 
-def lost_by_share(domain: str, packed: Iterable[bytes], judging: Judging) -> Iterator[tuple[str, int, bytes]]:
-    """(reason, unit, packed rows or first rows of trajectories) of what goes so that a domain's bounds hold.
+    def keys(self, standing: Standing) -> Keys:
+        """The unit's domain and the records of its rows that bear the loss, packed."""
+        measures, judging, unit = standing.measures, standing.judging, standing.unit
+        first = np.repeat(measures.starts, measures.lengths)
+        rows = np.flatnonzero(standing.targets())
+        if all(kind in OF_TRAJECTORIES for kind, _ in self.bounds):
+            rows = rows[np.unique(first[rows], return_index=True)[1]]
+        if not len(rows):
+            return
+        found = np.zeros(len(rows), RECORD)
+        ids = measures.table["trajectory_id"].combine_chunks()
+        found["chance"] = chances(ids, measures.column("step"), "share")[rows]
+        found["tie"] = np.repeat(identities(ids.take(pa.array(measures.starts)).to_pylist()), measures.lengths)[rows]
+        found["origin"] = measures.column("place")[rows]
+        table = pa.Table.from_batches(read_batches(judging.measures, variety_name(unit.label)), schema=VARIETY_SCHEMA)
+        for kind in BOUNDED:
+            found[kind] = table[kind].to_numpy()[rows]
+        found["unit"], found["first"], found["row"] = unit.number, first[rows], rows
+        yield unit.domain, found.tobytes()
 
-    Raises:
-        ConfigError: a bound cannot hold, for want of different values.
-    """
-    records = np.concatenate([np.frombuffer(data, RECORD) for data in packed])
-    shares = {str(kind): share for kind, share in judging.recipe.judge.max_share.items()}
-    for kind, some in beyond(records, shares, domain).items():
-        for unit, data in by_unit(some):
-            rows = np.zeros(len(data) // RECORD.itemsize, LOSER)
-            rows["row"] = np.frombuffer(data, RECORD)["row"]
-            yield SHARE_REASONS[kind], unit, rows.tobytes()
+    def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
+        """Packed rows, or first rows of trajectories, of what goes so that a domain's bounds hold.
 
+        Raises:
+            ConfigError: a bound cannot hold, for want of different values.
+        """
+        records = np.concatenate([np.frombuffer(data, RECORD) for data in packed])
+        for kind, some in beyond(records, dict(self.bounds), str(key)).items():
+            for unit, data in by_unit(some):
+                rows = np.zeros(len(data) // RECORD.itemsize, LOSER)
+                rows["row"] = np.frombuffer(data, RECORD)["row"]
+                yield SHARE_REASONS[kind], unit, rows.tobytes()
 
-class RecordsToLost(beam.PTransform):
-    """(domain, packed records) → by reason, the packed rows of each unit that go."""
-
-    def __init__(self, judging: Judging) -> None:
-        super().__init__()
-        self._judging = judging
-
-    def expand(self, records: beam.PCollection[tuple[str, bytes]]) -> dict[str, Any]:
-        judging = self._judging
-
-        def split(domain: str, packed: Iterable[bytes]) -> Iterator[Any]:
-            for reason, unit, rows in lost_by_share(domain, judging.fetched(packed), judging):
-                yield beam.pvalue.TaggedOutput(reason, (unit, rows))
-
-        reasons = (*OF_WHOLES, *OF_ROWS)
-        found = (
-            records | "GatherShares" >> beam.GroupByKey() | "Bound" >> beam.FlatMapTuple(split).with_outputs(*reasons)
-        )
-        return {reason: found[reason] for reason in reasons}
+    def words(self, reason: str, survivor: int) -> str:
+        """See `Decision`."""
+        what = reason.removeprefix("max_share_").replace("_", " ")
+        return f"as much of its {what} is kept as the recipe's share allows"

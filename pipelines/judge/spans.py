@@ -19,6 +19,9 @@ from quality.spans import SPANS_SCHEMA, Span, spans_batch, with_volatile
 from schemas import SCHEMA_VERSION
 from schemas.manifest import Manifest
 
+VOLATILE: Final = "volatile"
+"""What a unit is told of words on which replicates do not agree."""
+
 MEMBER: Final = np.dtype([("rank", "<u8"), ("tie", "<u8"), ("unit", "<u4"), ("row", "<u4")])
 """One of the rows that are compared: rank and tie, by which the smallest is the best, and where it stands."""
 

@@ -1,0 +1,68 @@
+"""The decisions of a recipe: one table of reasons, rounds whose names are apart, a graph that no corpus enlarges."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import apache_beam as beam
+
+from pipelines.engine.storage import Folder
+from pipelines.judge.decision import rounds
+from pipelines.judge.judge import UnitsToVerdicts, decisions
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
+from pipelines.recipe.recipe_file import parse_recipe
+from schemas.verdict import USES
+
+RECIPE = """
+name: all
+source: tests
+domains: [terminal]
+judge:
+  spans: true
+  replicates: {max: 2}
+  max_share: {task: 0.5, place: 0.5}
+  rules:
+    no_op: {signal: no_op, max: 0, cap: 0.2}
+"""
+
+
+def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
+    folder = Folder("nowhere")
+    return Judging(parse_recipe(text, "all"), folder, folder, folder, folder, folder, "digest", benchmarks)
+
+
+def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
+    given = Counter(reason for decision in decisions(judging()) for reason in decision.reasons)
+    assert given == dict.fromkeys((*LOST, *LOST_ROWS), 1)
+    assert [reason.name for reason in REASONS if reason.name not in given] == [NO_TARGET, NO_TEXT]
+    assert {reason.use for reason in REASONS} < set(USES)
+    for decision in decisions(judging()):
+        for reason in set(decision.reasons) - {"contaminated"}:
+            assert decision.words(reason, 7)
+
+
+def test_rounds_have_names_of_their_own_that_spill_files_can_bear_and_hear_only_what_came_before():
+    before: list[str] = []
+    for decision in decisions(judging()):
+        for one in rounds(decision):
+            assert re.fullmatch("[a-z_]+", one.name)
+            assert one.name not in before
+            assert set(one.hears) <= set(before)
+            before.append(one.name)
+
+
+def test_a_recipe_that_asks_for_nothing_has_no_decision():
+    nothing = (
+        "name: n\nsource: tests\ndomains: [terminal]\njudge: {near_duplicates: null, replicates: null, "
+        "drop_duplicate_trajectories: false, mask_duplicate_transitions: false}"
+    )
+    assert decisions(judging(nothing, "")) == ()
+
+
+def test_the_graph_stays_small():
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | UnitsToVerdicts(judging())
+    transforms = pipeline.to_runner_api().components.transforms
+    assert len(transforms) <= 115
