@@ -15,7 +15,11 @@ CARRIED_DEPTH: Final = 128
 
 def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
     """A JSON value as text; None if it is nested more than so many levels deep."""
-    return json_text(value) if nesting(value) <= levels else None
+    try:
+        text = json_text(value)
+    except RecursionError:
+        return None
+    return text if text.count("{") + text.count("[") <= levels or nesting(value) <= levels else None
 
 
 def bounded(value: Any, levels: int = CARRIED_DEPTH) -> Any:

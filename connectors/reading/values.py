@@ -29,7 +29,7 @@ _ENDED: Final = "unexpected end of data"
 _DEPTH_LIMIT: Final = "depth limit exceeded"
 _NESTED: Final = frozenset({dict, list})
 
-_LONG_INTEGER: Final = re2.compile(r"[0-9]{20}|-[0-9]{19}")
+_LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
 """What may be an integer that does not fit in 64 bits; such ones come as floats from the fast reader."""
 
 _TOKEN: Final = re.compile(
