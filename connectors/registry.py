@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from connectors.connector import Connector, Sniff
+from connectors.reading.values import BOM
 from schemas import ConfigError, ContractError
 
 GROUP: Final = "trajmill.connectors"
@@ -93,8 +94,6 @@ MODULES: Final = (
 )
 """Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
 
-_BOM: Final = b"\xef\xbb\xbf"
-
 NAMED: Final = 0.9
 """From this score on a format says its own name."""
 
@@ -154,7 +153,7 @@ def sniff_one(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None =
         Exception: the connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
     """
     try:
-        return one.sniff(head.removeprefix(_BOM), uri)
+        return one.sniff(head.removeprefix(BOM), uri)
     except (OSError, MemoryError, ConfigError, ContractError):
         raise
     except Exception as error:

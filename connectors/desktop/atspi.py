@@ -32,7 +32,7 @@ from lxml import etree
 
 from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from connectors.desktop.element import FARTHEST, clean, kind_of
-from connectors.reading.values import json_value
+from connectors.reading.values import BOM, json_value
 from connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
 
@@ -154,7 +154,7 @@ def _decoded(data: bytes, uri: str, member: str, offset: int) -> str:
         text = data.decode("utf-16", "replace")
     else:
         try:
-            text = data.removeprefix(b"\xef\xbb\xbf").decode()
+            text = data.removeprefix(BOM).decode()
         except UnicodeDecodeError as error:
             reason = "truncated" if error.reason == "unexpected end of data" else "not_utf8"
             raise ParseError(uri, offset + error.start, reason, f"wanted UTF-8: {error.reason}", member) from None

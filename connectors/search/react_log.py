@@ -31,6 +31,7 @@ from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.lines import Line, lines
+from connectors.reading.values import BOM
 from connectors.search.react_text import CONTEXT, Text, is_first, moves, steps
 from schemas import Agent, Outcome, ParseError, Reject, Step, Task, Trajectory
 
@@ -54,7 +55,7 @@ class ReactLog(Connector):
     title: ClassVar[str] = "ReAct and Reflexion question logs (text)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        text = head.replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
+        text = head.replace(b"\r\n", b"\n").removeprefix(BOM)
         for line in text.split(b"\n", 16)[:16]:
             if _SECTION.fullmatch(line):
                 return Sniff(0.95, "one of the first lines begins a section of agents")

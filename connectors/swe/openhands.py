@@ -30,6 +30,7 @@ from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in
 from connectors.reading.lines import json_lines
 from connectors.reading.places import places_by_lines
+from connectors.reading.values import BOM
 from connectors.swe.course import Act, Course
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
@@ -81,7 +82,7 @@ class OpenHands(Connector):
         runs: Callable[[Blob], Iterator[_Run | Reject]] = self._folder
         if blob.members == ("",):
             with blob.open("") as stream:
-                start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+                start = stream.read(64).removeprefix(BOM).lstrip()
             start = b"[" if _WRAPPED.match(start + b"[") else start[:1]
             runs = self._events if start == b"[" else self._rows
         empty = True

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.values import json_value
+from connectors.reading.values import BOM, json_value
 from connectors.terminal.cast_events import Header, header_of, read_blocks
 from connectors.terminal.recording import UNDATED, Recording, trajectories_of
 from connectors.terminal.session import Session
@@ -41,7 +41,7 @@ class Asciicast(Connector):
     title: ClassVar[str] = "asciinema recordings of a terminal (asciicast v1, v2, v3)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        line = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+        line = head.removeprefix(BOM).lstrip().partition(b"\n")[0]
         try:
             value = json_value(line)
             if isinstance(value, dict):

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
+from connectors.reading.values import BOM
 from connectors.terminal import atif_values as values
 from connectors.terminal.atif_domain import OWN_TOOLS, domain
 from connectors.terminal.atif_steps import Reader
@@ -56,7 +57,7 @@ class Atif(Connector):
     title: ClassVar[str] = "Agent Trajectory Interchange Format (JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if not head[:64].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        if not head[:64].removeprefix(BOM).lstrip().startswith(b"{"):
             return None
         version = _VERSION.search(head)
         if version is not None and version[1] is not None:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 from connectors.connector import Blob
 from connectors.reading.fields import brief, object_of, text_of
 from connectors.reading.lines import LINE_BYTES, WHOLE_BYTES
-from connectors.reading.values import JsonError, first_value, json_value
+from connectors.reading.values import BOM, JsonError, first_value, json_value
 from connectors.terminal.screen import checked_size
 from connectors.terminal.session import Event, Events, singly
 from schemas import ParseError
@@ -31,7 +31,6 @@ MAX_SECONDS: Final = 1e10
 _KNOWN: Final = frozenset("oirx")
 _SIZE: Final = re.compile(r"(\d{1,5})x(\d{1,5})", re.ASCII)
 _VERSION_1: Final = re.compile(rb'\s*\{[^][]*"version"\s*:\s*1\s*[,}]')
-_BOM: Final = b"\xef\xbb\xbf"
 _PEEK: Final = 4096
 _CHUNK: Final = 1 << 17
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -79,11 +78,11 @@ def read_blocks(stream: BinaryIO, blob: Blob) -> tuple[Header, Iterator[Event | 
             `unknown_version`, `truncated`).
     """
     with blob.open() as peek:
-        if _VERSION_1.match(peek.read(_PEEK).removeprefix(_BOM)):
+        if _VERSION_1.match(peek.read(_PEEK).removeprefix(BOM)):
             return _read_version_1(stream, blob)
     blocks = _blocks(stream, blob)
     for start, data in blocks:
-        body = data.removeprefix(_BOM).lstrip()
+        body = data.removeprefix(BOM).lstrip()
         if body:
             offset = start + len(data) - len(body)
             line, newline, rest = body.partition(b"\n")

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.lines import json_lines
+from connectors.reading.values import BOM
 from connectors.terminal.dialogue import Turn, course, mark_dangling
 from connectors.terminal.gemini_messages import Message, Rendering, Replay
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
@@ -46,7 +47,7 @@ class GeminiCli(Connector):
     title: ClassVar[str] = "Gemini CLI session log (JSON or JSONL)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        start = head[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = head[:4096].removeprefix(BOM).lstrip()
         if start.startswith(b"{") and _ID.search(start) and _PROJECT.search(start):
             return Sniff(0.95, "it begins with the sessionId and projectHash of a Gemini session")
         return None
@@ -84,7 +85,7 @@ class GeminiCli(Connector):
 def _is_document(blob: Blob) -> bool:
     """Whether the log is one document over several lines, as its first line tells."""
     with blob.open() as stream:
-        first = stream.readline(4096).removeprefix(b"\xef\xbb\xbf").rstrip()
+        first = stream.readline(4096).removeprefix(BOM).rstrip()
     return first.startswith(b"{") and first.endswith((b"{", b",", b"["))
 
 

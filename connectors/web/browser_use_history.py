@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
+from connectors.reading.values import BOM
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, listed, told_results, turn_steps
 from schemas import (
@@ -62,7 +63,7 @@ class BrowserUseHistory(Connector):
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|gif|webm|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if not _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf")) or b'"history"' not in head:
+        if not _BEGINS.match(head.removeprefix(BOM)) or b'"history"' not in head:
             return None
         if sum(key in head for key in _KEYS) >= 2 or (b'"model_output"' in head and b'"state"' in head):
             return Sniff(0.9, "a history with the model's outputs and states of browser-use")

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
-from connectors.reading.values import json_value
+from connectors.reading.values import BOM, json_value
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, calls_of, turn_steps
 from schemas import Agent, Attachment, Context, Observation, ParseError, Reject, Step, Task, Trajectory
@@ -38,7 +38,7 @@ class BrowserUseMessages(Connector):
     title: ClassVar[str] = "browser-use message dumps (messages.json)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        data = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        data = head.removeprefix(BOM).lstrip()
         if data[:1] not in (b"{", b"[") or b'"role"' not in head or b'"history"' in data[:64]:
             return None
         if sum(sign in head for sign in _SIGNS) >= 3:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.fields import object_of, str_of
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import BOM, json_value
 from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
 from connectors.web.elements import values
 from connectors.web.exchange import Exchange, Message
@@ -69,7 +69,7 @@ class Cdp(Connector):
     title: ClassVar[str] = "Chrome DevTools Protocol events (performance logs)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        data = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        data = head.removeprefix(BOM).lstrip()
         if data[:1] not in (b"[", b"{"):
             return None
         if _FIRST.match(data):
@@ -107,7 +107,7 @@ class Cdp(Connector):
 def _values(blob: Blob) -> Iterator[tuple[int, Any]]:
     """(offset, value) of each element or line; the value is a `ParseError` where it is no JSON."""
     with blob.open() as stream:
-        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+        head = stream.read(4096).removeprefix(BOM).lstrip()
     if head[:1] != b"[":
         yield from json_lines(blob)
         return

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 
 from connectors.reading.documents import document_in
-from connectors.reading.values import JsonError, json_value
+from connectors.reading.values import BOM, JsonError, json_value
 from schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
@@ -25,7 +25,6 @@ ELEMENT_BYTES: Final = 256 << 20
 _CHUNK: Final = 4 << 20
 _EXCERPT: Final = 4096
 _MAX_FIRST_KEYS: Final = 8
-_BOM: Final = b"\xef\xbb\xbf"
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
 _KEY_BYTES: Final = 256
 """A longer key is none of a path."""
@@ -258,7 +257,7 @@ def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:
             key = b""
         else:
             last = token[1:-1] if len(token) <= _KEY_BYTES else b""
-    if not window.data.removeprefix(_BOM).strip() and not window.start:
+    if not window.data.removeprefix(BOM).strip() and not window.start:
         raise ParseError(uri, 0, "empty", "wanted a JSON document, met nothing", member)
     raise _cut(window, uri, member, "the document")
 

@@ -37,6 +37,7 @@ from connectors.reading.archive import Archive
 from connectors.reading.fields import object_of, str_of
 from connectors.reading.large.outline import Chosen
 from connectors.reading.times import microseconds
+from connectors.reading.values import BOM
 from connectors.web.bodies import Body, byte_body, is_textual, media_type_of, text_body, unbase64
 from connectors.web.elements import excerpt, values
 from connectors.web.exchange import Exchange, Message, packed, unpacked
@@ -73,7 +74,7 @@ class Har(Connector):
             if _ATTACHED.fullmatch(first):
                 return Sniff(0.6, "a zip archive of files named by digest, as Playwright packs a HAR")
             return None
-        data = head.removeprefix(b"\xef\xbb\xbf")
+        data = head.removeprefix(BOM)
         if _BEGINS.match(data) and _NAMES.search(data):
             return Sniff(0.95, "a JSON object `log` with creator, pages or entries")
         if named and data.lstrip()[:1] == b"{":

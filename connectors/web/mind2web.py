@@ -24,7 +24,7 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import document_in, json_document
 from connectors.reading.fields import text_of
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import BOM, json_value
 from connectors.web import action as act
 from connectors.web.dom import DomNode, collapsed, walk
 from connectors.web.dom import text_of as shown_text
@@ -100,7 +100,7 @@ def _tasks(blob: Blob) -> Iterator[tuple[int, Any]]:
     with blob.open() as stream:
         head = stream.read(4096)
         stream.seek(0)
-        first = stream.readline(1 << 28).removeprefix(b"\xef\xbb\xbf")
+        first = stream.readline(1 << 28).removeprefix(BOM)
         more = bool(stream.read(1))
     if not head.strip():
         raise ParseError(blob.uri, 0, "empty", "wanted tasks, met nothing")

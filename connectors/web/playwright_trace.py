@@ -30,6 +30,7 @@ from typing import BinaryIO, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.archive import Archive
+from connectors.reading.values import BOM
 from connectors.web.playwright_session import FORMAT, Part, Session
 from schemas import ParseError, Reject, Trajectory
 
@@ -57,7 +58,7 @@ class PlaywrightTrace(Connector):
             if names[:1] == ["report.jsonl"] or (names and re.fullmatch(r"report(?:-\w+)?\.jsonl", names[0])):
                 return Sniff(0.9, "a zip archive that begins with report.jsonl, as a blob report does")
             return None
-        if _BEGINS.match(head.removeprefix(b"\xef\xbb\xbf").lstrip()):
+        if _BEGINS.match(head.removeprefix(BOM).lstrip()):
             return Sniff(0.95, "its first line is the context-options of a trace")
         if uri.endswith(".trace") and _CALL.match(head):
             return Sniff(0.9, "its first line is a call of a trace")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
+from connectors.reading.values import BOM
 from schemas import ParseError, Reject, Trajectory
 
 _SIDE: Final = (b'"tests"', b'"commands"', b'"suites"', b'"command"')
@@ -29,7 +30,7 @@ class RecordedScript(Connector):
     title: ClassVar[str] = "Selenium IDE and Chrome Recorder scripts (rejected: no observation)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        data = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        data = head.removeprefix(BOM).lstrip()
         if not data.startswith(b"{"):
             return None
         found = sum(sign in data for sign in _SIDE)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
+from connectors.reading.values import BOM
 from connectors.web import action as words
 from connectors.web import agent_action as act
 from schemas import (
@@ -69,7 +70,7 @@ class WebVoyager(Connector):
     companions = re.compile(r"(?:screenshot|accessibility_tree)[^/]*\.(?:png|jpe?g|txt|json)|agent\.log|[^/]*\.pdf")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        if not head.removeprefix(BOM).lstrip().startswith(b"["):
             return None
         found = sum(sign in head for sign in _SIGNS)
         if found >= 2 and b'"role"' in head:
