@@ -34,7 +34,7 @@ _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
 
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
-    rb"|-?[0-9][0-9.]*[eE]\+?[0-9]+",
+    rb"|-?[0-9][0-9.]*[eE]\+?[0-9]+|-?[0-9]{300,}",
     re.DOTALL,
 )
 _SURROGATE: Final = re.compile(rb"\\(u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -108,7 +108,10 @@ def _harmless(escape: re.Match[bytes]) -> bytes:
 def _exact(data: bytes | str) -> Any:
     """The value of what is known to be JSON of a bounded depth, or to be but for its numbers and surrogates."""
     text = data if isinstance(data, str) else data.decode()
-    return json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
+    try:
+        return json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
+    except ValueError as error:  # an integer of more digits than Python takes
+        raise JsonError("bad_json", 0, str(error)) from None
 
 
 def _finite(digits: str) -> float | None:
@@ -164,6 +167,8 @@ def first_value(text: str, at: int = 0) -> tuple[Any, int]:
     except json.JSONDecodeError as error:
         ended = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         raise JsonError("truncated" if ended else "bad_json", error.pos, error.msg) from None
+    except ValueError as error:  # an integer of more digits than Python takes
+        raise JsonError("bad_json", at, str(error)) from None
     except RecursionError:
         raise JsonError("nested_too_deeply", at, TOO_DEEP) from None
     _check_depth(text[at:end], value)

@@ -25,6 +25,7 @@ READ: list[tuple[bytes, Any]] = [
     (b'{"NaN": "NaN, Infinity and 1e999"}', {"NaN": "NaN, Infinity and 1e999"}),
     (b"123456789012345678901", 123456789012345678901),
     (b"[-9223372036854775809, 18446744073709551615, 18446744073709551616]", [-(2**63) - 1, 2**64 - 1, 2**64]),
+    (b"9" * 400, int("9" * 400)),
     (b'[NaN, 123456789012345678901, "\\ud800"]', [None, 123456789012345678901, "\ud800"]),
     (b'"\\ud83d\\ude00 \\\\ud800"', "\U0001f600 \\ud800"),
     (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
@@ -75,6 +76,14 @@ def test_a_line_is_refused_for_the_same_reason(data, reason, offset):
     blob = MemoryBlob("log", b"1\n" + data.lstrip(b"\xef\xbb\xbf") + b"\n2")
     found = [one.reason for _, one in json_lines(blob) if isinstance(one, ParseError)]
     assert found == ([] if reason == "empty" else ["bad_json" if reason == "truncated" else reason])
+
+
+@pytest.mark.parametrize("data", [b"9" * 5000, b'{"a": -' + b"9" * 5000 + b"}", b"[NaN, " + b"9" * 5000 + b"]"])
+def test_an_integer_of_more_digits_than_python_takes_is_no_value(data):
+    for read in (json_value, lambda one: first_value(one.decode())):
+        with pytest.raises(JsonError) as told:
+            read(data)
+        assert told.value.reason == "bad_json"
 
 
 def test_values_nest_up_to_the_depth_and_not_beyond():
