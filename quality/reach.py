@@ -99,7 +99,11 @@ class Reaching:
         del self._waiting[0]
         before = self._before if goes_on(batch) else None
         self._before = None if _ended(batch) else _preceding(before, batch)
-        rows = [rows_alone(one, 0, count) for one, count in zip(others, counts, strict=True) if count]
+        rows = [
+            one if count == one.num_rows else rows_alone(one, 0, count)
+            for one, count in zip(others, counts, strict=True)
+            if count
+        ]
         return Measured.of(batch, self._counter, before, joined_rows(rows) if rows else None)
 
 

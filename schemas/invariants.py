@@ -58,17 +58,15 @@ def _require(path: str, holds: Any, wanted: str) -> None:
 
 
 def _check_field(field: pa.Field, column: pa.Array, path: str, parent: pa.Array | None) -> None:
-    present = column.is_valid()
-    if parent is not None:
-        present = pc.or_(present, pc.invert(parent))
-    if not field.nullable:
-        _require(path, present, "not be null")
+    if not field.nullable and column.null_count:
+        present = column.is_valid()
+        _require(path, present if parent is None else pc.or_(present, pc.invert(parent)), "not be null")
     options = (field.metadata or {}).get(b"options")
     if options is not None and pa.types.is_dictionary(column.type):
         allowed = pa.array(options.decode().split(","))
         _require(path, _looked_up(pc.is_in(column.dictionary, allowed), column), f"be one of {allowed.to_pylist()}")
     if pa.types.is_struct(field.type):
-        inner = column.is_valid() if parent is None else pc.and_(column.is_valid(), parent)
+        inner = column.is_valid() if column.null_count else None
         for child, name in zip(column.flatten(), [f.name for f in field.type.fields], strict=True):
             _check_field(field.type.field(name), child, f"{path}.{name}", inner)
 

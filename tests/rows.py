@@ -37,6 +37,12 @@ def blob_at(path: Path) -> MemoryBlob:
 
 def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list[Reject]]:
     """(rows, rejects) of a blob; a `ParseError` is raised as it comes."""
+    batch, rejects = parsed_batch(connector, blob)
+    return _unscrubbed(batch.to_pylist()), rejects
+
+
+def parsed_batch(connector: Connector, blob: Blob) -> tuple[pa.RecordBatch, list[Reject]]:
+    """What `parsed` gives, its rows as a checked batch."""
     assembler, parents, rejects = Assembler(), dict[str, str](), []
     origin = Origin(blob.uri, "fixture", connector.name, connector.version, blob.digest)
     for found in connector.parse(blob):
@@ -44,7 +50,7 @@ def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list
             rejects.append(found)
         else:
             assembler.add(found, origin, parents)
-    return _unscrubbed(check(assembler.take()).to_pylist()), rejects
+    return check(assembler.take()), rejects
 
 
 def _unscrubbed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from tests.conftest import FUZZ, ROOT
 from tests.failures import every
 from tests.golden.digests import digest_of
 from tests.golden.make import VERSIONS
-from tests.rows import blob_at, golden_line, golden_row, line, parsed
+from tests.rows import blob_at, golden_line, golden_row, line, parsed, parsed_batch
 
 FIXTURES = ROOT / "tests" / "fixtures"
 NAMES = sorted(connectors())
@@ -215,11 +215,11 @@ def each(names: list[str], check: Any) -> None:
 def only_parse_errors(name: str, blob: MemoryBlob) -> None:
     caught: ParseError | None = None
     try:
-        rows, rejects = parsed(connectors()[name], blob)
+        batch, rejects = parsed_batch(connectors()[name], blob)
     except ParseError as error:
         caught = error
     if caught is None:
-        assert rows or rejects
+        assert batch.num_rows or rejects
     else:
         assert caught.reason
         assert -1 <= caught.offset <= max(len(blob.read(member)) for member in blob.members)

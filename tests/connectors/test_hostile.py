@@ -60,7 +60,7 @@ def with_member(path: Path, member: str, data: bytes) -> MemoryBlob:
 
 @of_json
 def test_a_value_of_another_type_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=30 * FUZZ)
+    @settings(max_examples=20 * FUZZ)
     @given(data=st.data())
     def another(name, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))
@@ -105,19 +105,27 @@ def test_a_value_nested_as_deep_as_is_read_raises_nothing_but_a_parse_error(name
 
 def nested_as_deep_as_is_read(name: str) -> None:
     shapes: set[tuple[str | int, ...]] = set()
-    for path, member, values in json_members(name):
-        for number, value in enumerate(values):
-            for at in places(value):
-                shape = tuple(one if isinstance(one, str) else 0 for one in at)
-                if shape not in shapes and len(shapes) < 25 * FUZZ:
-                    shapes.add(shape)
-                    changed = [*values[:number], replaced(value, at, nested(1000)), *values[number + 1 :]]
-                    only_parse_errors(name, with_member(path, member, written(changed)))
+    for path, member, values, number, at in every_place(name):
+        shape = tuple(one if isinstance(one, str) else 0 for one in at)
+        if shape not in shapes:
+            shapes.add(shape)
+            changed = [*values[:number], replaced(values[number], at, nested(1000)), *values[number + 1 :]]
+            only_parse_errors(name, with_member(path, member, written(changed)))
+        if len(shapes) == 16 * FUZZ:
+            break
     assert shapes
 
 
+def every_place(name: str) -> Iterator[tuple[Path, str, list[object], int, tuple[str | int, ...]]]:
+    """(fixture, member, values, number of a value, place in it) of the JSON of a format."""
+    for path, member, values in json_members(name):
+        for number, value in enumerate(values):
+            for at in places(value):
+                yield path, member, values, number, at
+
+
 @by_family
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "cp1252", "utf-7"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252"])
 def test_another_encoding_raises_nothing_but_a_parse_error(names, encoding):
     with every() as case:
         for called, name, path in fixtures(names):
@@ -134,7 +142,7 @@ def test_nul_bytes_and_bare_carriage_returns_raise_nothing_but_a_parse_error(nam
             for member in held(path).members:
                 with case(f"{called} {member}"):
                     data = held(path).read(member)
-                    for place in (0, len(data) // 3, len(data) // 2, len(data)):
+                    for place in (0, len(data) // 2, len(data)):
                         only_parse_errors(name, with_member(path, member, data[:place] + b"\0" * 64 + data[place:]))
                     only_parse_errors(name, with_member(path, member, data.replace(b"\n", b"\r")))
 

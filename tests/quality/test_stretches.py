@@ -20,6 +20,7 @@ from quality.signal import Measured
 from quality.sketch import SIZE, Sketching, sketched
 from quality.tokens import TokenCounter
 from schemas import WAIT, Action, Context, Observation, Step, Trajectory
+from tests.conftest import FUZZ
 from tests.make import Outcome, Task, batch_of, call, trajectory
 from tests.quality.test_contamination import index_of
 from tests.quality.whole import histories, measured
@@ -42,7 +43,7 @@ def joined(kind: Measuring | Sketching | Following | Exposing, batches: list[pa.
     return pa.Table.from_batches([*done, *kind.rest()])
 
 
-@settings(max_examples=60)
+@settings(max_examples=20 * FUZZ)
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.text(max_size=9)), min_size=1, max_size=6), min_size=1),
     st.sets(st.integers(1, 30)),
@@ -90,7 +91,7 @@ def shown_in(rows) -> Trajectory:
     return Trajectory("long", "terminal", steps, context=TOOLS)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40 * FUZZ, deadline=None)
 @given(long_trajectories, st.sets(st.integers(1, 45)), st.sampled_from([reach.BYTES, 400, 1]))
 def test_what_looks_at_other_rows_sees_the_same_wherever_a_trajectory_is_cut(rows, cuts, most):
     batch = batch_of(trajectory("a", native_id="before"), shown_in(rows), trajectory("Loading...", native_id="after"))
@@ -146,7 +147,7 @@ def test_a_sketch_that_holds_only_a_sample_is_the_same_sample_from_stretches(cut
         assert sorted(left) == sorted(right)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20 * FUZZ)
 @given(
     st.lists(st.lists(st.one_of(st.none(), st.sampled_from(["a b c d", "e", "f g h i j"])), min_size=1), min_size=1),
     st.sets(st.integers(1, 30)),

@@ -20,7 +20,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_make_shards_of_all_takes_the_samples_of_every_domain():
-    asked = ["make", "-n", "shards", "DOMAIN=all", "OUT=out/all"]
+    asked = ["make", "-n", "shards", "DOMAIN=all", "OUT=out/all", "ARGS="]
     said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     (command,) = (line for line in said.splitlines() if "trajmill run" in line)
     raw = [f"samples/{domain}" for domain in DOMAINS]
