@@ -36,7 +36,7 @@ from connectors.conversation.turns import Call
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in
 from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import first_line, json_lines
+from connectors.reading.lines import is_by_line, json_lines
 from connectors.reading.places import places_by_lines
 from connectors.reading.values import json_value
 from connectors.swe.actions import call, shell, spoken
@@ -93,23 +93,12 @@ class SweRows(Connector):
 
 def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
     """(offset, row) of each row; a row is a `ParseError` where a line is not JSON."""
-    if _by_line(blob):
+    if is_by_line(blob):
         yield from json_lines(blob)
         return
     value, data = json_document(blob)
     rows = value if isinstance(value, list) else [value]
     yield from zip(places_by_lines(data, None, rows) if isinstance(value, list) else [0], rows, strict=True)
-
-
-def _by_line(blob: Blob) -> bool:
-    """Whether the first line that is not blank is an object by itself."""
-    first = first_line(blob)
-    if first is None or first.data is None:
-        return first is not None
-    try:
-        return isinstance(json_value(first.data), dict)
-    except ValueError:
-        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
 def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
