@@ -7,12 +7,11 @@ of their own or as Markdown within a text; what an API puts into a block for its
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from connectors.conversation.calls import json_of
 from connectors.conversation.opaque import SEALED, attachment_in, attachment_of_url
-from connectors.conversation.turns import Result
 from connectors.reading.fields import plain_text
 from connectors.reading.json_text import is_json
 from schemas import Attachment, Observation
@@ -114,11 +113,14 @@ def media_type(content: str | None) -> str:
     return "application/json" if content and is_json(content) else "text/plain"
 
 
-def observation(result: Result) -> Observation:
+def observation(
+    text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
+) -> Observation:
     """What a call gave, as the observation after it."""
     return Observation(
-        content=result.content,
-        media_type=media_type(result.content),
-        is_error=result.is_error,
-        attachments=result.attachments,
+        content=text,
+        media_type=media_type(text),
+        is_error=is_error,
+        truncation=truncation,
+        attachments=tuple(attachments),
     )
