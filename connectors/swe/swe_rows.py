@@ -38,7 +38,7 @@ from connectors.reading.fields import text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import is_by_line, json_lines
 from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import json_value, value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import is_clipped
 from connectors.swe.evaluation import VERIFIER
@@ -137,7 +137,8 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
 
 def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
     instance = text_in(row, "instance_id")
-    tools = _parsed(row.get("tools"))
+    told = row.get("tools")
+    tools = value_or_none(told) if isinstance(told, str) else told
     asked = next((one.text for one in before if one.role == "user"), None)
     asked, state = state_apart(asked) if asked is not None else (None, None)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
@@ -261,12 +262,3 @@ def _end(course: Told, row: Mapping[str, Any]) -> None:
         course.end(True, False)
     elif course.last is not None and course.last.name in ("submit", "finish"):
         course.end(True, None)
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json_value(value)
-    except ValueError:
-        return None

@@ -42,11 +42,11 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call
 from connectors.reading.documents import json_document
-from connectors.reading.fields import plain_text, text_in
+from connectors.reading.fields import object_of, objects_of, plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.large.outline import ARRAY, Chosen, Shape
 from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import content_of, observed
 from connectors.swe.evaluation import EVALUATION_FILES, judged, runs
@@ -407,27 +407,18 @@ def _turned_away(step: Mapping[str, Any], following: Any) -> Observation | None:
     return observed(query[-1].get("content"), "harness") if same else None
 
 
-def _query(step: Any) -> list[Mapping[str, Any]]:
+def _query(step: Any) -> Sequence[Mapping[str, Any]]:
     """What the model was asked before the step; the first versions of 1.x call it `messages`."""
-    return _records(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
+    return objects_of(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
 
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, ARRAY) else []
 
 
-def _records(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
 def _object(value: Any) -> Mapping[str, Any]:
     """An object, or JSON text of one; empty if it is neither."""
-    if isinstance(value, str):
-        try:
-            value = json_value(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+    return object_of(value_or_none(value) if isinstance(value, str) else value)
 
 
 def _folder(step: Any) -> str | None:

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, str_of
-from connectors.reading.values import BOM, json_value
+from connectors.reading.values import BOM, object_or_none
 from connectors.screens.moves import Moves
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of
@@ -129,10 +129,7 @@ def _output(message: dict[str, Any]) -> dict[str, Any] | None:
     texts += [str_of(one.get("arguments")) for one in functions]
     for text in texts:
         fenced = _FENCE.fullmatch(text)
-        try:
-            value = json_value(fenced[1] if fenced else text)
-        except ValueError:
-            continue
-        if isinstance(value, dict) and "action" in value:
+        value = object_or_none(fenced[1] if fenced else text)
+        if value is not None and "action" in value:
             return value
     return None

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 
 from connectors.reading.documents import document_in
-from connectors.reading.values import BOM, JsonError, json_value
+from connectors.reading.values import BOM, value_or_none
 from schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
@@ -157,10 +157,7 @@ def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterato
     An element begins with its first key (`{"request":`), and no string can hold such a beginning, since its quotes
     would be escaped. So the beginnings behind the array's bracket are the elements, if there are as many as elements.
     """
-    try:
-        found = json_value(data)
-    except JsonError:
-        return None
+    found = value_or_none(data)
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, list) or not found or not all(isinstance(one, dict) and one for one in found):
