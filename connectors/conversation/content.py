@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from connectors.conversation.calls import json_of
 from connectors.conversation.opaque import SEALED, attachment_in, attachment_of_url
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import objects_of, plain_text, str_of
 from connectors.reading.json_text import is_json
 from schemas import Attachment, Observation
 
@@ -80,6 +80,13 @@ def _of_block(block: Mapping[str, Any]) -> Shown:
     if block.get("type") in _PICTURES:
         return Shown(None)
     return Shown(json_of({key: value for key, value in block.items() if key not in SEALED}))
+
+
+def spoken_text(content: object) -> str:
+    """What a message says in words: the text, or that of its blocks of text, of several a line each; else empty."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str_of(one.get("text")) for one in objects_of(content) if one.get("type") == "text")
 
 
 def without_pictures(text: str) -> Shown:

@@ -49,8 +49,8 @@ from connectors.reading.places import places_by_lines
 from connectors.reading.values import value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import content_of, observed
-from connectors.swe.evaluation import EVALUATION_FILES, judged, runs
-from connectors.swe.instance import environment, is_instance, stem
+from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
+from connectors.swe.instance import environment, instance_of
 from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import last_fence
 from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
@@ -98,23 +98,7 @@ class SweAgent(Connector):
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        if blob.members == ("",):
-            yield from _attempts(blob, "", {})
-            return
-        known, rejects = judged(blob, self.name)
-        yield from rejects
-        empty = True
-        for member in blob.members:
-            if not member.endswith(_ENDING):
-                continue
-            try:
-                for found in _attempts(blob, member, known):
-                    empty = empty and isinstance(found, Reject)
-                    yield found
-            except ParseError as error:
-                yield Reject.of(error, "record", self.name)
-        if empty:
-            raise ParseError(blob.uri, -1, "no_transitions", "no trajectory of the run holds an action")
+        yield from read_runs(blob, self.name, _ENDING, _attempts)
 
 
 def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:
@@ -180,7 +164,7 @@ class _Attempt:
             self._replay(own, course)
         if not course.acted:
             return None
-        instance = text_in(self._config, "problem_statement", "id") or self._named()
+        instance = text_in(self._config, "problem_statement", "id") or instance_of(self._member or self._uri)
         prompt = self._prompt(own or _query(steps[0] if steps else None))
         info = self._told.get("info")
         return Trajectory(
@@ -328,10 +312,6 @@ class _Attempt:
         first = steps[0] if steps and isinstance(steps[0], dict) else {}
         state = _object(first.get("state"))
         return shallow_json(state) if state and "execution_time" not in first else None
-
-    def _named(self) -> str | None:
-        name = stem(self._member or self._uri)
-        return name if is_instance(name) else None
 
     def _image(self) -> str | None:
         return text_in(self._config, "env", "deployment", "image") or text_in(self._config, "environment", "image_name")

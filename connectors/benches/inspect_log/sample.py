@@ -15,7 +15,7 @@ from typing import Any, Final
 from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.content import media_type
 from connectors.conversation.opaque import attachment_of_url
-from connectors.reading.fields import text_of
+from connectors.reading.fields import objects_of, text_of
 from connectors.reading.json_text import is_shallow
 from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
 from connectors.reading.times import microseconds
@@ -55,7 +55,7 @@ def objects(value: Any) -> Sequence[dict[str, Any]]:
     """The objects of an array; none of what is no array."""
     if isinstance(value, Array):
         return Chosen(value, (place for place, one in enumerate(value) if isinstance(one, dict)))
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return objects_of(value)
 
 
 def each_object(value: Any) -> Iterator[dict[str, Any]]:

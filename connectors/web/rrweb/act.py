@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from connectors.screens.dom import DomNode, collapsed, text_of
 from connectors.screens.page import Page
@@ -79,14 +78,6 @@ def point_of(position: Mapping[str, Any]) -> list[int] | None:
     if not isinstance(x, int | float) or not isinstance(y, int | float) or not abs(x) + abs(y) < 1e9:
         return None
     return [act.whole(x), act.whole(y)]
-
-
-def host_of(url: str) -> str:
-    """The host of an address; empty if it has none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def action_of(one: Act) -> Action:
