@@ -18,6 +18,7 @@ from connectors.agents.atif.calls import all_typed, commands_of, first_among, ob
 from connectors.conversation.content import media_type
 from connectors.conversation.terminus_texts import prompt_of
 from connectors.conversation.turns import Call, Item, Said, Time, Turn
+from connectors.reading.fields import str_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.times import microseconds
 from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
@@ -286,9 +287,9 @@ class Reader:
                 return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
         if "extra" in given and (told := values.own(given)):
-            call.text = values.string(told, "text")
+            call.text = str_in(told, "text")
             if "call_id" in told:
-                call.call_id = values.string(told, "call_id")
+                call.call_id = str_in(told, "call_id")
             if "arguments" in told:
                 call.arguments = values.json_of(told["arguments"])
         if waiting is None:
@@ -312,9 +313,9 @@ class Reader:
             if not told:
                 continue
             if "message" in told:
-                call.message = values.string(told, "message")
+                call.message = str_in(told, "message")
             if "reasoning" in told:
-                call.reasoning = values.string(told, "reasoning")
+                call.reasoning = str_in(told, "reasoning")
             if "started_at" in told:
                 call.at = microseconds(values.text(told, "started_at"))
             seconds = values.number(told, "duration_s")

@@ -60,12 +60,6 @@ def text(value: Any, key: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def string(value: Any, key: str) -> str | None:
-    """The string under `key`, also an empty one, None if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
-
-
 def flag(value: Any, key: str) -> bool | None:
     """The truth value under `key`, None if there is none."""
     found = value.get(key) if isinstance(value, dict) else None

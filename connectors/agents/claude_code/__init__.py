@@ -37,8 +37,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.agents.claude_code.branches import Branch, Family, tree
+from connectors.agents.claude_code.entry import Result
 from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import BOOKKEEPING, Result, entries
+from connectors.agents.claude_code.lines import BOOKKEEPING, entries
 from connectors.agents.claude_code.nodes import Nodes
 from connectors.agents.claude_code.steps import Course, course, domain
 from connectors.connector import Blob, Connector, Sniff
