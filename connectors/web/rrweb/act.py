@@ -90,7 +90,8 @@ def action_of(one: Act) -> Action:
     if element is None and node is not None and node.tag not in ("#document", "#text"):
         target = _described(node)
     if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
-        return act.fill("", {**one.original, "text": act.MASK}, element, target, secret=True)
+        told = {"text": act.MASK}
+        return act.call(act.FILL, told, {**one.original, **told}, element, target)
     return act.call(one.kind, told, one.original, element, target)
 
 
