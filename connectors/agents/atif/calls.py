@@ -8,7 +8,7 @@ from typing import Any
 from connectors.agents.atif import values
 from connectors.conversation.content import media_type
 from connectors.conversation.turns import Call
-from connectors.reading.values import json_value, value_or_none
+from connectors.reading.values import value_or_none
 from schemas import Observation
 
 
@@ -37,15 +37,6 @@ def together(first: Observation | None, second: Observation | None) -> Observati
         truncation=first.truncation if second.truncation == "none" else second.truncation,
         attachments=(*first.attachments, *second.attachments),
     )
-
-
-def object_of(raw: str) -> dict[str, Any]:
-    """Arguments that stand as a JSON text; under `input` if they are none."""
-    try:
-        value = json_value(raw) if raw else {}
-    except ValueError:
-        return {"input": raw}
-    return value if isinstance(value, dict) else {"input": raw}
 
 
 def all_typed(given: list[Any]) -> bool:

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from connectors.agents.atif import values
-from connectors.agents.atif.calls import all_typed, commands_of, first_among, object_of, together
+from connectors.agents.atif.calls import all_typed, commands_of, first_among, together
 from connectors.conversation.content import media_type
 from connectors.conversation.terminus_texts import prompt_of
 from connectors.conversation.turns import Call, Item, Said, Time, Turn
 from connectors.reading.fields import str_in, text_in
 from connectors.reading.json_text import shallow_json
+from connectors.reading.own_arguments import arguments_in
 from connectors.reading.times import microseconds
 from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
 
@@ -274,7 +275,7 @@ class Reader:
         get = given.get
         name, raw, call_id = get("function_name"), get("arguments"), get("tool_call_id")
         if isinstance(raw, str):
-            raw = object_of(raw)
+            raw = arguments_in(raw)
         arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
         if not isinstance(name, str) or not name or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
