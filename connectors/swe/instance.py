@@ -1,4 +1,4 @@
-"""What the id of a benchmark's instance tells: SWE-bench's `owner__repository-number` and SWE-smith's forms.
+"""What the id of a benchmark's instance tells: its repository, and of SWE-smith the commit.
 
 SWE-bench writes `owner__repository-number`, SWE-smith `owner__repository.commit.kind__digest` with 8 digits of the
 commit. Other ids are ids all the same, but name no repository.
