@@ -131,7 +131,7 @@ def exposed(batch: pa.RecordBatch, index: Index) -> pa.RecordBatch:
     """What the trajectories of a batch show of the index: of `MATCH_SCHEMA`, rows within the batch.
 
     Args:
-        batch: of `schemas.encoded_schema()`; its first trajectory may be the rest of one.
+        batch: of `schemas.transition.encoded_schema()`; its first trajectory may be the rest of one.
         index: of the benchmarks.
     """
     starts = trajectory_starts(batch)

@@ -35,7 +35,7 @@ class Measured:
     and `around` for what looks at other rows than its own.
 
     Attributes:
-        batch: rows of `schemas.encoded_schema()`.
+        batch: rows of `schemas.transition.encoded_schema()`.
         starts: the row at which each trajectory begins, or goes on from the batch before (then the first).
         counter: counts tokens under the recipe's tokenizer.
         before: rows of the first trajectory that come before the batch, as far as `quality.reach` says; None: none do.

@@ -238,9 +238,9 @@ def encoded_schema(schema: pa.Schema = TRANSITION_SCHEMA) -> pa.Schema:
     return pa.schema([_encoded(field, field.name) for field in schema], metadata=schema.metadata)
 
 
-def dictionary_columns(schema: pa.Schema = TRANSITION_SCHEMA) -> list[str]:
+def dictionary_columns() -> list[str]:
     """Leaf paths (`context.action_space`) that a Parquet reader should hand back dictionary-encoded."""
-    return [path for path, kind in leaves(encoded_schema(schema)) if pa.types.is_dictionary(kind)]
+    return [path for path, kind in leaves(encoded_schema()) if pa.types.is_dictionary(kind)]
 
 
 def leaves(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

@@ -25,9 +25,6 @@ SESSION_TURNS: Final = 300
 
 _NEW_YEAR: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
-Turn = Callable[[int], bytes]
-"""The bytes of the turn of a number; with what begins a session before the first."""
-
 
 def text(number: int, size: int = 3000) -> str:
     """A text of `size` characters of its own."""

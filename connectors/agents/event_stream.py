@@ -13,7 +13,7 @@ from connectors.connector import Blob
 from connectors.conversation.items import Items
 from connectors.reading.fields import brief
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import object_or_none
 from schemas import ParseError, Reject, Trajectory
 
 _NAME_CHARS: Final = 80
@@ -59,11 +59,8 @@ class EventSession(ABC):
 def head_events(head: bytes, lines: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number from 1, event) of the first lines of a log's head that are JSON objects."""
     for number, data in enumerate(head.split(b"\n", lines)[:lines], 1):
-        try:
-            event = json_value(data)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
+        event = object_or_none(data)
+        if event is not None:
             yield number, event
 
 

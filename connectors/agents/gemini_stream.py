@@ -35,6 +35,7 @@ from connectors.conversation.content import media_type
 from connectors.conversation.steps import course
 from connectors.conversation.tools import domain_of
 from connectors.conversation.turns import Call, Said, Turn, seconds_between
+from connectors.reading.fields import str_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.times import microseconds
 from schemas import Agent, Observation, Reject, Task, Trajectory
@@ -93,11 +94,6 @@ class GeminiStream(Connector):
         yield from read_sessions(blob, self.name, _Stream)
 
 
-def _text(values: Any, key: str) -> str | None:
-    value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, str) else None
-
-
 class _Stream(EventSession):
     """One session; what could not be read is in `errors`."""
 
@@ -145,16 +141,16 @@ class _Stream(EventSession):
         elif kind == "init":
             self._begin(event)
         elif kind == "error":
-            self._say("harness", _text(event, "message"))
+            self._say("harness", str_in(event, "message"))
         elif kind == "result":
-            self._status = _text(event, "status")
-            self._say("harness", _text(event.get("error"), "message"))
+            self._status = str_in(event, "status")
+            self._say("harness", str_in(event.get("error"), "message"))
         else:
             self._unknown_type(offset, kind, "an event")
 
     def _begin(self, event: dict[str, Any]) -> None:
-        self._session = _text(event, "session_id") or self._session or ""
-        self._model = self._model or _text(event, "model")
+        self._session = str_in(event, "session_id") or self._session or ""
+        self._model = self._model or str_in(event, "model")
         self._turn, self._status = None, None
         self._hear_early("harness")
 
@@ -166,7 +162,7 @@ class _Stream(EventSession):
 
     def _message(self, offset: int, event: dict[str, Any], continues: bool) -> bool:
         """Takes in words; whether the next piece of an assistant's words would go on without a break."""
-        content = _text(event, "content")
+        content = str_in(event, "content")
         if event.get("role") == "assistant":
             if content:
                 texts = self._acts(offset, event).texts
@@ -196,19 +192,19 @@ class _Stream(EventSession):
         return self._turn
 
     def _call(self, offset: int, event: dict[str, Any]) -> None:
-        name, given = _text(event, "tool_name"), event.get("parameters")
+        name, given = str_in(event, "tool_name"), event.get("parameters")
         arguments = shallow_json(given if given is not None else {}) if isinstance(given, dict | None) else None
         if not name or arguments is None:
             self._report(offset, "bad_call", "wanted a tool_name and an object of shallow parameters")
             return
-        key = _text(event, "tool_id")
+        key = str_in(event, "tool_id")
         call = Call(name, arguments, key, offset, "", microseconds(event.get("timestamp")))
         self._acts(offset, event).add(call)
         self._open[key or f"#{offset}"] = call
         self._names.add(name)
 
     def _answer(self, offset: int, event: dict[str, Any]) -> None:
-        key = _text(event, "tool_id")
+        key = str_in(event, "tool_id")
         call = self._open.pop(key if key is not None else next(iter(self._open), ""), None)
         if call is None:
             self._report(offset, "result_without_call", f"no open call has the id {key or 'none':.80}")
@@ -224,13 +220,13 @@ class _Stream(EventSession):
 def _shown(name: str, event: dict[str, Any]) -> Observation | None:
     """What the answer to a call of the tool shows; None if the log does not hold it."""
     status, failure = event.get("status"), event.get("error")
-    text = _text(event, "output")
-    text = text if text or not isinstance(failure, dict) else _text(failure, "message")
+    text = str_in(event, "output")
+    text = text if text or not isinstance(failure, dict) else str_in(failure, "message")
     error = status != "success" if status in ("success", "error", "cancelled") else None
     displayed = name in _DISPLAYED and not error
     if text is None or (displayed and not text):
         return None
-    if isinstance(failure, dict) and _text(failure, "type") in _BY_HARNESS:
+    if isinstance(failure, dict) and str_in(failure, "type") in _BY_HARNESS:
         origin = "harness"
     else:
         origin = _ANSWERED_BY.get(name, "environment")

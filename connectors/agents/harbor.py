@@ -32,6 +32,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 from connectors.agents.atif import Atif, is_part, values
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.documents import json_document
+from connectors.reading.fields import text_in
 from schemas import DOMAINS, Agent, Outcome, ParseError, Reject, Task, Trajectory
 
 RESULT: Final = "result.json"
@@ -152,14 +153,14 @@ class _Trial:
         self._result = self._table(RESULT) or (self._table("") if blob.members == ("",) else {})
         config = values.table(self._result, "config") or self._table(CONFIG)
         task = values.table(config, "task")
-        named = values.text(task, "name") or basename((values.text(task, "path") or "").rstrip("/"))
-        self._task = values.text(self._result, "task_name") or named or None
+        named = text_in(task, "name") or basename((text_in(task, "path") or "").rstrip("/"))
+        self._task = text_in(self._result, "task_name") or named or None
         self._verdicts: dict[str, _Verdict] = {}
 
     def runs(self) -> list[str]:
         """The folder of each run within the trial, in the order in which they were made: `""`, or those of steps."""
         found = sorted(one.removesuffix(AGENT) for one in self._blob.members if self._is_run(one))
-        order = [f"steps/{values.text(one, 'step_name')}/" for one in values.items(self._result, "step_results")]
+        order = [f"steps/{text_in(one, 'step_name')}/" for one in values.items(self._result, "step_results")]
         return sorted(found, key=lambda one: (order.index(one) if one in order else len(order), one))
 
     def judged(self, made: Trajectory, prefix: str, last: bool) -> Trajectory:
@@ -184,8 +185,8 @@ class _Trial:
 
     def _agent(self, told: Agent) -> Agent:
         info = values.table(self._result, "agent_info")
-        model = values.text(values.table(info, "model_info"), "name")
-        name, version = values.text(info, "name"), values.text(info, "version")
+        model = text_in(values.table(info, "model_info"), "name")
+        name, version = text_in(info, "name"), text_in(info, "version")
         version = None if version == "unknown" else version
         return Agent(told.name or name, told.version or version, told.model or model)
 
@@ -193,8 +194,8 @@ class _Trial:
         said = self._result
         if prefix:
             steps = values.items(self._result, "step_results")
-            said = next((one for one in steps if f"steps/{values.text(one, 'step_name')}/" == prefix), {})
-        failed = values.text(values.table(said, "exception_info"), "exception_type") or ""
+            said = next((one for one in steps if f"steps/{text_in(one, 'step_name')}/" == prefix), {})
+        failed = text_in(values.table(said, "exception_info"), "exception_type") or ""
         reward = _reward(values.table(said, "verifier_result"))
         folder = f"{prefix}verifier/"
         if reward is None:

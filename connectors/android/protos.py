@@ -111,14 +111,13 @@ def messages() -> Messages:
     return Messages(*(message_factory.GetMessageClass(one) for one in found))
 
 
-def read_example(data: bytes, uri: str, offset: int, member: str = "") -> dict[str, Sequence[Any]]:
+def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]:
     """The features of a serialized `tf.train.Example` by key: bytes, floats or integers; of two of a key the later.
 
     Args:
         data: the record.
         uri: the input, for errors.
         offset: where the record begins, likewise.
-        member: its file, likewise.
 
     Raises:
         ParseError: `bad_record`: the record is no such message, or holds no features.
@@ -127,13 +126,13 @@ def read_example(data: bytes, uri: str, offset: int, member: str = "") -> dict[s
         example = messages().Example.FromString(data)
     except DecodeError as error:
         detail = f"wanted a tf.train.Example: {error}"
-        raise ParseError(uri, offset, "bad_record", detail, member, data[:512]) from None
+        raise ParseError(uri, offset, "bad_record", detail, excerpt=data[:512]) from None
     found: dict[str, Sequence[Any]] = {}
     for entry in example.features.feature:
         value = entry.value
         found[entry.key] = value.bytes_list.value or value.float_list.value or value.int64_list.value
     if not found:
-        raise ParseError(uri, offset, "bad_record", "the example holds no features", member, data[:512])
+        raise ParseError(uri, offset, "bad_record", "the example holds no features", excerpt=data[:512])
     return found
 
 

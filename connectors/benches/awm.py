@@ -37,7 +37,7 @@ from connectors.conversation.content import observation, shown
 from connectors.conversation.refusals import refused
 from connectors.conversation.shapes import spoken
 from connectors.conversation.told import Told
-from connectors.conversation.turns import Call, Result, Text, Thought
+from connectors.conversation.turns import Call, Text, Thought
 from connectors.reading.documents import json_document, opening
 from connectors.reading.fields import joined, text_of
 from connectors.reading.values import json_value
@@ -243,4 +243,4 @@ def _answer(response: object) -> Observation | None:
     if not isinstance(response, dict):
         return None
     content = shown(response.get("content")).text or ""
-    return observation(Result(None, None, content, 0, content.startswith("Error:")))
+    return observation(content, content.startswith("Error:"))

@@ -47,7 +47,7 @@ from connectors.reading.documents import json_document, opening
 from connectors.reading.fields import plain_text
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.places import places_by_beginning
-from connectors.reading.values import json_value
+from connectors.reading.values import object_or_none
 from schemas import Context, Environment, Outcome, ParseError, Reject, Task, Trajectory
 
 _POLICY: Final = re.compile(r"\s*#\s*(\w{1,40}) agent policy", re.IGNORECASE)
@@ -199,11 +199,8 @@ def _written(messages: Sequence[Any], offset: int) -> Iterator[Part]:
 def _written_call(text: str, offset: int) -> Iterator[Part]:
     """The thought and the call that a text of the strategies `act` and `react` is; `respond` is said to the user."""
     thought, mark, written = text.rpartition(_ACTION)
-    try:
-        value = json_value(written.strip()) if mark else None
-    except ValueError:
-        value = None
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+    value = object_or_none(written.strip()) if mark else None
+    if value is None or not isinstance(value.get("name"), str):
         raise MessageError("calls_in_text", "wanted a call as JSON after the last 'Action:' of the agent's text")
     thought = thought.strip().removeprefix("Thought:").strip()
     if thought:

@@ -7,13 +7,12 @@ of their own or as Markdown within a text; what an API puts into a block for its
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from connectors.conversation.calls import json_of
 from connectors.conversation.opaque import SEALED, attachment_in, attachment_of_url
-from connectors.conversation.turns import Result
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import objects_of, plain_text, str_of
 from connectors.reading.json_text import is_json
 from schemas import Attachment, Observation
 
@@ -83,6 +82,13 @@ def _of_block(block: Mapping[str, Any]) -> Shown:
     return Shown(json_of({key: value for key, value in block.items() if key not in SEALED}))
 
 
+def spoken_text(content: object) -> str:
+    """What a message says in words: the text, or that of its blocks of text, of several a line each; else empty."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str_of(one.get("text")) for one in objects_of(content) if one.get("type") == "text")
+
+
 def without_pictures(text: str) -> Shown:
     """A text whose Markdown pictures of base64 refer to attachments, and these."""
     if "](data:image/" not in text:
@@ -114,11 +120,14 @@ def media_type(content: str | None) -> str:
     return "application/json" if content and is_json(content) else "text/plain"
 
 
-def observation(result: Result) -> Observation:
+def observation(
+    text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
+) -> Observation:
     """What a call gave, as the observation after it."""
     return Observation(
-        content=result.content,
-        media_type=media_type(result.content),
-        is_error=result.is_error,
-        attachments=result.attachments,
+        content=text,
+        media_type=media_type(text),
+        is_error=is_error,
+        truncation=truncation,
+        attachments=tuple(attachments),
     )

@@ -6,26 +6,15 @@ them. Images, audio and binary resources become attachments by digest. It does n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
+from connectors.conversation.content import observation
 from connectors.conversation.opaque import attachment
-from connectors.reading.json_text import is_json, shallow_json
+from connectors.reading.json_text import shallow_json
 from schemas import Attachment, Observation
 
 _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta", "_type", "resultType"})
 """Members of a result that say nothing where there is no content."""
-
-
-def observation(
-    text: str | None, is_error: bool | None, attachments: Sequence[Attachment] = (), truncation: str = "none"
-) -> Observation:
-    """The observation of an answer; its media type is JSON where the text is a JSON array or object."""
-    media_type = "application/json" if text is not None and is_json(text) else "text/plain"
-    attached = tuple(attachments) if attachments else ()
-    return Observation(
-        content=text, media_type=media_type, is_error=is_error, truncation=truncation, attachments=attached
-    )
 
 
 def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Observation | None:

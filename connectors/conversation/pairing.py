@@ -167,7 +167,8 @@ class Pairing:
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
         turn, call = found
-        call.shown, call.seconds = observation(result), seconds_between(call.at, result.at)
+        call.shown = observation(result.content, result.is_error, result.attachments)
+        call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
         if call.call_id is not None and self._by_id.get(call.call_id) != _SEVERAL:
             self._by_id[call.call_id] = hash(result.content)

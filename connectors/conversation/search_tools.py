@@ -19,14 +19,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from connectors.conversation.turns import Call
+from connectors.reading.json_text import is_shallow
 from schemas import COMPLETE, Context, call_text_of, json_text
 
 SEARCH: Final = "search"
 VISIT: Final = "visit"
 MEMORY: Final = "memory"
-
-DEPTH: Final = 128
-"""Levels of nesting up to which a JSON value is carried on; a reader of JSON gives up at about a thousand."""
 
 _WORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -106,14 +104,3 @@ def context(tools: Iterable[Mapping[str, Any]], agent_system: str | None) -> Con
         agent_system=agent_system or None,
         origin="derived" if renamed else "logged",
     )
-
-
-def is_shallow(value: Any) -> bool:
-    """Whether arrays and objects are nested in `value` at most `DEPTH` deep."""
-    level = [value]
-    for _ in range(DEPTH + 1):
-        nested = [one for one in level if isinstance(one, dict | list)]
-        if not nested:
-            return True
-        level = [inner for one in nested for inner in (one.values() if isinstance(one, dict) else one)]
-    return False

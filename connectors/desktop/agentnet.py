@@ -35,7 +35,6 @@ from connectors.reading.lines import json_lines
 from connectors.screens.moves import Moves
 from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
-_STEP_KEYS: Final = (b'"traj"', b'"task_id"')
 _REASONING: Final = ("observation", "thought", "action")
 
 

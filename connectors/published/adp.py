@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 from connectors.agents.atif import Atif
 from connectors.connector import Blob, Connector, MemoryBlob, Sniff
 from connectors.conversation.calls import MessageError, call, json_of
+from connectors.conversation.content import media_type
 from connectors.conversation.refusals import refused
 from connectors.conversation.steps import course
 from connectors.conversation.turns import Call, Item, Said, Turn
@@ -296,7 +297,7 @@ def _observation(kind: str, one: Mapping[str, Any], origin: str) -> Observation 
     if content is None:
         return None
     shown = content if isinstance(content, str) else json_of(content)
-    return Observation(shown, "application/json" if is_json(shown) else "text/plain", "response", None, origin)
+    return Observation(shown, media_type(shown), "response", None, origin)
 
 
 def _trajectory(blob: Blob, place: int, row: Mapping[str, Any]) -> Trajectory:

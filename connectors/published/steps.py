@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from connectors.column_mapping import Rows
 from connectors.conversation.calls import MessageError, call
-from connectors.conversation.content import shown
+from connectors.conversation.content import media_type, shown
 from connectors.conversation.turns import Call
 from connectors.published.cells import FORMS, number, role, text, truth, written
 from connectors.reading.fields import whole_number_of
@@ -145,7 +145,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
     content = seen.text if seen.text is not None or seen.attachments else ""
     return Observation(
         content=content,
-        media_type="application/json" if content is not None and is_json(content) else "text/plain",
+        media_type=media_type(content),
         form=form,
         is_error=truth(role(values, rows, "is_error")) if after else None,
         uri=None if after else text(role(values, rows, "url")),

@@ -24,9 +24,8 @@ import pyarrow.parquet as pq
 
 from connectors.connector import Blob
 from connectors.reading.documents import json_document
-from connectors.reading.lines import first_line, json_lines
+from connectors.reading.lines import is_by_line, json_lines
 from connectors.reading.places import places_by_beginning
-from connectors.reading.values import json_value
 from schemas import ParseError
 
 PARQUET: Final = b"PAR1"
@@ -244,7 +243,7 @@ def _scalar(value: Any) -> Any:
 
 def _json_rows(blob: Blob) -> Found:
     """The rows of JSON Lines, or of a document that is an array of objects, each with its byte offset."""
-    if _by_line(blob):
+    if is_by_line(blob):
         for offset, value in json_lines(blob):
             bad = isinstance(value, dict | ParseError)
             yield offset, value if bad else ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
@@ -254,17 +253,6 @@ def _json_rows(blob: Blob) -> Found:
     for row, offset in zip(rows, places_by_beginning(data, rows) if isinstance(value, list) else [0], strict=True):
         fault = ParseError(blob.uri, offset, "not_an_object", "wanted an object as a row")
         yield offset, row if isinstance(row, dict) else fault
-
-
-def _by_line(blob: Blob) -> bool:
-    """Whether the first line that is not blank is a JSON object of its own, or begins as one and is damaged."""
-    first = first_line(blob)
-    if first is None or first.data is None:
-        return first is not None
-    try:
-        return isinstance(json_value(first.data), dict)
-    except ValueError:
-        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
 def names_in(schema: pa.Schema) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 from connectors.connector import HEAD_BYTES, Blob
 from connectors.reading.large.outline import DocumentError, Shape, held, outline
-from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value
+from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value, value_or_none
 from schemas import ParseError
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
@@ -96,26 +96,19 @@ def opening(head: bytes) -> Opening | None:
     data = head.removeprefix(BOM).lstrip()
     if data[:1] not in (b"{", b"["):
         return None
-    whole = _value(data)
+    whole = value_or_none(data)
     if whole is not None:
         return Opening(False, (whole,))
     first, _, rest = data.partition(b"\n")
-    value = _value(first) if rest else None
+    value = value_or_none(first) if rest else None
     if value is None:
         value = _cut_value(data)
         return None if value is None else Opening(False, (value,))
     lines = [line for line in rest.split(b"\n") if line.strip()][: _LINES - 1]
-    later = [_value(line) for line in lines]
+    later = [value_or_none(line) for line in lines]
     if lines and later[-1] is None and len(head) >= HEAD_BYTES:
         later[-1] = _cut_value(lines[-1])
     return Opening(True, (value, *(one for one in later if one is not None)))
-
-
-def _value(data: bytes) -> Any:
-    try:
-        return json_value(data)
-    except JsonError:
-        return None
 
 
 def _cut_value(data: bytes) -> Any:
@@ -137,7 +130,7 @@ def _cut_value(data: bytes) -> Any:
             last = token.start(), closers.copy()
         elif token.end() == token.start() + 1:
             break
-    return None if last is None else _value(data[: last[0]] + b"".join(reversed(last[1])))
+    return None if last is None else value_or_none(data[: last[0]] + b"".join(reversed(last[1])))
 
 
 def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:

@@ -42,7 +42,7 @@ def element_offsets(data: bytes, key: bytes = b"", depth: int = 0) -> list[int]:
     raw = np.frombuffer(data, np.uint8)
     opens = (raw == ord("{")) | (raw == ord("["))
     places = np.flatnonzero(opens | (raw == ord("}")) | (raw == ord("]")))
-    places = places[np.searchsorted(_quotes(data, raw), places) % 2 == 0]
+    places = places[np.searchsorted(quotes_in(raw), places) % 2 == 0]
     after = np.cumsum(np.where(opens[places], 1, -1))
     for found in re.finditer(re.escape(key) + rb"\s*:\s*\[" if key else rb"\[", data):
         at = int(np.searchsorted(places, found.end() - 1))
@@ -55,15 +55,16 @@ def element_offsets(data: bytes, key: bytes = b"", depth: int = 0) -> list[int]:
     return []
 
 
-def _quotes(data: bytes, raw: _Bytes) -> _Places:
-    """Where the strings of a JSON document begin and end, in order."""
+def quotes_in(raw: _Bytes) -> _Places:
+    """Where the strings of JSON begin and end, in order: quotes that no odd run of backslashes stands before."""
     quotes = np.flatnonzero(raw == ord('"'))
-    escaped = (quotes > 0) & (raw[quotes - 1] == ord("\\"))
-    # Most are escaped by one backslash; an even run of them before a quote escapes only itself.
-    for index in np.flatnonzero(escaped & (quotes > 1) & (raw[quotes - 2] == ord("\\"))):
-        place = int(quotes[index])
-        start = place
-        while start > 0 and data[start - 1] == ord("\\"):
-            start -= 1
-        escaped[index] = (place - start) % 2 == 1
+    slashes = np.flatnonzero(raw == ord("\\"))
+    if not len(slashes):
+        return quotes
+    numbers = np.arange(len(slashes))
+    begins = np.ones(len(slashes), np.bool_)
+    begins[1:] = slashes[1:] != slashes[:-1] + 1
+    run = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) + 1
+    last = np.searchsorted(slashes, quotes) - 1
+    escaped = (last >= 0) & (slashes[last] == quotes - 1) & (run[last] % 2 == 1)
     return quotes[~escaped]

@@ -18,6 +18,12 @@ def text_in(value: Any, *path: str) -> str | None:
     return text_of(value)
 
 
+def str_in(value: Any, key: str) -> str | None:
+    """The text under a key of an object, also an empty one; None where there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def object_of(value: Any) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

@@ -13,13 +13,18 @@ CARRIED_DEPTH: Final = 128
 """Levels of arrays and objects in what is carried on as JSON text: whoever reads it downstream reads so many."""
 
 
+def is_shallow(value: Any, levels: int = CARRIED_DEPTH) -> bool:
+    """Whether arrays and objects are nested in a JSON value at most so many levels deep."""
+    return nesting(value) <= levels
+
+
 def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
     """A JSON value as text; None if it is nested more than so many levels deep."""
     try:
         text = json_text(value)
     except RecursionError:
         return None
-    return text if text.count("{") + text.count("[") <= levels or nesting(value) <= levels else None
+    return text if text.count("{") + text.count("[") <= levels or is_shallow(value, levels) else None
 
 
 def bounded(value: Any, levels: int = CARRIED_DEPTH) -> Any:

@@ -53,10 +53,24 @@ def _line(start: int, data: bytes | None, ended: bool) -> Line:
     return Line(start, data if data is None else data.removesuffix(b"\r"), ended)
 
 
-def first_line(blob: Blob, member: str = "") -> Line | None:
+def first_line(blob: Blob) -> Line | None:
     """The first line that is not blank; None if there is none."""
-    with blob.open(member) as stream:
+    with blob.open() as stream:
         return next((line for line in lines(stream) if line.data is None or line.data.strip()), None)
+
+
+def is_by_line(blob: Blob) -> bool:
+    """Whether a blob of objects holds one a line, by its first line that is not blank.
+
+    That is an object of its own, or begins as one and is damaged, or is too long to be looked at.
+    """
+    first = first_line(blob)
+    if first is None or first.data is None:
+        return first is not None
+    try:
+        return isinstance(json_value(first.data), dict)
+    except JsonError:
+        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
 def line_values(stream: BinaryIO, uri: str, member: str = "") -> Iterator[tuple[Line, Any | ParseError]]:

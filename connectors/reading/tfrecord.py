@@ -36,7 +36,7 @@ class Frame:
     data: bytes | ParseError
 
 
-def frames(blob: Blob, member: str = "") -> Iterator[Frame]:
+def frames(blob: Blob) -> Iterator[Frame]:
     """The records of a file in order.
 
     A record whose data do not fit their checksum (`bad_checksum`) or that is longer than `RECORD_BYTES`
@@ -44,13 +44,13 @@ def frames(blob: Blob, member: str = "") -> Iterator[Frame]:
     (`truncated`), nothing behind it can be read: that error is the last.
     """
     offset = 0
-    with blob.open(member) as stream:
+    with blob.open() as stream:
         while True:
             try:
                 head = stream.read(_HEADER.size)
                 if not head:
                     return
-                frame, size = _frame(stream, head, offset, blob.uri, member)
+                frame, size = _frame(stream, head, offset, blob.uri)
             except ParseError as error:
                 yield Frame(error.offset, error)
                 return
@@ -58,32 +58,32 @@ def frames(blob: Blob, member: str = "") -> Iterator[Frame]:
             offset += _HEADER.size + size + _FOOTER.size
 
 
-def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str, member: str) -> tuple[Frame, int]:
+def _frame(stream: BinaryIO, head: bytes, offset: int, uri: str) -> tuple[Frame, int]:
     """The record at hand, and how many bytes its data have.
 
     Raises:
         ParseError: reading cannot go on behind it.
     """
     if len(head) < _HEADER.size:
-        raise ParseError(uri, offset, "truncated", "the file ends within the length of a record", member, head)
+        raise ParseError(uri, offset, "truncated", "the file ends within the length of a record", excerpt=head)
     size, told = _HEADER.unpack(head)
     if masked(crc32c(head[:8])) != told:
         detail = "the length of a record does not fit its checksum"
-        raise ParseError(uri, offset, "bad_checksum", detail, member, head)
+        raise ParseError(uri, offset, "bad_checksum", detail, excerpt=head)
     if size > RECORD_BYTES:
         left = size + _FOOTER.size
         while left and (data := stream.read(min(left, _CHUNK))):
             left -= len(data)
         if left:
-            raise ParseError(uri, offset, "truncated", f"the file ends within a record of {size} bytes", member, head)
+            raise ParseError(uri, offset, "truncated", f"the file ends within a record of {size} bytes", excerpt=head)
         detail = f"a record of {size} bytes, of which at most {RECORD_BYTES} are read"
-        return Frame(offset, ParseError(uri, offset, "record_too_large", detail, member, head)), size
+        return Frame(offset, ParseError(uri, offset, "record_too_large", detail, excerpt=head)), size
     data, foot = stream.read(size), stream.read(_FOOTER.size)
     if len(data) < size or len(foot) < _FOOTER.size:
-        raise ParseError(uri, offset, "truncated", f"the file ends within a record of {size} bytes", member, head)
+        raise ParseError(uri, offset, "truncated", f"the file ends within a record of {size} bytes", excerpt=head)
     if masked(crc32c(data)) != _FOOTER.unpack(foot)[0]:
         detail = f"the {size} bytes of a record do not fit their checksum"
-        return Frame(offset, ParseError(uri, offset, "bad_checksum", detail, member, data[:512])), size
+        return Frame(offset, ParseError(uri, offset, "bad_checksum", detail, excerpt=data[:512])), size
     return Frame(offset, data), size
 
 

@@ -72,6 +72,20 @@ def json_value(data: bytes | str) -> Any:
     return _exact(data) if len(data) > _FITS and _LONG_INTEGER.search(data) else value
 
 
+def value_or_none(data: bytes | str) -> Any:
+    """The JSON value of `data`; None if it is none, as it is of `null`."""
+    try:
+        return json_value(data)
+    except JsonError:
+        return None
+
+
+def object_or_none(data: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that `data` is; None if it is none."""
+    value = value_or_none(data)
+    return value if isinstance(value, dict) else None
+
+
 def _unusual(data: bytes | str) -> Any:
     """The value of what the fast reader does not take as it is."""
     given = data.encode("utf-8", "replace") if isinstance(data, str) else data

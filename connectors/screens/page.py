@@ -45,22 +45,21 @@ class Page:
         return Observation(self.text, form="screen", dialect=DIALECT, uri=uri, attachments=attachments)
 
 
-def page_of(document: DomNode, url: str = "", title: str | None = None, focus: DomNode | None = None) -> Page:
+def page_of(document: DomNode, url: str = "", focus: DomNode | None = None) -> Page:
     """What the document shows.
 
     Args:
         document: its root.
         url: its address, which is the value of the first line.
-        title: its title where the log says it; the default is the text of its `title` element.
         focus: the element that has the focus.
 
     Raises:
         ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
     """
-    told = title_of(document) if title is None else title
+    title = title_of(document)
     walk = _Walk(focus, url, document)
-    top = walk.document(document, told, url)
-    return Page(tree_text(_numbered(top)), _Ids(walk.shown), told)
+    top = walk.document(document, title, url)
+    return Page(tree_text(_numbered(top)), _Ids(walk.shown), title)
 
 
 def _numbered(top: Line) -> Iterator[tuple[int, str]]:

@@ -39,6 +39,7 @@ from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.steps import course
 from connectors.conversation.turns import Call, Item, Said, Turn
 from connectors.reading.fields import joined
+from connectors.reading.json_text import is_shallow
 from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from schemas import (
@@ -267,7 +268,7 @@ def _call(text: str) -> Call:
         value = json_value(json_part.strip())
     except ValueError:
         value = None
-    if isinstance(value, dict) and isinstance(value.get("name"), str) and vocabulary.is_shallow(value):
+    if isinstance(value, dict) and isinstance(value.get("name"), str) and is_shallow(value):
         arguments = value.get("arguments")
         if code:
             given = arguments if isinstance(arguments, dict) else {}

@@ -32,9 +32,9 @@ def call(
     return made
 
 
-def shell(command: str, message: str | None = None, reasoning: str | None = None, call_id: str | None = None) -> Call:
+def shell(command: str, message: str | None = None, reasoning: str | None = None) -> Call:
     """A line of shell as a call of `bash`."""
-    return Call(BASH, json_text({"command": command}), call_id, 0, message=message, reasoning=reasoning)
+    return Call(BASH, json_text({"command": command}), None, 0, message=message, reasoning=reasoning)
 
 
 def spoken(text: str, reasoning: str | None = None) -> Call:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 from connectors.conversation.content import Shown, without_pictures
@@ -59,13 +57,3 @@ def observation_of(
 def is_clipped(text: str) -> bool:
     """Whether a harness left its mark of having cut the text."""
     return any(mark in text for mark in (_ELIDED_XML, _ELIDED_LIST, _CLIPPED, _CUT))
-
-
-def without(text: str, notes: Sequence[re.Pattern[str]]) -> tuple[str, list[str]]:
-    """The text without the harness's notes, each found at most once, and these in order of the patterns."""
-    said: list[str] = []
-    for note in notes:
-        if (found := note.search(text)) is not None:
-            said.append(found[1])
-            text = text[: found.start()] + text[found.end() :]
-    return text, said

@@ -8,12 +8,14 @@ a report belongs to the trajectory of the same id in the same run folder, and wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from connectors.connector import Blob, Log
 from connectors.reading.documents import json_document
-from schemas import Outcome, ParseError, Reject
+from schemas import Outcome, ParseError, Reject, Trajectory
+
+Made = Iterator[Trajectory | Reject]
 
 VERIFIER: Final = "swe-bench tests"
 
@@ -66,18 +68,51 @@ EVALUATION_FILES: Final = re.compile(
 """What the harness of SWE-bench leaves in the folder of an instance."""
 
 
-def reported(path: str) -> str | None:
+def _reported(path: str) -> str | None:
     """The instance whose report a path is: the name of the folder of a `report.json`."""
     found = _REPORT.fullmatch(path)
     return found[2] if found is not None else None
 
 
-def judged(blob: Blob, connector: str) -> tuple[dict[str, Outcome], list[Reject]]:
+def read_runs(
+    blob: Blob, connector: str, ending: str, read: Callable[[Blob, str, Mapping[str, Outcome]], Made]
+) -> Made:
+    """The trajectories of a run folder as `runs` lays it together, judged by its reports, or of a file by itself.
+
+    Args:
+        blob: the folder or the file.
+        connector: name of the connector, for rejects.
+        ending: of trajectories.
+        read: gives what a member holds, by the outcome of each instance.
+
+    Raises:
+        ParseError: the file is none, or no trajectory of the folder holds an action (`no_transitions`).
+    """
+    if blob.members == ("",):
+        yield from read(blob, "", {})
+        return
+    known, rejects = _judged(blob, connector)
+    yield from rejects
+    empty = True
+    for member in blob.members:
+        if not member.endswith(ending):
+            continue
+        try:
+            for found in read(blob, member, known):
+                empty = empty and isinstance(found, Reject)
+                yield found
+        except ParseError as error:
+            yield Reject.of(error, "record", connector)
+    if empty:
+        raise ParseError(blob.uri, -1, "no_transitions", "no trajectory of the run holds an action")
+
+
+def _judged(blob: Blob, connector: str) -> tuple[dict[str, Outcome], list[Reject]]:
     """The outcomes of all reports and summaries among a log's members, and a reject for each that cannot be read."""
     found: dict[str, Outcome] = {}
     rejects: list[Reject] = []
     # a run folder that is the instance's own holds its report by that name alone
-    about = {member: reported(f"{blob.uri}/{member}") for member in blob.members}
+    about = {member: _reported(f"{blob.uri}/{member}") for member in blob.members}
     for member in sorted(blob.members, key=lambda name: about[name] is not None):
         if about[member] is None and _name(member) not in SUMMARIES:
             continue
@@ -96,7 +131,7 @@ def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
     trajectories = [path for path in paths if path.endswith(ending) and len(_name(path)) > len(ending)]
     reports: dict[str, list[str]] = {}
     for path in paths:
-        if (instance := reported(path)) is not None:
+        if (instance := _reported(path)) is not None:
             reports.setdefault(instance, []).append(path)
     summaries = {path.rpartition("/")[0]: path for path in paths if _name(path) in SUMMARIES}
     folder_of: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the id of a benchmark's instance tells: SWE-bench's `owner__repository-number` and SWE-smith's forms.
+"""What the id of a benchmark's instance tells: its repository, and of SWE-smith the commit.
 
 SWE-bench writes `owner__repository-number`, SWE-smith `owner__repository.commit.kind__digest` with 8 digits of the
 commit. Other ids are ids all the same, but name no repository.
@@ -31,11 +31,6 @@ def _smith(instance: str | None) -> re.Match[str] | None:
     return _SMITH.fullmatch(instance)
 
 
-def is_instance(text: str) -> bool:
-    """Whether a text has the form of an instance's id."""
-    return repository(text) is not None
-
-
 def checkout(instance: str | None, repo: str | None, commit: str | None) -> str | None:
     """`repository@commit`, as far as the id and what the log says of repository and base commit tell both."""
     if commit is not None and _COMMIT.fullmatch(commit) is not None:
@@ -52,9 +47,9 @@ def environment(
     return Environment(id=image or repo or repository(instance), instance_id=checkout(instance, repo, commit))
 
 
-def stem(uri: str) -> str:
-    """The name of a file without folders and endings from `.traj`, `.json` and `.jsonl`."""
-    name = uri.rpartition("/")[2]
+def instance_of(path: str) -> str | None:
+    """The instance that a file is named by: its name, without `.traj`, `.json` and `.jsonl`, if it has that form."""
+    name = path.rpartition("/")[2]
     for ending in (".jsonl", ".json", ".traj"):
         name = name.removesuffix(ending)
-    return name
+    return name if repository(name) is not None else None

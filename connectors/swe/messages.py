@@ -14,7 +14,7 @@ from connectors.conversation.turns import Call
 from connectors.conversation.wrapped_output import killed_after
 from connectors.reading.fields import joined, text_in, whole_number_of
 from connectors.reading.times import microseconds
-from connectors.reading.values import json_value
+from connectors.reading.values import value_or_none
 from connectors.swe.actions import call
 from connectors.swe.answer import content_of
 from schemas import Attachment
@@ -236,7 +236,7 @@ def _response(items: list[Any], extra: Mapping[str, Any]) -> Message:
 
 def _calls(value: Any) -> tuple[Asked, ...]:
     if isinstance(value, str):
-        value = _parsed(value)
+        value = value_or_none(value)
     made: list[Asked] = []
     for one in value if isinstance(value, list) else ():
         function = one.get("function") if isinstance(one, dict) else None
@@ -245,13 +245,6 @@ def _calls(value: Any) -> tuple[Asked, ...]:
             given = arguments if isinstance(arguments, str | dict) else "{}"
             made.append(Asked(name, given, call_id if isinstance(call_id, str) and call_id else None))
     return tuple(made)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json_value(text)
-    except ValueError:
-        return None
 
 
 def _first(value: Any) -> str | None:

@@ -44,8 +44,8 @@ from connectors.reading.places import places_by_lines
 from connectors.reading.times import microseconds
 from connectors.swe.actions import shell, spoken
 from connectors.swe.answer import observation_of
-from connectors.swe.evaluation import EVALUATION_FILES, judged, reported, runs
-from connectors.swe.instance import environment, is_instance, stem
+from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
+from connectors.swe.instance import environment, instance_of
 from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
 from schemas import Agent, Context, Outcome, ParseError, Reject, Task, Trajectory
 
@@ -104,23 +104,16 @@ class MiniSweAgent(Connector):
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        if blob.members == ("",):
-            yield from _Run(blob, "", {}).trajectory()
-            return
-        known, rejects = judged(blob, self.name)
-        yield from rejects
-        empty = True
-        for member in blob.members:
-            if not member.endswith(_ENDING) or reported(member) is not None:
-                continue
-            try:
-                for found in _Run(blob, member, known).trajectory():
-                    empty = empty and isinstance(found, Reject)
-                    yield found
-            except ParseError as error:
-                yield Reject.of(error, "record", self.name)
-        if empty:
-            raise ParseError(blob.uri, -1, "no_transitions", "no trajectory of the run holds an action")
+        yield from read_runs(blob, self.name, _ENDING, _trajectory)
+
+
+def _trajectory(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:
+    """The trajectory of one file, after a reject for each message that is none.
+
+    Raises:
+        ParseError: `bad_document` or `no_transitions`.
+    """
+    yield from _Run(blob, member, known).trajectory()
 
 
 class _Run:
@@ -136,7 +129,9 @@ class _Run:
         self._info: Mapping[str, Any] = info if isinstance(info, dict) else {}
         self._status = text_in(self._info, "exit_status")
         self._limit = limit_of(object_of(object_of(self._info.get("config")).get("environment")).get("timeout"))
-        self._instance = text_in(told, "instance_id") or text_in(self._info, "instance_id") or self._named()
+        self._instance = (
+            text_in(told, "instance_id") or text_in(self._info, "instance_id") or instance_of(self._member or self._uri)
+        )
 
     def trajectory(self) -> Iterator[Trajectory | Reject]:
         """The file's trajectory, after a reject for each message that is none.
@@ -251,10 +246,6 @@ class _Run:
     def _end(self, course: Told) -> None:
         if self._status is not None:
             course.end(self._status == "Submitted", self._status != "Submitted")
-
-    def _named(self) -> str | None:
-        name = stem(self._member or self._uri)
-        return name if is_instance(name) else None
 
     def _image(self) -> str | None:
         return text_in(self._info, "config", "environment", "image")

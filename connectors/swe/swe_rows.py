@@ -36,9 +36,9 @@ from connectors.conversation.turns import Call
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in
 from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import first_line, json_lines
+from connectors.reading.lines import is_by_line, json_lines
 from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import json_value, value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import is_clipped
 from connectors.swe.evaluation import VERIFIER
@@ -93,23 +93,12 @@ class SweRows(Connector):
 
 def _rows(blob: Blob) -> Iterator[tuple[int, Any]]:
     """(offset, row) of each row; a row is a `ParseError` where a line is not JSON."""
-    if _by_line(blob):
+    if is_by_line(blob):
         yield from json_lines(blob)
         return
     value, data = json_document(blob)
     rows = value if isinstance(value, list) else [value]
     yield from zip(places_by_lines(data, None, rows) if isinstance(value, list) else [0], rows, strict=True)
-
-
-def _by_line(blob: Blob) -> bool:
-    """Whether the first line that is not blank is an object by itself."""
-    first = first_line(blob)
-    if first is None or first.data is None:
-        return first is not None
-    try:
-        return isinstance(json_value(first.data), dict)
-    except ValueError:
-        return first.data.lstrip()[:1] == b"{" and len(first.data.strip()) > 1 and first.ended
 
 
 def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
@@ -148,7 +137,8 @@ def read_row(blob: Blob, offset: int, row: Any) -> Trajectory | Reject:
 
 def _whole(row: Mapping[str, Any], course: Told, before: Sequence[Message], demonstrations: str | None) -> Trajectory:
     instance = text_in(row, "instance_id")
-    tools = _parsed(row.get("tools"))
+    told = row.get("tools")
+    tools = value_or_none(told) if isinstance(told, str) else told
     asked = next((one.text for one in before if one.role == "user"), None)
     asked, state = state_apart(asked) if asked is not None else (None, None)
     model = next((name for key in ("model", "model_name") if (name := text_in(row, key)) is not None), None)
@@ -272,12 +262,3 @@ def _end(course: Told, row: Mapping[str, Any]) -> None:
         course.end(True, False)
     elif course.last is not None and course.last.name in ("submit", "finish"):
         course.end(True, None)
-
-
-def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json_value(value)
-    except ValueError:
-        return None

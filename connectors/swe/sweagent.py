@@ -42,15 +42,15 @@ from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call
 from connectors.reading.documents import json_document
-from connectors.reading.fields import plain_text, text_in
+from connectors.reading.fields import object_of, objects_of, plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.large.outline import ARRAY, Chosen, Shape
 from connectors.reading.places import places_by_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import content_of, observed
-from connectors.swe.evaluation import EVALUATION_FILES, judged, runs
-from connectors.swe.instance import environment, is_instance, stem
+from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
+from connectors.swe.instance import environment, instance_of
 from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import last_fence
 from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
@@ -98,23 +98,7 @@ class SweAgent(Connector):
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        if blob.members == ("",):
-            yield from _attempts(blob, "", {})
-            return
-        known, rejects = judged(blob, self.name)
-        yield from rejects
-        empty = True
-        for member in blob.members:
-            if not member.endswith(_ENDING):
-                continue
-            try:
-                for found in _attempts(blob, member, known):
-                    empty = empty and isinstance(found, Reject)
-                    yield found
-            except ParseError as error:
-                yield Reject.of(error, "record", self.name)
-        if empty:
-            raise ParseError(blob.uri, -1, "no_transitions", "no trajectory of the run holds an action")
+        yield from read_runs(blob, self.name, _ENDING, _attempts)
 
 
 def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:
@@ -180,7 +164,7 @@ class _Attempt:
             self._replay(own, course)
         if not course.acted:
             return None
-        instance = text_in(self._config, "problem_statement", "id") or self._named()
+        instance = text_in(self._config, "problem_statement", "id") or instance_of(self._member or self._uri)
         prompt = self._prompt(own or _query(steps[0] if steps else None))
         info = self._told.get("info")
         return Trajectory(
@@ -329,10 +313,6 @@ class _Attempt:
         state = _object(first.get("state"))
         return shallow_json(state) if state and "execution_time" not in first else None
 
-    def _named(self) -> str | None:
-        name = stem(self._member or self._uri)
-        return name if is_instance(name) else None
-
     def _image(self) -> str | None:
         return text_in(self._config, "env", "deployment", "image") or text_in(self._config, "environment", "image_name")
 
@@ -407,27 +387,18 @@ def _turned_away(step: Mapping[str, Any], following: Any) -> Observation | None:
     return observed(query[-1].get("content"), "harness") if same else None
 
 
-def _query(step: Any) -> list[Mapping[str, Any]]:
+def _query(step: Any) -> Sequence[Mapping[str, Any]]:
     """What the model was asked before the step; the first versions of 1.x call it `messages`."""
-    return _records(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
+    return objects_of(step.get("query") or step.get("messages")) if isinstance(step, dict) else []
 
 
 def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, ARRAY) else []
 
 
-def _records(value: Any) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
 def _object(value: Any) -> Mapping[str, Any]:
     """An object, or JSON text of one; empty if it is neither."""
-    if isinstance(value, str):
-        try:
-            value = json_value(value)
-        except ValueError:
-            return {}
-    return value if isinstance(value, dict) else {}
+    return object_of(value_or_none(value) if isinstance(value, str) else value)
 
 
 def _folder(step: Any) -> str | None:

@@ -29,7 +29,7 @@ for what is none of these. The original arguments stay in `arguments`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from connectors.reading.own_arguments import own_arguments
@@ -126,36 +126,3 @@ def call(
         place = {"target": target}
     text = call_text(name, {**place, **{key: value for key, value in told.items() if value is not None}})
     return Action(name, text, own_arguments(original), call_id, message, reasoning)
-
-
-def fill(
-    text: str,
-    original: Mapping[str, Any],
-    element: int | None = None,
-    target: str | None = None,
-    secret: bool = False,
-    reasoning: str | None = None,
-) -> Action:
-    """A field set to a text. Of a password field the text is not told, as it is not shown either."""
-    return call(FILL, {"text": MASK if secret else text}, original, element, target, reasoning)
-
-
-def select_option(
-    options: Sequence[str],
-    original: Mapping[str, Any],
-    element: int | None = None,
-    target: str | None = None,
-    reasoning: str | None = None,
-) -> Action:
-    """Options chosen in a list, by the texts that they show."""
-    return call(SELECT_OPTION, {"options": list(options)}, original, element, target, reasoning)
-
-
-def goto(url: str, original: Mapping[str, Any], reasoning: str | None = None) -> Action:
-    """An address opened in the tab."""
-    return call(GOTO, {"url": url}, original, reasoning=reasoning)
-
-
-def wait(seconds: float | None, original: Mapping[str, Any], until: str | None = None) -> Action:
-    """Time let pass, in seconds, or until something is so."""
-    return call(WAIT, {"seconds": seconds, "until": until}, original)

@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of
+from connectors.reading.fields import object_of, objects_of, str_of
 from connectors.reading.values import BOM
 from connectors.screens.moves import Moves
 from connectors.web.bodies import unbase64
@@ -202,9 +202,7 @@ def _screen(item: dict[str, Any], results: list[dict[str, Any]]) -> Observation 
 
 def _page(state: dict[str, Any]) -> list[str]:
     """The address, the title and the tabs of a state, a line each."""
-    tabs = (
-        [one for one in state.get("tabs") or [] if isinstance(one, dict)] if isinstance(state.get("tabs"), list) else []
-    )
+    tabs = objects_of(state.get("tabs"))
     lines = [
         f"Current url: {str_of(state.get('url'))}",
         f"Title: {str_of(state.get('title'))}",

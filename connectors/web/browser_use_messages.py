@@ -28,9 +28,10 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.conversation.content import spoken_text
 from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of
-from connectors.reading.values import BOM, json_value
+from connectors.reading.fields import object_of, objects_of, str_of
+from connectors.reading.values import BOM, object_or_none
 from connectors.screens.moves import Moves
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of
@@ -69,7 +70,7 @@ class BrowserUseMessages(Connector):
         is_open = False
         task = system = None
         for place, message in zip(places, messages, strict=True):
-            role, text = object_of(message).get("role"), _text(object_of(message).get("content"))
+            role, text = object_of(message).get("role"), spoken_text(object_of(message).get("content"))
             if role == "system":
                 system = system or text or None
             elif role == "assistant" and (output := _output(message)) is not None:
@@ -98,14 +99,6 @@ class BrowserUseMessages(Connector):
         )
 
 
-def _text(content: Any) -> str:
-    """The text of a message, its pictures left out."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
-
-
 def _page(text: str, content: Any) -> Observation | None:
     """The page that a message shows, with its screenshots; None if it shows none."""
     shown = SCREEN.search(text)
@@ -123,16 +116,11 @@ def _page(text: str, content: Any) -> Observation | None:
 
 def _output(message: dict[str, Any]) -> dict[str, Any] | None:
     """The agent's output in a message: `{…, "action": […]}`; None if it holds none."""
-    calls = message.get("tool_calls")
-    texts = [_text(message.get("content"))]
-    functions = [object_of(object_of(one).get("function")) for one in (calls if isinstance(calls, list) else [])]
-    texts += [str_of(one.get("arguments")) for one in functions]
+    texts = [spoken_text(message.get("content"))]
+    texts += [str_of(object_of(one.get("function")).get("arguments")) for one in objects_of(message.get("tool_calls"))]
     for text in texts:
         fenced = _FENCE.fullmatch(text)
-        try:
-            value = json_value(fenced[1] if fenced else text)
-        except ValueError:
-            continue
-        if isinstance(value, dict) and "action" in value:
+        value = object_or_none(fenced[1] if fenced else text)
+        if value is not None and "action" in value:
             return value
     return None

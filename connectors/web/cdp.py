@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading.fields import object_of, str_of
 from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM, json_value
+from connectors.reading.values import BOM, value_or_none
 from connectors.web.bodies import Body, byte_body, media_type_of, text_body, unbase64
 from connectors.web.elements import values
 from connectors.web.exchange import Exchange, Message
@@ -135,10 +135,7 @@ def _event(value: Any) -> dict[str, Any] | None:
     """An event with its method, taken out of its envelopes; None if it is none."""
     for _ in range(_ENVELOPES):
         if isinstance(value, str):
-            try:
-                value = json_value(value)
-            except ValueError:
-                break
+            value = value_or_none(value)
         if not isinstance(value, dict):
             break
         if isinstance(value.get("method"), str):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from typing import Any, BinaryIO, Final, TypeAlias
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import orjson
 
 from connectors.reading.documents import document_in
-from connectors.reading.values import BOM, JsonError, json_value
+from connectors.reading.element_places import quotes_in
+from connectors.reading.values import BOM, value_or_none
 from schemas import ParseError
 
 ELEMENT_BYTES: Final = 256 << 20
@@ -28,8 +29,6 @@ _MAX_FIRST_KEYS: Final = 8
 _TOKEN: Final = re.compile(rb'[^"{}\[\]:,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,])', re.DOTALL)
 _KEY_BYTES: Final = 256
 """A longer key is none of a path."""
-
-_Places: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class _Window:
@@ -157,10 +156,7 @@ def _decoded(data: bytes, uri: str, path: Sequence[str], member: str) -> Iterato
     An element begins with its first key (`{"request":`), and no string can hold such a beginning, since its quotes
     would be escaped. So the beginnings behind the array's bracket are the elements, if there are as many as elements.
     """
-    try:
-        found = json_value(data)
-    except JsonError:
-        return None
+    found = value_or_none(data)
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, list) or not found or not all(isinstance(one, dict) and one for one in found):
@@ -210,27 +206,12 @@ def _braces(data: bytes, place: int, quoted: bool) -> tuple[Iterator[tuple[int, 
         quoted: whether a string is open there.
     """
     raw = np.frombuffer(data, np.uint8)[place:]
-    quotes = _quotes(raw)
+    quotes = quotes_in(raw)
     opening = raw == ord("{")
     places = np.flatnonzero(opening | (raw == ord("}")))
     places = places[(np.searchsorted(quotes, places) + quoted) % 2 == 0]
     found = zip((places + place).tolist(), opening[places].tolist(), strict=True)
     return found, bool((len(quotes) + quoted) % 2)
-
-
-def _quotes(raw: np.ndarray[Any, np.dtype[np.uint8]]) -> _Places:
-    """Where strings begin and end: quotes that no odd run of backslashes stands before."""
-    quotes = np.flatnonzero(raw == ord('"'))
-    slashes = np.flatnonzero(raw == ord("\\"))
-    if not len(slashes):
-        return quotes
-    numbers = np.arange(len(slashes))
-    begins = np.ones(len(slashes), np.bool_)
-    begins[1:] = slashes[1:] != slashes[:-1] + 1
-    run = numbers - np.maximum.accumulate(np.where(begins, numbers, 0)) + 1
-    last = np.searchsorted(slashes, quotes) - 1
-    escaped = (last >= 0) & (slashes[last] == quotes - 1) & (run[last] % 2 == 1)
-    return quotes[~escaped]
 
 
 def _enter(window: _Window, uri: str, path: list[str], member: str) -> None:

@@ -33,7 +33,7 @@ class Exchange:
         offset: where the log's record of it begins, in `member`.
         page: the log's id of the page it belongs to; empty if none.
         method, url, headers, body: of the request; header names in lower case.
-        kind: `DATA`, `ASSET` or `PREFLIGHT`; see `kind_of`.
+        kind: `DATA`, `ASSET` or `PREFLIGHT`; see `request_kind`.
         status: of the response; None if none came.
         phrase: its reason phrase; empty if there was none.
         received: its headers; `content-type` also where only the recorder told it.

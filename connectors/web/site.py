@@ -38,16 +38,21 @@ _PROVIDERS: Final = frozenset(
 _ADDRESS: Final = re.compile(r"\[.*\]|[0-9.]+")
 
 
+def host_of(url: str) -> str:
+    """The host of an address; empty where it has none or cannot be read."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def site_of(url: str) -> str:
     """The site of a URL, in lower case; empty where the URL has no host or cannot be read.
 
     >>> [site_of(url) for url in ("https://api.tides.example/low", "https://www.tides.co.uk", "http://127.0.0.1:5000/")]
     ['tides.example', 'tides.co.uk', '127.0.0.1']
     """
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    host = host_of(url).rstrip(".")
     labels = host.split(".")
     if ":" in host or _ADDRESS.fullmatch(host) or len(labels) <= 2:
         return host

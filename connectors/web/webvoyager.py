@@ -31,8 +31,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.conversation.content import spoken_text
 from connectors.reading.documents import json_document
-from connectors.reading.fields import object_of, str_of
 from connectors.reading.values import BOM
 from connectors.screens.moves import Moves
 from connectors.web import action as words
@@ -147,7 +147,7 @@ class _Course:
 
     def take(self, place: int, message: dict[str, Any]) -> ParseError | None:
         """Takes in a message; returns what is wrong with it if it is an answer without an action."""
-        text = _text(message.get("content"))
+        text = spoken_text(message.get("content"))
         role = message["role"]
         if role == "system":
             self.system = self.system or text or None
@@ -198,14 +198,6 @@ class _Course:
         if content is None and not attachments:
             return None
         return Observation(content, form="screen", dialect=DIALECT, attachments=attachments)
-
-
-def _text(content: Any) -> str:
-    """The text of a message, its pictures left out."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(str_of(object_of(one).get("text")) for one in parts if object_of(one).get("type") == "text")
 
 
 def read_action(text: str) -> Action | None:

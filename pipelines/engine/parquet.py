@@ -132,7 +132,7 @@ def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None
 
 
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
-    """The row groups of a transitions file, each as one batch of `schemas.encoded_schema()`.
+    """The row groups of a transitions file, each as one batch of `schemas.transition.encoded_schema()`.
 
     Raises:
         ConfigError: the file holds no transitions, or those of a schema version that is not known.

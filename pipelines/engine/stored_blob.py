@@ -161,7 +161,7 @@ def opened_archive(place: Place, limit: int) -> Archive:
 
 
 class StoredBlob:
-    """A log's bytes on a file system: a `connectors.Blob`, whose small members are read once and kept.
+    """A log's bytes on a file system: a `connectors.connector.Blob`, whose small members are read once and kept.
 
     Args:
         uri: as in provenance.

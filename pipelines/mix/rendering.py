@@ -64,10 +64,10 @@ class Rendered:
     turns: tuple[Turn, ...]
 
 
-def _fenced(text: str, language: str = "json") -> str:
+def _fenced(text: str) -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
+    return f"{fence}json\n{text}\n{fence}"
 
 
 @cache

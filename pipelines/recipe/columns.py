@@ -1,7 +1,7 @@
 """The section of a recipe that says what the tables of a published data set hold: `normalize.dataset`.
 
 Which files of a data set are read, and which column of a row means what. What the files really hold is compared with
-it when a run is planned (see `datasets`); here only the recipe itself is checked.
+it when a run is planned (see `plan.column_mapping`); here only the recipe itself is checked.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ import pytest
 
 from benchmarks.logs.long_logs import pieces
 from connectors.agents.claude_code import ClaudeCode
+from connectors.agents.claude_code.entry import Entry, Setting
 from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import Entry, Setting, entries
+from connectors.agents.claude_code.lines import entries
 from connectors.connector import MemoryBlob
 from schemas import Reject, Trajectory, spool
 from tests.connectors.claude_logs import Talk, log, rows, said, text, use

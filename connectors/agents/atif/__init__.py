@@ -35,7 +35,7 @@ from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.steps import course, mark_dangling, mark_turns
 from connectors.conversation.turns import Turn
 from connectors.reading.documents import json_document
-from connectors.reading.fields import whole_number_of
+from connectors.reading.fields import text_in, whole_number_of
 from connectors.reading.values import BOM
 from schemas import DOMAINS, Agent, Attachment, Context, Environment, ParseError, Reject, Task, Trajectory
 from schemas.transition import RELATIONS
@@ -158,7 +158,7 @@ class _Log:
     ) -> Iterator[Trajectory | Reject]:
         told, agent = values.own(document), values.table(document, "agent")
         reader = Reader(
-            not told and "terminus" in (values.text(agent, "name") or "").lower(),
+            not told and "terminus" in (text_in(agent, "name") or "").lower(),
             bool(told),
             member,
             lambda path, kind: self._image(member, path, kind),
@@ -179,13 +179,13 @@ class _Log:
             known = origin is not None and origin.parent in self._written
             yield Trajectory(
                 native_id=name,
-                domain=_domain(told, values.text(agent, "name"), [step.action.name for step in made.steps]),
+                domain=_domain(told, text_in(agent, "name"), [step.action.name for step in made.steps]),
                 steps=made.steps,
                 environment=environment,
                 agent=Agent(
-                    _known(agent, "name"), _known(agent, "version"), values.text(agent, "model_name") or reader.model
+                    _known(agent, "name"), _known(agent, "version"), text_in(agent, "model_name") or reader.model
                 ),
-                task=Task(values.text(values.table(told, "task"), "id"), reader.instruction)
+                task=Task(text_in(values.table(told, "task"), "id"), reader.instruction)
                 if told
                 else Task(None, made.instruction),
                 context=_context(agent, told, reader.system),
@@ -215,7 +215,7 @@ class _Log:
         paths: list[tuple[str, int | None, str]] = []
         for reference, step in references:
             found = _embedded(embedded, reference)
-            path = values.text(reference, "trajectory_path")
+            path = text_in(reference, "trajectory_path")
             if found is not None:
                 started.setdefault(id(found), step)
             elif path is not None:
@@ -258,7 +258,7 @@ class _Log:
 
     def _name(self, document: dict[str, Any], origin: _Origin | None) -> str:
         """The native id, made different from those before it in the log."""
-        name = values.text(document, "trajectory_id") or values.text(document, "session_id") or "trajectory"
+        name = text_in(document, "trajectory_id") or text_in(document, "session_id") or "trajectory"
         if origin is not None and name in self._names:
             name = f"{origin.parent}/{name}"
         base, count = name, 1
@@ -306,7 +306,7 @@ def _end(ends: dict[int, int], turn: Turn | None) -> int | None:
 def _embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict[str, Any] | None:
     """The embedded trajectory that is referred to; by session, the only key before 1.7, if just one has it."""
     for key in ("trajectory_id", "session_id"):
-        wanted = values.text(reference, key)
+        wanted = text_in(reference, key)
         found = [one for one in embedded if wanted is not None and one.get(key) == wanted]
         if found and (key == "trajectory_id" or len(found) == 1):
             return found[0]
@@ -314,12 +314,12 @@ def _embedded(embedded: list[dict[str, Any]], reference: dict[str, Any]) -> dict
 
 
 def _known(agent: dict[str, Any], key: str) -> str | None:
-    value = values.text(agent, key)
+    value = text_in(agent, key)
     return None if value == "unknown" else value
 
 
 def _relation(told: dict[str, Any]) -> str | None:
-    relation = values.text(told, "relation")
+    relation = text_in(told, "relation")
     return relation if relation in RELATIONS else None
 
 
@@ -329,14 +329,14 @@ def _context(agent: dict[str, Any], told: dict[str, Any], system: list[str]) -> 
     context = values.table(told, "context")
     return Context(
         action_space=values.json_of(context.get("action_space")) or values.json_of(agent.get("tool_definitions")),
-        initial_state=values.text(context, "initial_state"),
-        demonstrations=values.text(context, "demonstrations"),
-        simulation_instruction=values.text(context, "simulation_instruction"),
+        initial_state=text_in(context, "initial_state"),
+        demonstrations=text_in(context, "demonstrations"),
+        simulation_instruction=text_in(context, "simulation_instruction"),
         agent_system="\n\n".join(system) or None,
         origin=values.context_origin(told),
     )
 
 
 def _domain(told: dict[str, Any], agent: str | None, names: list[str]) -> str:
-    stated = values.text(told, "domain") if told else None
+    stated = text_in(told, "domain") if told else None
     return stated if stated in DOMAINS else domain(agent, names)

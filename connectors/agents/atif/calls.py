@@ -8,7 +8,7 @@ from typing import Any
 from connectors.agents.atif import values
 from connectors.conversation.content import media_type
 from connectors.conversation.turns import Call
-from connectors.reading.values import json_value
+from connectors.reading.values import value_or_none
 from schemas import Observation
 
 
@@ -39,15 +39,6 @@ def together(first: Observation | None, second: Observation | None) -> Observati
     )
 
 
-def object_of(raw: str) -> dict[str, Any]:
-    """Arguments that stand as a JSON text; under `input` if they are none."""
-    try:
-        value = json_value(raw) if raw else {}
-    except ValueError:
-        return {"input": raw}
-    return value if isinstance(value, dict) else {"input": raw}
-
-
 def all_typed(given: list[Any]) -> bool:
     """Whether all calls of a step are those of Terminus-2."""
     return bool(given) and all(
@@ -65,10 +56,6 @@ def all_typed(given: list[Any]) -> bool:
 def commands_of(message: str) -> list[dict[str, Any]] | None:
     """The commands of a response of Terminus-2 that stands as it was given, None if it holds none."""
     start, end = message.find("{"), message.rfind("}")
-    try:
-        response = json_value(message[start : end + 1])
-    except ValueError:
-        return None
-    commands = values.items(response, "commands")
+    commands = values.items(value_or_none(message[start : end + 1]), "commands")
     good = all(isinstance(one, dict) and isinstance(one.get("keystrokes"), str) for one in commands)
     return commands if commands and good else None

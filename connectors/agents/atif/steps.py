@@ -14,11 +14,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from connectors.agents.atif import values
-from connectors.agents.atif.calls import all_typed, commands_of, first_among, object_of, together
+from connectors.agents.atif.calls import all_typed, commands_of, first_among, together
 from connectors.conversation.content import media_type
 from connectors.conversation.terminus_texts import prompt_of
 from connectors.conversation.turns import Call, Item, Said, Time, Turn
+from connectors.reading.fields import str_in, text_in
 from connectors.reading.json_text import shallow_json
+from connectors.reading.own_arguments import arguments_in
 from connectors.reading.times import microseconds
 from schemas import COMPLETE, KEYSTROKES, WAIT, Attachment, Observation, json_text, keystrokes_text
 
@@ -35,6 +37,7 @@ class Reader:
     Args:
         terminus: whether the agent words its observations as Terminus does.
         ours: whether the document was written by `pipelines.face.atif_documents`, which says what the instruction is.
+        member: the document's own, for the steps.
         image: gives the attachment of an image by path and media type, None if the log does not hold it.
         report: is told offset, reason and detail of what is not carried on.
 
@@ -43,7 +46,7 @@ class Reader:
         system: the agent's system prompt, in pieces.
         instruction: what the agent was asked, where the document says so itself.
         model: the first model that a step names.
-        references: sub-agents that are referred to, each with the number of items before it and its turn, if any.
+        references: sub-agents that are referred to, each with the turn that refers to it, if one does.
     """
 
     def __init__(self, terminus: bool, ours: bool, member: str, image: Image, report: Report) -> None:
@@ -91,8 +94,8 @@ class Reader:
                 texts.append(part["text"])
             elif isinstance(part, dict) and part.get("type") == "image":
                 source = values.table(part, "source")
-                path = values.text(source, "path")
-                found = self._image(path, values.text(source, "media_type")) if path else None
+                path = text_in(source, "path")
+                found = self._image(path, text_in(source, "media_type")) if path else None
                 if found is None:
                     self._report(self._offset, "image_missing", f"the log does not hold the image {(path or '')[:200]}")
                 else:
@@ -115,7 +118,7 @@ class Reader:
 
     def _said(self, step: dict[str, Any], source: str, copied: bool) -> None:
         said, images = self._content(step.get("message"))
-        role = values.text(values.own(step), "role")
+        role = text_in(values.own(step), "role")
         if self._ours and source == "user" and role is None and not self._acted and self.instruction is None:
             self.instruction = said
         elif source == "system" and role is None and not self._acted and "observation" not in step:
@@ -132,8 +135,8 @@ class Reader:
         if copied and not (source == "user" and self._unasked_yet()):
             return
         told = values.own(step)
-        role = values.text(told, "role") or ("user" if source == "user" else "harness")
-        self.items.append(Said(role, said or "", images or values.attachments(told), values.text(told, "uri")))
+        role = text_in(told, "role") or ("user" if source == "user" else "harness")
+        self.items.append(Said(role, said or "", images or values.attachments(told), text_in(told, "uri")))
         self._turn = None
 
     def _unasked_yet(self) -> bool:
@@ -157,7 +160,7 @@ class Reader:
         """Takes in results that stand on a step of another source than the agent."""
         for result in values.items(values.table(step, "observation"), "results"):
             self._refer(result, self._turn)
-            call_id = values.text(result, "source_call_id")
+            call_id = text_in(result, "source_call_id")
             call = None if copied else self._asked(call_id or "", [])
             if call is not None:
                 self._answer(call, call_id, result, step, False)
@@ -176,7 +179,7 @@ class Reader:
     def _agent(self, step: dict[str, Any]) -> None:
         self._acted = True
         if self.model is None:
-            self.model = values.text(step, "model_name")
+            self.model = text_in(step, "model_name")
         get = step.get
         at, message, thought = microseconds(get("timestamp")), get("message"), get("reasoning_content")
         if not isinstance(message, str):
@@ -252,10 +255,10 @@ class Reader:
 
     def _typing(self, given: list[Any], at: Time) -> list[Call]:
         strokes = [one["arguments"] for one in given if one.get("function_name") == "bash_command"]
-        calls = [self._keys(strokes, at, values.text(given[0], "tool_call_id"))] if strokes else []
+        calls = [self._keys(strokes, at, text_in(given[0], "tool_call_id"))] if strokes else []
         for one in given:
             if one.get("function_name") == "mark_task_complete":
-                call_id = values.text(one, "tool_call_id")
+                call_id = text_in(one, "tool_call_id")
                 calls.append(Call(COMPLETE, None, call_id, self._offset, self._member, at, keystrokes_text([])))
         return calls
 
@@ -272,7 +275,7 @@ class Reader:
         get = given.get
         name, raw, call_id = get("function_name"), get("arguments"), get("tool_call_id")
         if isinstance(raw, str):
-            raw = object_of(raw)
+            raw = arguments_in(raw)
         arguments = shallow_json(raw) if isinstance(raw, dict) else "{}" if raw is None else None
         if not isinstance(name, str) or not name or arguments is None:
             self._report(self._offset, "bad_call", "wanted a function name and an object of shallow arguments")
@@ -286,9 +289,9 @@ class Reader:
                 return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
         if "extra" in given and (told := values.own(given)):
-            call.text = values.string(told, "text")
+            call.text = str_in(told, "text")
             if "call_id" in told:
-                call.call_id = values.string(told, "call_id")
+                call.call_id = str_in(told, "call_id")
             if "arguments" in told:
                 call.arguments = values.json_of(told["arguments"])
         if waiting is None:
@@ -312,11 +315,11 @@ class Reader:
             if not told:
                 continue
             if "message" in told:
-                call.message = values.string(told, "message")
+                call.message = str_in(told, "message")
             if "reasoning" in told:
-                call.reasoning = values.string(told, "reasoning")
+                call.reasoning = str_in(told, "reasoning")
             if "started_at" in told:
-                call.at = microseconds(values.text(told, "started_at"))
+                call.at = microseconds(text_in(told, "started_at"))
             seconds = values.number(told, "duration_s")
             call.seconds = seconds if seconds is not None and seconds >= 0 else None
             call.exit_code = values.int32(told, "exit_code")
@@ -329,7 +332,7 @@ class Reader:
         alone = len(results) == 1
         loose = []
         for result in results:
-            call_id = values.text(result, "source_call_id")
+            call_id = text_in(result, "source_call_id")
             if call_id is None or "subagent_trajectory_ref" in result:
                 self._refer(result, turn)
             if call_id is None:
@@ -418,9 +421,9 @@ class Reader:
             return None, ()
         # some emitters add sections of their own to what the agent saw and keep that beside it
         if extra:
-            shown = values.text(values.table(extra, "tool_result_metadata"), "raw_tool_result") or shown
+            shown = text_in(values.table(extra, "tool_result_metadata"), "raw_tool_result") or shown
         if alone and "extra" in step:
-            shown = values.text(values.table(step["extra"], "tool_result_metadata"), "raw_tool_result") or shown
+            shown = text_in(values.table(step["extra"], "tool_result_metadata"), "raw_tool_result") or shown
         origin, form, cut, notes = "environment", "response", "none", ()
         if shown is not None and self._terminus:
             given, notes = values.terminal_output(shown)

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from connectors.conversation.content import media_type
-from connectors.reading.fields import INT32, whole_number_of
+from connectors.reading.fields import INT32, text_in, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 from schemas import Attachment, Environment, Observation, Outcome
@@ -52,18 +52,6 @@ def items(value: Any, key: str) -> list[Any]:
     """The list under `key`, empty if there is none."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
-
-
-def text(value: Any, key: str) -> str | None:
-    """The string under `key` that is not empty, None if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) and found else None
-
-
-def string(value: Any, key: str) -> str | None:
-    """The string under `key`, also an empty one, None if there is none."""
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
 
 
 def flag(value: Any, key: str) -> bool | None:
@@ -107,9 +95,9 @@ def attachments(value: Any) -> tuple[Attachment, ...]:
     """The attachments that stand under `attachments`."""
     found = []
     for one in items(value, "attachments"):
-        digest, role = text(one, "sha256"), text(one, "role")
+        digest, role = text_in(one, "sha256"), text_in(one, "role")
         if digest is not None and role is not None and _DIGEST.fullmatch(digest):
-            found.append(Attachment(digest, role, text(one, "media_type"), text(one, "name")))
+            found.append(Attachment(digest, role, text_in(one, "media_type"), text_in(one, "name")))
     return tuple(found)
 
 
@@ -117,13 +105,13 @@ def observation(content: str | None, told: dict[str, Any], given: Observation) -
     """The observation `given` with what is `told` of it under `extra.trajmill`."""
     return Observation(
         content=content,
-        media_type=text(told, "media_type") or media_type(content),
+        media_type=text_in(told, "media_type") or media_type(content),
         form=_one_of(told, "form", OBSERVATION_FORMS, given.form),
-        dialect=text(told, "dialect"),
+        dialect=text_in(told, "dialect"),
         origin=_one_of(told, "origin", OBSERVATION_ORIGINS, given.origin),
         is_error=flag(told, "is_error") if "is_error" in told else given.is_error,
         truncation=_one_of(told, "truncation", TRUNCATIONS, given.truncation),
-        uri=text(told, "uri"),
+        uri=text_in(told, "uri"),
         attachments=attachments(told) or given.attachments,
     )
 
@@ -143,10 +131,12 @@ def environment(told: dict[str, Any]) -> Environment | None:
     """The environment that is told, None if it is a world model's that is not named with its sampling."""
     given = table(told, "environment")
     kind = _one_of(given, "kind", ENVIRONMENT_KINDS, "real")
-    model, sampling = text(given, "world_model"), json_of(given.get("sampling"))
+    model, sampling = text_in(given, "world_model"), json_of(given.get("sampling"))
     if kind == "model" and (model is None or sampling is None):
         return None
-    return Environment(text(given, "id"), text(given, "instance_id"), kind, text(given, "version"), model, sampling)
+    return Environment(
+        text_in(given, "id"), text_in(given, "instance_id"), kind, text_in(given, "version"), model, sampling
+    )
 
 
 def context_origin(told: dict[str, Any]) -> str:
@@ -157,7 +147,7 @@ def context_origin(told: dict[str, Any]) -> str:
 def outcome(told: dict[str, Any]) -> Outcome | None:
     """The outcome that is told, None if none is."""
     given = table(told, "outcome")
-    return Outcome(flag(given, "resolved"), number(given, "score"), text(given, "verifier")) if given else None
+    return Outcome(flag(given, "resolved"), number(given, "score"), text_in(given, "verifier")) if given else None
 
 
 def terminal_output(content: str) -> tuple[Observation, tuple[str, ...]]:

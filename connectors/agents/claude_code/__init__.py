@@ -37,14 +37,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.agents.claude_code.branches import Branch, Family, tree
+from connectors.agents.claude_code.entry import Result
 from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import BOOKKEEPING, Result, entries
+from connectors.agents.claude_code.lines import BOOKKEEPING, entries
 from connectors.agents.claude_code.nodes import Nodes
 from connectors.agents.claude_code.steps import Course, course, domain
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.steps import mark_dangling
 from connectors.conversation.tools import checkout
-from connectors.reading.values import json_value
+from connectors.reading.values import object_or_none
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
@@ -66,7 +67,7 @@ class ClaudeCode(Connector):
         books = None
         lines = head.split(b"\n")
         for number, data in enumerate(lines[:_SNIFFED_LINES], 1):
-            line = _object(data)
+            line = object_or_none(data)
             if line is None:
                 if number == len(lines) and data[:1] == b"{" and b'"parentUuid"' in data and b'"sessionId"' in data:
                     return Sniff(0.8, f"line {number}, longer than the head, has parentUuid and sessionId")
@@ -123,14 +124,6 @@ class ClaudeCode(Connector):
 
 def _idle(blob: Blob) -> ParseError:
     return ParseError(blob.uri, -1, "no_transitions", "no line of the log holds a tool call")
-
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        line = json_value(data)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None
 
 
 def _keeps_books(line: dict[str, Any], kind: object) -> bool:

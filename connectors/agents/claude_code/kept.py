@@ -11,7 +11,7 @@ from bisect import bisect_left
 from functools import partial
 from typing import Any, Final
 
-from connectors.agents.claude_code.lines import Call, Entry, Result, Said, Setting
+from connectors.agents.claude_code.entry import Call, Entry, Result, Said, Setting
 from schemas import Attachment
 from schemas.spool import Pile
 

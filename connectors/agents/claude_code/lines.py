@@ -9,12 +9,13 @@ makes no steps (see `steps`). Facts on the format: logs of versions 1.0 to 2.1; 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
 from connectors.connector import Blob
 from connectors.conversation.opaque import attachment_in
 from connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
-from connectors.reading.fields import brief, whole_number_of
+from connectors.reading.fields import brief, str_in, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
 from connectors.reading.times import microseconds
@@ -49,101 +50,6 @@ BOOKKEEPING: Final = frozenset(
 )
 """Types of lines that are no records of the trajectory; they are read for their place in the chain alone."""
 
-AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
-"""Tools that start a sub-agent; their `prompt` is the sub-agent's first user text."""
-
-# The records of this module are tuples, since they are laid off as rows; see `kept`.
-
-
-class Setting(NamedTuple):
-    """Where lines were written; `agent` is None in the main conversation, else a sub-agent's id, empty if not told."""
-
-    session: str
-    agent: str | None
-    cwd: str | None
-    version: str | None
-
-
-class Said(NamedTuple):
-    """A text that stood in a user's message: by the `user`, or put there by the `harness`; `at` in µs since 1970.
-
-    The text is empty where the user sent only images.
-    """
-
-    role: str
-    text: str
-    at: int | None
-    cwd: str | None
-    attachments: tuple[Attachment, ...] = ()
-
-
-class Call(NamedTuple):
-    """A tool call. `arguments` is JSON text; `prompt` is set for `AGENT_TOOLS`; `offset` is where its line begins."""
-
-    name: str
-    call_id: str | None
-    arguments: str | None
-    prompt: str | None
-    offset: int
-    at: int | None
-
-
-class Result(NamedTuple):
-    """The answer to a call as the agent saw it, without the reminders that the harness hung on to it.
-
-    It was `stopped` if the tool was interrupted, so that it is what had come until then.
-    """
-
-    call_id: str
-    content: str | None
-    is_error: bool
-    stopped: bool
-    reminders: tuple[str, ...]
-    attachments: tuple[Attachment, ...]
-    exit_code: int | None
-    agent_id: str | None
-    offset: int
-    at: int | None
-    cwd: str | None
-
-
-Part = tuple[str, str] | Call
-"""A block of an assistant message: (`text` or `thinking`, the text), or a call."""
-
-
-class Entry(NamedTuple):
-    """One line that has a place in the chain.
-
-    Attributes:
-        offset: where the line begins.
-        uuid: the line's own id, None if it has none.
-        parent: id of the line that it says it follows, None if it says that it follows none.
-        begins: whether a conversation may begin with it.
-        setting: where it was written.
-        at: when, in µs since 1970.
-        parts: blocks of an assistant message that the model wrote.
-        said: texts of a user message, a queued prompt or a message that the client made up.
-        results: answers to calls.
-        message_id: the API message that the line is a part of; None unless `parts` is set.
-        request_id: the API request of that message.
-        model: the model that wrote it.
-        kept: of a compaction, ids of the messages it kept, last first; the parent's stand-ins.
-    """
-
-    offset: int
-    uuid: str | None
-    parent: str | None
-    begins: bool
-    setting: Setting
-    at: int | None
-    parts: tuple[Part, ...] = ()
-    said: tuple[Said, ...] = ()
-    results: tuple[Result, ...] = ()
-    message_id: str | None = None
-    request_id: str | None = None
-    model: str | None = None
-    kept: tuple[str, ...] | None = None
-
 
 def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
     """The entries of the log in the order of its lines, and an error for each line or block that is not carried on.
@@ -168,12 +74,6 @@ def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
         if errors:
             yield from errors
             errors.clear()
-
-
-def text_of(line: dict[str, Any], key: str) -> str | None:
-    """The string under `key`, None if there is no string."""
-    value = line.get(key)
-    return value if isinstance(value, str) else None
 
 
 class _Reader:
@@ -230,20 +130,18 @@ class _Reader:
         told = (get("sessionId"), get("isSidechain"), get("agentId"), get("cwd"), get("version"))
         if told != self._told:
             self._told = told
-            agent = (text_of(line, "agentId") or "") if told[1] is True else None
-            self._last = Setting(
-                text_of(line, "sessionId") or "", agent, text_of(line, "cwd"), text_of(line, "version")
-            )
+            agent = (str_in(line, "agentId") or "") if told[1] is True else None
+            self._last = Setting(str_in(line, "sessionId") or "", agent, str_in(line, "cwd"), str_in(line, "version"))
         return self._last
 
     def _link(self, line: dict[str, Any], kind: Any, uuid: str | None) -> Entry | None:
         """The entry of a line that is not spoken: a link of the chain, or a prompt queued while the agent worked."""
-        parent, kept = text_of(line, "parentUuid"), None
+        parent, kept = str_in(line, "parentUuid"), None
         setting = self._setting(line)
         said: tuple[Said, ...] = ()
         at = None
         if kind == "system" and line.get("subtype") == "compact_boundary":
-            parent, kept = parent or text_of(line, "logicalParentUuid"), _kept(line)
+            parent, kept = parent or str_in(line, "logicalParentUuid"), _kept(line)
         elif kind == "attachment":
             queued = line.get("attachment")
             if isinstance(queued, dict) and queued.get("type") == "queued_command":
@@ -269,11 +167,7 @@ class _Reader:
             return None
         get, message = line.get, line["message"]
         setting = self._setting(line)
-        at, parent, model = microseconds(get("timestamp")), get("parentUuid"), message.get("model")
-        if not isinstance(parent, str):
-            parent = None
-        if not isinstance(model, str):
-            model = None
+        at, parent, model = microseconds(get("timestamp")), str_in(line, "parentUuid"), str_in(message, "model")
         if model == "<synthetic>" or get("isApiErrorMessage") is True:
             said, _ = self._heard(content, True, at, setting.cwd, None)
             return Entry(self.offset, uuid, parent, False, setting, at, said=said)
@@ -292,7 +186,7 @@ class _Reader:
                     self._report_type("unknown_block_type", kind, "a block of an assistant message")
             else:
                 _add_text(parts, "text", block)
-        message_id, request_id = text_of(message, "id"), text_of(line, "requestId")
+        message_id, request_id = str_in(message, "id"), str_in(line, "requestId")
         return Entry(
             offset=self.offset,
             uuid=uuid,
@@ -316,17 +210,15 @@ class _Reader:
         if given is not None and (arguments := shallow_json(given)) is None:
             self._report("nested_too_deeply", f"the arguments of a call of {name[:80]}")
             return
-        prompt = text_of(given, "prompt") if given is not None and name in AGENT_TOOLS else None
-        parts.append(Call(name, text_of(block, "id"), arguments, prompt, self.offset, at))
+        prompt = str_in(given, "prompt") if given is not None and name in AGENT_TOOLS else None
+        parts.append(Call(name, str_in(block, "id"), arguments, prompt, self.offset, at))
 
     def _user(self, line: dict[str, Any], uuid: str | None) -> Entry | None:
         content = self._content(line)
         if content is None:
             return None
         get, setting = line.get, self._setting(line)
-        at, parent = microseconds(get("timestamp")), get("parentUuid")
-        if not isinstance(parent, str):
-            parent = None
+        at, parent = microseconds(get("timestamp")), str_in(line, "parentUuid")
         block = content[0] if len(content) == 1 else None
         if isinstance(block, dict) and block.get("type") == "tool_result":
             answer = self._result(block, line, at, setting.cwd)
@@ -389,9 +281,9 @@ class _Reader:
         told = line.get("toolUseResult")
         stopped, code, agent_id = False, None, None
         if isinstance(told, dict):
-            stopped, agent_id = told.get("interrupted") is True, text_of(told, "agentId")
+            stopped, agent_id = told.get("interrupted") is True, str_in(told, "agentId")
             code = whole_number_of(told.get("exitCode"))
-        call_id = text_of(block, "tool_use_id") or ""
+        call_id = str_in(block, "tool_use_id") or ""
         error = block.get("is_error") is True
         return Result(
             call_id=call_id,

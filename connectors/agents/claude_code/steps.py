@@ -17,7 +17,7 @@ from dataclasses import field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from connectors.agents.claude_code.lines import AGENT_TOOLS, Call, Result, Said
+from connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Result, Said
 from connectors.agents.claude_code.nodes import Nodes
 from connectors.conversation import steps, turns
 from connectors.conversation.content import media_type

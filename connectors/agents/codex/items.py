@@ -19,8 +19,8 @@ from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.turns import Call, Said, Turn, seconds_between
 from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
+from connectors.reading.own_arguments import arguments_in
 from connectors.reading.times import microseconds
-from connectors.reading.values import json_value
 from schemas import Attachment, Observation, ParseError, json_text
 
 ITEMS: Final = frozenset(
@@ -320,12 +320,5 @@ def _named(kind: str, item: dict[str, Any]) -> tuple[str, str | None]:
 
 def _arguments(given: Any) -> str | None:
     """The arguments as JSON text of an object; what the model wrote amiss stands under `input`."""
-    if isinstance(given, str):
-        try:
-            value = json_value(given) if given else {}
-        except ValueError:
-            return json_text({"input": given})
-        if not isinstance(value, dict):
-            return json_text({"input": given})
-        given = value
+    given = arguments_in(given) if isinstance(given, str) else given
     return shallow_json(given) if isinstance(given, dict) else None

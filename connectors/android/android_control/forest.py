@@ -23,14 +23,13 @@ _APPLICATION: Final = 1
 _FLAG_FIELDS: Final = tuple("is_" + flag.replace("-", "_") for flag in FLAGS)
 
 
-def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bool = False) -> Screen:
+def read_forest(data: bytes, uri: str, offset: int, is_raw: bool = False) -> Screen:
     """The screen that a forest shows; its package is that of the focused window, else of the active one, else an app's.
 
     Args:
         data: the serialized message.
         uri: the input, for errors.
         offset: where its record begins, likewise.
-        member: its file, likewise.
         is_raw: whether it is to be shown as protobuf's own JSON form of the message.
 
     Raises:
@@ -40,7 +39,7 @@ def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bo
         forest = messages().Forest.FromString(data)
     except DecodeError as error:
         detail = f"wanted an AndroidAccessibilityForest: {error}"
-        raise ParseError(uri, offset, "bad_forest", detail, member, data[:512]) from None
+        raise ParseError(uri, offset, "bad_forest", detail, excerpt=data[:512]) from None
     nodes: list[Node] = []
     depths: list[int] = []
     packages: list[tuple[bool, bool, bool, str]] = []
@@ -57,9 +56,9 @@ def read_forest(data: bytes, uri: str, offset: int, member: str = "", is_raw: bo
         for root in roots:
             _walk(root.unique_id, views, drawn_box(own, first), nodes, depths)
     if not nodes:
-        raise ParseError(uri, offset, "no_nodes", "the forest holds no window", member)
+        raise ParseError(uri, offset, "no_nodes", "the forest holds no window")
     if max(depths) >= MAX_DEPTH:
-        raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes", member)
+        raise ParseError(uri, offset, "nested_too_deeply", f"more than {MAX_DEPTH} levels of nodes")
     # Of equals the topmost: max keeps the first.
     package = max(packages, key=lambda told: told[:3])[3]
     tree = Tree(nodes, depths)

@@ -18,6 +18,7 @@ from connectors.conversation.items import Items
 from connectors.conversation.steps import course
 from connectors.conversation.turns import Call, Said, Turn
 from connectors.reading.fields import joined, plain_text, text_of
+from connectors.reading.json_text import is_shallow
 from connectors.reading.values import JsonError, json_value
 from schemas import Observation, Step, Steps
 
@@ -99,7 +100,7 @@ class Course:
                 self._append(Turn(self.place(""), texts=[spoken], thoughts=[thought] if thought else []))
 
     def _call(self, name: str, arguments: Any, call_id: str | None, shown: Observation | None) -> Call:
-        given = self.held.value(arguments) if search_tools.is_shallow(arguments) else None
+        given = self.held.value(arguments) if is_shallow(arguments) else None
         call = search_tools.call(name, given, call_id)
         if not self.renamed:
             call.name, call.text = name, None

@@ -15,7 +15,8 @@ from typing import Any, Final
 from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.content import media_type
 from connectors.conversation.opaque import attachment_of_url
-from connectors.reading.fields import text_of
+from connectors.reading.fields import objects_of, text_of
+from connectors.reading.json_text import is_shallow
 from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
 from connectors.reading.times import microseconds
 from schemas import Attachment, Context, Observation, Outcome, json_text
@@ -54,7 +55,7 @@ def objects(value: Any) -> Sequence[dict[str, Any]]:
     """The objects of an array; none of what is no array."""
     if isinstance(value, Array):
         return Chosen(value, (place for place, one in enumerate(value) if isinstance(one, dict)))
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return objects_of(value)
 
 
 def each_object(value: Any) -> Iterator[dict[str, Any]]:
@@ -82,7 +83,7 @@ class Attachments:
         return text_of(self._held.get(value.removeprefix(protocol)))
 
     def value(self, value: Any) -> Any:
-        """A JSON value of at most `search_tools.DEPTH` levels with every text resolved where the sample holds it."""
+        """A JSON value of at most `CARRIED_DEPTH` levels with every text resolved where the sample holds it."""
         if isinstance(value, str):
             held = self.text(value)
             return value if held is None else held
@@ -197,7 +198,7 @@ def context(sample: Mapping[str, Any], system: str, held: Attachments, renamed: 
     tools = [
         {key: held.value(one[key]) for key in ("name", "description", "parameters") if one.get(key) is not None}
         for one in tools
-        if vocabulary.is_shallow(one)
+        if is_shallow(one)
     ]
     if renamed:
         return vocabulary.context(tools, system)

@@ -39,9 +39,9 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.ufo.tree import Window, box_of, read_window
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import object_of, plain_text
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import value_or_none
 from connectors.screens.moves import Moves
 from schemas import (
     COMPLETE,
@@ -193,11 +193,7 @@ class _Folder:
         if "evaluation.log" not in self._blob.members:
             return None
         for line in self._blob.read("evaluation.log").splitlines():
-            try:
-                value = json_value(line) if line.strip() else None
-            except ValueError:
-                continue
-            said = value.get("complete") if isinstance(value, dict) else None
+            said = object_of(value_or_none(line)).get("complete")
             if said in ("yes", "no"):
                 return Outcome(resolved=said == "yes", verifier="EvaluationAgent")
         return None

@@ -55,7 +55,8 @@ from connectors.conversation.terminus_texts import (
     response_of,
 )
 from connectors.conversation.told import Told, answered, call_of
-from connectors.reading.values import json_value
+from connectors.reading.fields import text_in
+from connectors.reading.values import value_or_none
 from connectors.recordings.recording import UNDATED
 from connectors.recordings.terminal_bench import RESULTS, trial_of
 from schemas import Agent, Context, Outcome, ParseError, Reject, Step, Task, Trajectory
@@ -281,12 +282,7 @@ class _Folder(Episodes):
         if not member:
             return None
         text = self._text(member)
-        try:
-            value = json_value(text or "")
-        except ValueError:
-            return None
-        model = value.get("model") if isinstance(value, dict) else None
-        return model if isinstance(model, str) and model else None
+        return text_in(value_or_none(text or ""), "model")
 
 
 def _asks(response: Response, after: Prompt) -> bool:

@@ -83,7 +83,7 @@ _NO_ACTIONS: Final = frozenset({"change_agent_state", "null", "recall", "condens
 class Did:
     """An action: its event's id, what its observations may name instead, and the model's reply that it came from.
 
-    `at` is in microseconds on the log's own clock, which is UTC if `is_utc`. `by`: agent or user.
+    `at` is in microseconds on the log's own clock, which is UTC if `is_utc`.
     """
 
     action: Call
@@ -92,7 +92,6 @@ class Did:
     reply: str | None
     at: int | None
     is_utc: bool
-    by: str = "agent"
     ends: bool = False
 
 
@@ -153,7 +152,7 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
     name, told = value["action"], value.get("args")
     args: Mapping[str, Any] = told if isinstance(told, dict) else {}
     at, is_utc = moment(value.get("timestamp"))
-    by = "user" if value.get("source") == "user" else "agent"
+    typed = value.get("source") == "user"
     if name in _NO_ACTIONS:
         return []
     if name == "system":
@@ -162,11 +161,11 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
         return [*said, Said("tools", tools)] if tools is not None else said
     if name == "condensation":
         return [Said("harness", summary)] if (summary := text_in(args, "summary")) else []
-    if name == "message" and by == "user":
+    if name == "message" and typed:
         text = text_in(args, "content") or text_in(value, "message") or ""
         role = _speaker(text)
         return [Said(role, text, observed(_with_images(text, args.get("image_urls")), role), at)]
-    if by == "user" and name not in ("run", "run_ipython", "read", "write", "edit"):
+    if typed and name not in ("run", "run_ipython", "read", "write", "edit"):
         return []
     reply, own = _called(value)
     ident = key_of(value.get("id"))
@@ -177,7 +176,7 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
     if action is None:
         raise BadEventError("the arguments of an action are nested too deeply")
     ends = name in ("finish", "reject")
-    return [Did(action=action, offset=offset, ident=ident, reply=reply, at=at, is_utc=is_utc, by=by, ends=ends)]
+    return [Did(action=action, offset=offset, ident=ident, reply=reply, at=at, is_utc=is_utc, ends=ends)]
 
 
 def _call(name: str, args: Mapping[str, Any], value: Mapping[str, Any], own: Mapping[str, Any]) -> Call | None:
@@ -317,7 +316,6 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
     action = call(name, arguments, ident, None, reasoning)
     if action is None:
         raise BadEventError("the arguments of an action are nested too deeply")
-    by = "user" if value.get("source") == "user" else "agent"
     reply = text_in(value, "llm_response_id")
     return Did(
         action=action,
@@ -326,7 +324,6 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
         reply=reply,
         at=at,
         is_utc=is_utc,
-        by=by,
         ends=name == "finish",
     )
 

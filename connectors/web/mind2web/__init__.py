@@ -259,7 +259,7 @@ def _made(
     point = chosen.point if chosen is not None and element is None else None
     place = {"x": act.whole(point[0]), "y": act.whole(point[1])} if point is not None else {}
     if op == "SELECT":
-        return act.select_option([_option(node, value)], original, element, target)
+        return act.call(act.SELECT_OPTION, {"options": [_option(node, value)]}, original, element, target)
     if op == "TYPE":
         return act.call(act.TYPE, {**place, "text": value}, original, element, target)
     if op == "ENTER":

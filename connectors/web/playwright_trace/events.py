@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from connectors.reading.fields import plain_text
 
@@ -89,11 +88,3 @@ def number_of(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e16:
         return None
     return float(value)
-
-
-def host_of(url: str) -> str:
-    """The host of an address; "" if it has none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

@@ -22,7 +22,6 @@ from connectors.web.playwright_trace.dom import Frame, LostNodeError, frame_of, 
 from connectors.web.playwright_trace.events import (
     browser_of,
     failure_of,
-    host_of,
     is_call,
     is_mark_of,
     modern,
@@ -30,6 +29,7 @@ from connectors.web.playwright_trace.events import (
     parts_of,
     window_of,
 )
+from connectors.web.site import host_of
 from schemas import Context, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 FORMAT: Final = "playwright_trace"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from connectors.screens.dom import DomNode, collapsed, text_of
 from connectors.screens.page import Page
@@ -81,14 +80,6 @@ def point_of(position: Mapping[str, Any]) -> list[int] | None:
     return [act.whole(x), act.whole(y)]
 
 
-def host_of(url: str) -> str:
-    """The host of an address; empty if it has none."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
 def action_of(one: Act) -> Action:
     """The act as an action: its element by the line of the tree, else by its point or a short description."""
     node, told = one.node, one.told
@@ -99,7 +90,8 @@ def action_of(one: Act) -> Action:
     if element is None and node is not None and node.tag not in ("#document", "#text"):
         target = _described(node)
     if one.kind == act.FILL and node is not None and node.attributes.get("type", "").lower() == "password":
-        return act.fill("", {**one.original, "text": act.MASK}, element, target, secret=True)
+        told = {"text": act.MASK}
+        return act.call(act.FILL, told, {**one.original, **told}, element, target)
     return act.call(one.kind, told, one.original, element, target)
 
 

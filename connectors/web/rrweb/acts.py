@@ -27,8 +27,9 @@ from connectors.screens.moves import Moves
 from connectors.screens.page import Page
 from connectors.web import action as act
 from connectors.web.markup import html_text
-from connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, host_of, point_of
+from connectors.web.rrweb.act import EFFECT_MS, PAGE_MS, REST_MS, Act, Press, Seen, action_of, point_of
 from connectors.web.rrweb.dom import Mirror, MissingNodeError, option_value, options_of
+from connectors.web.site import host_of
 from schemas import Context, Environment, Observation, Trajectory
 
 READY, LOADED, FULL_SNAPSHOT, INCREMENT, META, CUSTOM = range(6)

@@ -23,7 +23,7 @@ from connectors.reading.documents import document_in, json_document
 from connectors.reading.fields import brief, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
-from connectors.reading.values import json_value
+from connectors.reading.values import json_value, value_or_none
 from connectors.web.elements import elements
 from schemas import ParseError
 
@@ -135,10 +135,7 @@ def _rows(blob: Blob) -> Iterator[Event]:
     """The events of an array of packed ones, or of lines of `[window, event]`."""
     with blob.open() as stream:
         line = next((line for line in stream if line.strip()), b"")
-    try:
-        value = json_value(line)
-    except ValueError:
-        value = None
+    value = value_or_none(line)
     if isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict):
         yield from _lines(blob)
         return

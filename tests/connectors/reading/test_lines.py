@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.connector import MemoryBlob
 from connectors.reading.json_text import shallow_json
-from connectors.reading.lines import first_line, json_lines, line_values, lines
+from connectors.reading.lines import first_line, is_by_line, json_lines, line_values, lines
 from connectors.reading.places import places_by_lines
 from connectors.reading.values import json_value, nesting
 from schemas import ParseError, action, json_text
@@ -183,3 +183,19 @@ def test_records_of_an_indented_document_lie_at_their_places(records, indent):
         assert json.JSONDecoder().raw_decode(data[place:].decode())[0] == record
     within = json.dumps({"other": [{}], "records": records}, indent=indent).encode()
     assert [within[place] for place in places_by_lines(within, "records", records)] == [ord("{")] * len(records)
+
+
+@pytest.mark.parametrize(
+    ("data", "by_line"),
+    [
+        (b'\n{"a": 1}\n{"a": 2}', True),
+        (b'{"a": 1}', True),
+        (b'{"a": \n{"a": 2}\n', True),
+        (b'{\n"a": 1}', False),
+        (b'[{"a": 1}]\n', False),
+        (b'{"a": ', False),
+        (b"", False),
+    ],
+)
+def test_objects_stand_one_a_line_if_the_first_line_is_one_or_a_damaged_one(data, by_line):
+    assert is_by_line(MemoryBlob("log", data)) is by_line

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from connectors.connector import MemoryBlob
 from connectors.reading.documents import concatenated, document_in, json_document
 from connectors.reading.lines import json_lines
-from connectors.reading.values import DEPTH, JsonError, first_value, json_value
+from connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
 from schemas import ParseError
 
 
@@ -131,3 +131,13 @@ def test_values_that_follow_each_other_have_their_offsets():
     with pytest.raises(ParseError) as failed:
         list(concatenated(b"1 [2", "log"))
     assert (failed.value.reason, failed.value.offset) == ("truncated", 2)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"nul", b"\xff", nested(DEPTH + 1)])
+def test_what_is_no_value_is_none_where_the_reason_is_not_asked_for(data):
+    assert value_or_none(data) is None
+    assert object_or_none(data) is None
+
+
+def test_an_object_is_told_from_other_values():
+    assert (value_or_none(b"[1]"), object_or_none(b"[1]"), object_or_none('{"a": NaN}')) == ([1], None, {"a": None})
