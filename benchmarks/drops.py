@@ -44,7 +44,7 @@ from schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
 from schemas.verdict import SIGNAL_PREFIX
 
 MORE: Final[Mapping[str, RuleValues]] = {
-    "undeclared_tool": RuleValues(signal="undeclared_tool", max=0),
+    "undeclared_tool": RuleValues(signal="undeclared_tool", max=0, use="context"),
     "loop": RuleValues(signal="loop", max=0.5),
     "control_tokens": RuleValues(signal="control_tokens", max=0, use="omit"),
     "side_request": RuleValues(signal="side_request", max=0, use="context"),

@@ -21,7 +21,8 @@ def content_of(message: Message) -> Any:
 
 def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_call_id") -> Result:
     """The result that a message of role `tool` is; `key` names the field of the call's id."""
-    content, name, call_id, error = message.get("content"), message.get("name"), message.get(key), None
+    content, call_id, error = message.get("content"), message.get(key), None
+    name = message.get("name") or message.get("tool_name")  # as Ollama calls it
     if "is_error" in message or "status" in message:
         error = _is_error(message)
     if type(call_id) is not str or not call_id:

@@ -1,10 +1,11 @@
 """Exchanges with language model APIs to conversations: each request repeats what was said before, and adds to it.
 
-An exchange goes on with a conversation if its request begins with all that the conversation holds; the answer to the
-one before then stands in the history of the next, where its calls have their results. Else it begins a conversation
-of its own, with the history that its request holds; what that shares with an earlier one, part by part, is taken from
-there, since a response tells more than a history. A request that names an earlier response (`previous_response_id`)
-goes on with that. It decides nothing about what is carried on.
+An exchange goes on with a conversation if its request begins with all that the conversation holds (see `history`); the
+answer to the one before then stands in the history of the next, where its calls have their results. Else it begins a
+conversation of its own, with the history that its request holds; what that shares with an earlier one, part by part, is
+taken from there, since a response tells more than a history. A request that names an earlier response
+(`previous_response_id`) goes on with that. What two responses say is never one turn, even where nothing stands between
+them, as where an API paused. It decides nothing about what is carried on.
 """
 
 from __future__ import annotations
@@ -12,35 +13,35 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from connectors.conversation.declared_tools import declare, declared_by
+from connectors.conversation.history import Mark, Shared, marks, shared
 from connectors.conversation.pairing import Conversation, Unmatched, conversation
 from connectors.conversation.shapes import parts_in
 from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
 from connectors.reading.fields import plain_text
-from connectors.reading.json_text import shallow_json
-from connectors.reading.values import json_value
 from schemas import Step
 
 _FILE: Final = re.compile(r"This is file ([0-9a-zA-Z_-]{1,64}):")
 """What Pydantic AI writes before a picture of a tool, which it sends as the user where an API takes none from tools."""
-
-Signature = tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Chain:
     """A conversation: its parts in order, and what the requests tell of its setting.
 
-    `marks` are what a later request has to repeat, one for each part but thoughts and system prompts.
+    `marks` are what a later request has to repeat; see `history`. `parent` is the conversation from which it took its
+    first `shared` parts.
     """
 
     parts: list[Part] = field(default_factory=list)
-    marks: list[Signature] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
     tools: list[Any] = field(default_factory=list)
     model: str | None = None
     offset: int = 0
+    parent: Chain | None = None
+    shared: int = 0
 
 
 class Chains:
@@ -74,18 +75,32 @@ class Chains:
 
     def add(self, offset: int, history: list[Part], spoken: list[Part]) -> Chain:
         """The conversation that goes on with what was said after a history, or begins with it."""
-        marks = _marks(history)
-        chain = next((one for one in reversed(self.chains) if one.marks and marks[: len(one.marks)] == one.marks), None)
+        told = marks(history)
+        chain, alike = self._gone_on_with(history, told)
         if chain is None:
             chain = Chain(offset=offset)
+            history = self._with_what_is_known(chain, history, told)
             self.chains.append(chain)
-            history = self._with_what_is_known(history, marks, chain)
         else:
-            history = _after(history, len(chain.marks))
+            history = _with_ids_of(chain, history, alike.calls, _end(told, alike.told))
         new = [*history, *spoken]
+        if chain.parts and new and _acts(chain.parts[-1]) and _acts(new[0]):
+            chain.parts.append(Unlogged(offset))  # the agent was asked again, so it is another turn
+        chain.marks += marks(new, len(chain.parts))
         chain.parts += new
-        chain.marks += _marks(new)
         return chain
+
+    def _gone_on_with(self, history: list[Part], told: list[Mark]) -> tuple[Chain | None, Shared]:
+        """The longest conversation that the history begins with; of several the one with its ids, else the last."""
+        best, most, known = None, Shared(0, 0), 0
+        for one in reversed(self.chains):
+            alike = shared(one.marks, told)
+            if not alike.known or alike.known < len(one.marks):
+                continue
+            ids = sum(_id(one.parts[place]) == _id(history[other]) for place, other in alike.calls)
+            if (alike.known, ids) > (most.known, known):
+                best, most, known = one, alike, ids
+        return best, most
 
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
         """What the request holds of the conversation, None if it is of no known API."""
@@ -113,84 +128,51 @@ class Chains:
             return self._outputs.get(plain_text(one.get("id")), one)
         return one
 
-    def _with_what_is_known(self, history: list[Part], marks: list[Signature], new: Chain) -> list[Part]:
-        """The history with its beginning as the earlier conversation holds it that shares most with it."""
-        best, most = new, 0
-        for one in self.chains[:-1]:
-            shared = common(one.marks, marks)
-            if shared > most:
-                best, most = one, shared
-        if not most:
+    def _with_what_is_known(self, chain: Chain, history: list[Part], told: list[Mark]) -> list[Part]:
+        """The history with its beginning as the earlier conversation holds it that shares most with it: the parent."""
+        best, most = None, Shared(0, 0)
+        for one in self.chains:
+            alike = shared(one.marks, told)
+            if alike.known > most.known:
+                best, most = one, alike
+        if best is None:
             return history
-        known = len(best.parts) - len(_after(best.parts, most))
-        return [*best.parts[:known], *_after(history, most)]
+        chain.parent, chain.shared = best, _end(best.marks, most.known)
+        after = _with_ids_of(best, history, most.calls, _end(told, most.told))
+        return [*best.parts[: chain.shared], *after]
 
 
-def common(first: list[Signature], second: list[Signature]) -> int:
-    """How many marks the two begin with alike."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+def _end(known: list[Mark], count: int) -> int:
+    """Where the parts of the first marks end."""
+    return known[count - 1].place + 1 if count else 0
 
 
-def _after(parts: list[Part], count: int) -> list[Part]:
-    """The parts after the first `count` that have a mark."""
-    if count == 0:
-        return parts
-    for index, part in enumerate(parts):
-        count -= _is_marked(part)
-        if count == 0:
-            return parts[index + 1 :]
-    return []
+def _id(part: Part) -> str | None:
+    return part.call_id if isinstance(part, Call) else None
 
 
-def marked(parts: Sequence[Part], index: int) -> int:
-    """How many parts with a mark stand before `index`."""
-    return sum(map(_is_marked, parts[:index]))
+def _acts(part: Part) -> bool:
+    return isinstance(part, Text | Thought | Call)
 
 
-def _is_marked(part: Part) -> bool:
-    """Whether a history has to repeat the part."""
-    return isinstance(part, Text | Call | Result | Said)
+def _with_ids_of(chain: Chain, history: list[Part], calls: Sequence[tuple[int, int]], after: int) -> list[Part]:
+    """The history from a part on, its results under the ids that the conversation has for their calls.
 
-
-def _marks(parts: list[Part]) -> list[Signature]:
-    return [_mark(part) for part in parts if _is_marked(part)]
-
-
-def _mark(part: Part) -> Signature:
-    """What makes a part the same in a response and in a later request's history."""
-    if isinstance(part, Said):
-        return "said", part.text.strip(), *(one.sha256 for one in part.attachments)
-    if isinstance(part, Text):
-        return "text", part.text.strip()
-    if isinstance(part, Result):
-        return "result", part.call_id or part.name or "", (part.content or "").strip()
-    if isinstance(part, Call):
-        return "call", part.call_id or "", part.name, canonical(part.arguments)
-    return ()
-
-
-@lru_cache(8192)
-def canonical(arguments: str | None) -> str:
-    """Arguments as JSON text with sorted members, so that another order or spacing is the same; else as they are."""
-    try:
-        value = json_value(arguments or "{}")
-    except ValueError:
-        return arguments or ""
-    return _sorted(value)
-
-
-def _sorted(value: Any, levels: int = 32) -> str:
-    if isinstance(value, dict) and levels:
-        inner = (f"{key!r}:{_sorted(value[key], levels - 1)}" for key in sorted(value))
-        return "{" + ",".join(inner) + "}"
-    if isinstance(value, list) and levels:
-        return "[" + ",".join(_sorted(one, levels - 1) for one in value) + "]"
-    return shallow_json(value) or ""
+    A call without an id gets the one that the history gives it, since results are known by that.
+    """
+    renamed: dict[str | None, str] = {}
+    for place, other in calls:
+        ours, theirs = chain.parts[place], history[other]
+        if not (isinstance(ours, Call) and isinstance(theirs, Call)) or theirs.call_id in (None, ours.call_id):
+            continue
+        if ours.call_id is None:
+            ours.call_id = theirs.call_id
+        else:
+            renamed[theirs.call_id] = ours.call_id
+    return [
+        replace(part, call_id=renamed.get(part.call_id, part.call_id)) if isinstance(part, Result) else part
+        for part in history[after:]
+    ]
 
 
 def _system(value: Any) -> list[Part]:
@@ -267,15 +249,7 @@ def _with_files(parts: Sequence[Part]) -> list[Part]:
 
 
 def _settle(chain: Chain, request: dict[str, Any], response: dict[str, Any]) -> None:
-    """Notes what the exchange tells of tools and model: the first tools, and those that an MCP server listed."""
-    config = request.get("toolConfig")
-    tools = request.get("tools", request.get("functions", config.get("tools") if isinstance(config, dict) else None))
-    if not chain.tools and isinstance(tools, list):
-        chain.tools = list(tools)
-    output = response.get("output")
-    for one in output if isinstance(output, list) else ():
-        listed = one.get("tools") if isinstance(one, dict) and one.get("type") == "mcp_list_tools" else None
-        if isinstance(listed, list):
-            chain.tools += [tool for tool in listed if tool not in chain.tools]
+    """Notes what the exchange tells of tools and model."""
+    declare(chain.tools, declared_by(request, response))
     told = (response.get("model"), response.get("modelVersion"), request.get("model"))
     chain.model = chain.model or next((one for one in told if isinstance(one, str) and one), None)

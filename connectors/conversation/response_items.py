@@ -7,6 +7,7 @@ and approvals are no parts. Messages are read by `shapes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +29,6 @@ _HOSTED: Final = (
     "local_shell_call",
     "shell_call",
     "apply_patch_call",
-    "tool_search_call",
 )
 """Items of the Responses API that are calls of tools which the API defines."""
 
@@ -59,7 +59,9 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
     output = item.get("output")
     if isinstance(output, dict) and isinstance(output.get("image_url"), str):  # a computer's screen
         output = [{**output, "type": "input_image"}]
-    yield answer({"content": output, "id": item.get("call_id") or item.get("id")}, offset, at, "id")
+    name = str(item["type"]).removesuffix("_output").removesuffix("_call")
+    told = name if f"{name}_call" in _HOSTED else None
+    yield answer({"content": output, "id": item.get("call_id") or item.get("id"), "name": told}, offset, at, "id")
 
 
 def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -68,7 +70,10 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
     given = next((item[key] for key in ("action", "operation") if isinstance(item.get(key), dict)), None)
     if given is None:
         given = {key: item[key] for key in ("queries", "code", "query", "input", "arguments") if item.get(key)}
-    yield call(name, given or None, call_id, offset, at)
+    hosted = item["type"] in _SERVED
+    made = call(name, given or None, call_id, offset, at)
+    made.hosted = hosted
+    yield made
     told = next((item[key] for key in ("outputs", "results", "result") if item.get(key) is not None), None)
     if told is not None:
         picture = attachment(told, "image/png", "image") if name == "image_generation" else None
@@ -80,9 +85,17 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
             offset=offset,
             attachments=seen.attachments,
             at=at,
+            hosted=hosted,
         )
-    elif item["type"] in _SERVED:
+    elif hosted:
         yield Unlogged(offset)
+
+
+def _item_search(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
+    """A search for tools, by the API or by the client."""
+    made = call("tool_search", item.get("arguments"), item.get("call_id") or item.get("id"), offset, at)
+    made.hosted = _is_servers(item)
+    yield made
 
 
 def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -98,7 +111,7 @@ def _item_reasoning(item: Message, offset: int, at: datetime | None) -> Iterator
 def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
     """A call that the API made itself, and its answer; a failed one has an error in place of an output."""
     made = call(item.get("name"), item.get("arguments"), item.get("id"), offset, at)
-    made.server = key_of(item.get("server_label"))
+    made.server, made.hosted = key_of(item.get("server_label")), True
     yield made
     output, error = item.get("output"), item.get("error")
     if output is not None or error is not None:
@@ -111,6 +124,7 @@ def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]
             is_error=error is not None,
             attachments=seen.attachments,
             at=at,
+            hosted=True,
         )
 
 
@@ -120,8 +134,14 @@ def _item_nothing(item: Message, offset: int, at: datetime | None) -> Iterator[P
 
 
 def _item_tools(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
-    """The tools that a search for tools gave."""
-    yield answer({"content": item.get("tools"), "id": item.get("call_id")}, offset, at, "id")
+    """The tools that a search for tools gave; what the API searched itself has no id of a call."""
+    given = {"content": item.get("tools"), "id": item.get("call_id"), "name": "tool_search"}
+    yield replace(answer(given, offset, at, "id"), hosted=_is_servers(item))
+
+
+def _is_servers(item: Message) -> bool:
+    """Whether the API itself searched for tools."""
+    return item.get("execution") == "server"
 
 
 _ITEMS: Final[Mapping[str, Callable[[Message, int, datetime | None], Iterator[Part]]]] = {
@@ -131,6 +151,7 @@ _ITEMS: Final[Mapping[str, Callable[[Message, int, datetime | None], Iterator[Pa
     "custom_tool_call_output": _item_output,
     **dict.fromkeys(_HOSTED, _item_hosted),
     **dict.fromkeys((f"{kind}_output" for kind in _HOSTED), _item_output),
+    "tool_search_call": _item_search,
     "tool_search_output": _item_tools,
     "item_reference": _item_nothing,
     "compaction": _item_nothing,

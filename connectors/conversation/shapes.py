@@ -231,9 +231,11 @@ def _used(block: Message, offset: int, at: datetime | None) -> Call:
     """The call in a block of Anthropic, or of Bedrock (`toolUse`)."""
     use = block.get("toolUse")
     if isinstance(use, dict):
-        return call(use.get("name"), use.get("input"), use.get("toolUseId"), offset, at)
+        made = call(use.get("name"), use.get("input"), use.get("toolUseId"), offset, at)
+        made.hosted = use.get("type") == "server_tool_use"
+        return made
     made = call(block.get("name"), block.get("input"), block.get("id"), offset, at)
-    made.server = key_of(block.get("server_name"))
+    made.server, made.hosted = key_of(block.get("server_name")), block.get("type") != "tool_use"
     return made
 
 
@@ -253,6 +255,7 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
         attachments=seen.attachments,
         at=at,
         exit_code=whole_number_of(content.get("return_code"), INT32) if isinstance(content, dict) else None,
+        hosted=block.get("type") != "tool_result",
     )
 
 
@@ -269,6 +272,7 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
         is_error=failed,
         attachments=seen.attachments,
         at=at,
+        hosted="type" in given,
     )
 
 
@@ -339,7 +343,9 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
     code = part.get("executableCode") or part.get("executable_code")
     gave = part.get("codeExecutionResult") or part.get("code_execution_result")
     if isinstance(code, dict):
-        return call("code_execution", code, None, offset, at)
+        made = call("code_execution", code, None, offset, at)
+        made.hosted = True
+        return made
     if not isinstance(gave, dict):
         return None
     told, outcome = gave.get("output"), gave.get("outcome")
@@ -351,6 +357,7 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
         offset=offset,
         is_error=failed,
         at=at,
+        hosted=True,
     )
 
 

@@ -87,6 +87,7 @@ class Call:
         late: whether the answer came after a later turn had begun, so that it stood before none of that turn's calls;
             the answer then stands among the items, where it came.
         server: the server that a language model's provider called for it.
+        hosted: whether the provider answered it itself, within the agent's answer.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Call:
     limit: float | None = None
     killed: bool | None = None
     server: str | None = None
+    hosted: bool = False
 
     @property
     def written(self) -> str:
@@ -119,7 +121,8 @@ class Call:
 class Result:
     """What answered a call; `call_id` and `name` are null where the log does not hold them.
 
-    `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content.
+    `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content;
+    `hosted` says that the provider of the language model gave it, within the agent's answer.
     """
 
     call_id: str | None
@@ -130,6 +133,7 @@ class Result:
     attachments: tuple[Attachment, ...] = ()
     at: Time = None
     exit_code: int | None = None
+    hosted: bool = False
 
 
 @record

@@ -1,21 +1,25 @@
 """Calls of tools that the trajectory's own list of tools does not hold.
 
-Told only where `context.action_space` is given and every entry of it can be read. A call is declared if the list holds
-the action's name or the name in its text, since connectors bring names of tools into one vocabulary.
+Told only where `context.action_space` is given and every entry of it can be read; a server of MCP whose tools no list
+names may have any. A call is declared if the list holds the action's name or the name in its text, since connectors
+bring names of tools into one vocabulary, or if it is of a tool that an API defines and calls by other names than it
+declares (`code_execution` is called as `bash_code_execution`).
 Waiting, declaring the task done, typing keys and speaking to the user are no tools, nor are the methods by which an
 MCP client reads a resource, gets a prompt or asks for a completion: a list of tools never holds them.
 
 A call that was refused, by the harness or with an error, does not count: that there is no such tool is what the world
-should say to it. What counts is a tool that answers though no list holds it: then the list is not the world's.
+should say to it. What counts is a tool that answers though no list holds it: then the list is not the world's. The
+answer is the world's all the same, so this is a mark on the row, by which no recipe of ours drops anything.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,8 +29,39 @@ from schemas import COMPLETE, KEYSTROKES, MESSAGE, WAIT
 
 _METHODS: Final = frozenset({"resources/read", "prompts/get", "completion/complete"})
 _NO_TOOLS: Final = frozenset({"", MESSAGE, COMPLETE, WAIT, KEYSTROKES}) | _METHODS
+_SERVERS: Final = frozenset({"mcp", "mcp_toolset", "namespace"})
 _LISTS: Final = ("tools", "functions", "functionDeclarations", "function_declarations")
 _CALLED: Final = r'^\{"name": "(?P<name>[^"\\]+)"'
+
+_CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+_FAMILIES: Final[Mapping[str, frozenset[str]]] = {
+    "code_execution": _CODE,
+    "tool_search": frozenset(
+        {"tool_search", "search_tools", "tool_search_tool_bm25", "tool_search_tool_regex", "tool_search_tool"}
+    ),
+    "web_search": frozenset({"web_search"}),
+    "web_fetch": frozenset({"web_fetch"}),
+    "file_search": frozenset({"file_search"}),
+    "code_interpreter": frozenset({"code_interpreter"}),
+    "image_generation": frozenset({"image_generation"}),
+    "computer": frozenset({"computer"}),
+    "local_shell": frozenset({"local_shell"}),
+    "shell": frozenset({"shell"}),
+    "apply_patch": frozenset({"apply_patch"}),
+}
+"""Types of tools that an API defines itself, as a declaration begins to write them: what calls of them name."""
+
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("googleSearch", "google_search", "googleSearchRetrieval"), frozenset({"google_search"})),
+    **dict.fromkeys(("codeExecution", "code_execution"), _CODE),
+    **dict.fromkeys(("urlContext", "url_context"), frozenset({"url_context"})),
+    "cachePoint": frozenset(),
+}
+"""The same of Gemini, which declares by a member; Bedrock's mark among tools declares none."""
+
+_FILTERED: Final = re.compile(r"web_(?:search|fetch)_(20[0-9]{6})")
+_FILTERING: Final = "20260209"
+"""The version from which Anthropic's searches run code over what they find, undeclared."""
 
 
 def _names(entry: Any) -> set[str] | None:
@@ -35,13 +70,29 @@ def _names(entry: Any) -> set[str] | None:
         return {entry}
     if not isinstance(entry, dict):
         return None
+    found = _family(entry)
     for key in _LISTS:
         if isinstance(entry.get(key), list):
-            return _all_names(entry[key])
+            inner = _all_names(entry[key])
+            return None if inner is None else inner | found
+    for key in ("function", "toolSpec", "systemTool", "custom"):
+        if isinstance(entry.get(key), dict):
+            entry = entry[key]
     name = entry.get("name")
-    if name is None and isinstance(entry.get("function"), dict):
-        name = entry["function"].get("name")
-    return {name} if isinstance(name, str) else None
+    if isinstance(name, str) and entry.get("type") not in _SERVERS:
+        found.add(name)
+    return found if found or entry.keys() <= _MEMBERS.keys() else None
+
+
+def _family(entry: Mapping[str, Any]) -> set[str]:
+    """The names of calls of tools that an API defines, by the entry's type or, as Gemini's, its members."""
+    kind = entry.get("type")
+    if not isinstance(kind, str):
+        return {name for key in entry for name in _MEMBERS.get(key, ())}
+    named = next((key for key in _FAMILIES if kind == key or kind.startswith((f"{key}_", f"{key}-"))), "")
+    found = set(_FAMILIES.get(named, ()))
+    dated = _FILTERED.fullmatch(kind)
+    return found | _CODE if dated is not None and dated[1] >= _FILTERING else found
 
 
 def _all_names(entries: list[Any]) -> set[str] | None:
@@ -65,14 +116,14 @@ def declared(action_space: str) -> set[str] | None:
 
 
 class UndeclaredTool(Signal):
-    """Calls of a trajectory that were answered, though its action space does not hold their tool."""
+    """A call that was answered, though the action space does not hold its tool."""
 
     name: ClassVar[str] = "undeclared_tool"
-    scope: ClassVar[str] = "trajectory"
+    scope: ClassVar[str] = "transition"
     measures: ClassVar[str] = (
-        "calls that were answered, of tools that `context.action_space` does not hold, where it is given and "
-        "can be read; a call that was refused does not count, nor does reading a resource or getting a prompt"
-        " of MCP"
+        "1: a call that was answered, of a tool that `context.action_space` does not hold, where it is given and "
+        "can be read; a mark, by which no built-in recipe drops. A call that was refused does not count, nor does "
+        "reading a resource or getting a prompt of MCP"
     )
 
     def measure(self, measured: Measured) -> Numbers:
@@ -91,11 +142,8 @@ class UndeclaredTool(Signal):
         alias = pc.extract_regex(
             pc.struct_field(measured.batch["action"], "text").take(pa.array(suspects)).cast(pa.string()), _CALLED
         )
-        counts = np.zeros(measured.batch.num_rows)
+        marks = np.zeros(measured.batch.num_rows, np.float32)
         for row, found in zip(suspects.tolist(), alias.to_pylist(), strict=True):
             tools = declares[int(spaces.index[row])] or set[str]()
-            counts[row] = found is None or found["name"] not in tools
-        return measured.spread(measured.summed(counts))
-
-    def joined(self, told: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
-        return float(told.sum(dtype=np.float64))
+            marks[row] = found is None or found["name"] not in tools
+        return marks

@@ -66,10 +66,35 @@ def calling(space, *names):
         {"tools": [{"name": "add"}, {"name": "divide"}]},
     ],
 )
-def test_calls_of_tools_that_the_list_does_not_hold_are_counted(space):
+def test_calls_of_tools_that_the_list_does_not_hold_are_marked(space):
     assert declared(json.dumps(space)) == {"add", "divide"}
-    assert measure("undeclared_tool", calling(space, "add", "subtract", "subtract")) == [2, 2, 2]
+    assert measure("undeclared_tool", calling(space, "add", "subtract", "subtract")) == [0, 1, 1]
     assert measure("undeclared_tool", calling(space, "add", "divide")) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("entry", "called"),
+    [
+        ({"type": "code_execution_20250825", "name": "code_execution"}, "bash_code_execution"),
+        ({"type": "code_execution_20250825", "name": "code_execution"}, "text_editor_code_execution"),
+        ({"type": "web_search_20260209", "name": "web_search"}, "code_execution"),
+        ({"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}, "search_tools"),
+        ({"type": "web_search_preview"}, "web_search"),
+        ({"type": "tool_search"}, "tool_search"),
+        ({"type": "computer_use_preview"}, "computer"),
+        ({"codeExecution": {}, "functionDeclarations": [{"name": "add"}]}, "code_execution"),
+        ({"toolSpec": {"name": "divide"}}, "divide"),
+        ({"type": "namespace", "name": "sums", "tools": [{"name": "divide"}]}, "divide"),
+    ],
+)
+def test_a_tool_that_an_api_defines_is_called_by_the_names_of_its_family(entry, called):
+    space = [{"name": "add"}, {"cachePoint": {"type": "default"}}, entry]
+    assert measure("undeclared_tool", calling(space, "add", called, "other")) == [0, 0, 1]
+
+
+def test_a_server_whose_tools_no_list_names_may_have_any():
+    space = [{"name": "add"}, {"type": "mcp_toolset", "mcp_server_name": "docs"}]
+    assert measure("undeclared_tool", calling(space, "add", "look_up")) == [0, 0]
 
 
 @pytest.mark.parametrize("space", [None, '"add"', "[]", "[1]", '[{"name": "add"}, {"odd": 1}]', "{}", "[[[[]]]]"])
@@ -87,7 +112,7 @@ def test_the_name_in_the_text_counts_and_what_is_no_tool_is_not_asked_for():
 def test_reading_a_resource_of_mcp_is_no_call_of_a_tool():
     methods = ("resources/read", "prompts/get", "completion/complete")
     assert measure("undeclared_tool", calling(["add"], "add", *methods)) == [0] * 4
-    assert measure("undeclared_tool", calling(["add"], "add", "resources/burn")) == [1, 1]
+    assert measure("undeclared_tool", calling(["add"], "add", "resources/burn")) == [0, 1]
 
 
 @pytest.mark.parametrize("refusal", [{"is_error": True}, {"after": "error: no such tool"}, {"origin": "harness"}])
@@ -95,12 +120,12 @@ def test_a_call_that_is_refused_accuses_nobody(refusal):
     space = Context(action_space='["add"]')
     steps = [row(call("add")), row(call("other"), **refusal)]
     assert measure("undeclared_tool", one(*steps, domain="mcp", context=space)) == [0, 0]
-    assert measure("undeclared_tool", one(*steps, row(call("other")), domain="mcp", context=space)) == [1, 1, 1]
+    assert measure("undeclared_tool", one(*steps, row(call("other")), domain="mcp", context=space)) == [0, 0, 1]
 
 
 def test_trajectories_are_asked_by_their_own_lists():
     both = calling(["add"], "add", "other"), calling(["other"], "add", "other")
-    assert measure("undeclared_tool", *both) == [1, 1, 1, 1]
+    assert measure("undeclared_tool", *both) == [0, 1, 1, 0]
 
 
 def test_binary_content_is_the_share_of_control_and_replacement_characters():

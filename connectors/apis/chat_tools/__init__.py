@@ -37,6 +37,7 @@ from connectors.apis.chat_tools.rows import (
 )
 from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
 from connectors.conversation.calls import MessageError
+from connectors.conversation.declared_tools import listed_in
 from connectors.conversation.pairing import Conversation, conversation
 from connectors.conversation.refusals import refused, unmatched
 from connectors.conversation.shapes import conversation_in, parts
@@ -58,7 +59,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large makers."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "chat messages with tool calls (OpenAI, Anthropic, Gemini; JSON or JSONL)"
 
@@ -131,7 +132,7 @@ class ChatTools(Connector):
 
     def _of_messages(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found: Pile[Part] = Pile(packed, unpacked)
-        tools = []
+        tools: list[Any] = []
         end = 0
         for offset, value in json_lines(blob):
             if isinstance(value, ParseError):
@@ -144,9 +145,8 @@ class ChatTools(Connector):
             except MessageError as error:
                 yield refused(blob, self.name, offset, error.reason, error.detail)
                 return
-            if value.get("type") == "mcp_list_tools":
-                tools.append(value)
-        yield from self._made(blob, conversation(found), tools, tools, 0)
+            tools += listed_in((value,))
+        yield from self._made(blob, conversation(found), None, tools, 0)
 
     def conversation(self, blob: Blob, value: Any, offset: int) -> Iterator[Trajectory | Reject]:
         """What the conversation in `value`, which stands at `offset`, comes to: rejects, then at most a trajectory."""
@@ -155,15 +155,16 @@ class ChatTools(Connector):
             detail = "wanted an object with messages, or a list of messages"
             yield Reject.of(ParseError(blob.uri, offset, "no_conversation", detail), "record", self.name)
             return
+        tools: list[Any] = []
         try:
-            made = conversation_in(messages, offset)
+            made = conversation_in(_noted(messages, tools), offset)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail)
             return
-        yield from self._made(blob, made, value, messages, offset)
+        yield from self._made(blob, made, value, tools, offset)
 
     def _made(
-        self, blob: Blob, made: Conversation, value: Any, messages: Sequence[Any], offset: int
+        self, blob: Blob, made: Conversation, value: Any, tools: list[Any], offset: int
     ) -> Iterator[Trajectory | Reject]:
         for one in made.unmatched:
             yield unmatched(blob.uri, self.name, one)
@@ -174,7 +175,7 @@ class ChatTools(Connector):
             yield refused(blob, self.name, offset, reason, detail, rows=len(made.steps))
             return
         try:
-            known = around(value, messages)
+            known = around(value, tools)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail, rows=len(made.steps))
             return
@@ -188,6 +189,20 @@ class ChatTools(Connector):
             context=Context(action_space=known.tools, agent_system="\n\n".join(system) or None),
             outcome=known.outcome,
         )
+
+
+def _noted(messages: Sequence[Any], tools: list[Any]) -> Iterable[Any]:
+    """The messages as they are; the tools that they list are added to `tools` while they are read."""
+    if isinstance(messages, list):
+        tools += listed_in(messages)
+        return messages
+    return _noting(messages, tools)
+
+
+def _noting(messages: Iterable[Any], tools: list[Any]) -> Iterator[Any]:
+    for message in messages:
+        tools += listed_in((message,))
+        yield message
 
 
 def _require_answers(blob: Blob, value: Any) -> None:

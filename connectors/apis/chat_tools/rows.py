@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from connectors.conversation.calls import action_space, json_of
 from connectors.conversation.content import shown
+from connectors.conversation.declared_tools import declare
 from connectors.conversation.response_items import ITEMS
 from connectors.conversation.shapes import ROLES
 from connectors.reading.fields import plain_text
@@ -140,28 +141,40 @@ class Around:
     outcome: Outcome | None
 
 
-def around(value: Any, messages: Sequence[Mapping[str, Any]]) -> Around:
-    """What an object tells beside its messages; a bare list of messages tells nothing but the tools it lists.
+def around(value: Any, listed: list[Any]) -> Around:
+    """What an object tells beside its messages, which list the tools `listed`; a bare list of messages tells nothing.
 
     Raises:
         MessageError: tools or system prompt nest too deeply.
     """
     row = value if type(value) is dict or isinstance(value, Mapping) else {}
     tools = next((row[key] for key in _TOOLS if row.get(key)), None)
-    if tools is None:
-        lists = [item["tools"] for item in messages if "tools" in item and item.get("type") == "mcp_list_tools"]
-        tools = [tool for listed in lists if isinstance(listed, list) for tool in listed]
     name = next((row[key] for key in _IDS if isinstance(row.get(key), str | int) and row[key] != ""), _NAMELESS)
     task = row.get("task_id")
     model = row.get("model")
     return Around(
         native_id=str(name),
         task_id=str(task) if isinstance(task, str | int) else None,
-        tools=action_space(tools),
+        tools=action_space(_all_tools(tools, listed)),
         system=next((text for key in _SYSTEM if key in row and (text := _system(row[key]))), None),
         model=model if isinstance(model, str) and model else None,
         outcome=_outcome(row),
     )
+
+
+def _all_tools(tools: Any, listed: list[Any]) -> Any:
+    """The tools of a row, which may be JSON text, and those that its messages list."""
+    if not listed:
+        return tools
+    told: list[Any] = []
+    if isinstance(tools, str):
+        try:
+            tools = json_value(tools)
+        except ValueError:
+            return tools
+    declare(told, tools if isinstance(tools, list) else [] if tools is None else [tools])
+    declare(told, listed)
+    return told
 
 
 def _system(value: Any) -> str | None:

@@ -38,7 +38,9 @@ from connectors.apis.otel_genai.events import structured
 from connectors.apis.otel_genai.span_values import Span, history, result_of, spans, spoken, written
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.calls import MessageError, call
-from connectors.conversation.exchanges import Chain, Chains, Settled, canonical, settled
+from connectors.conversation.declared_tools import declare
+from connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from connectors.conversation.history import canonical
 from connectors.conversation.refusals import unmatched
 from connectors.conversation.steps import is_answered_call
 from connectors.conversation.turns import Call, Part, Result, Text, Thought, Unlogged
@@ -60,7 +62,7 @@ class OtelGenai(Connector):
     """OTLP JSON with spans of the GenAI semantic conventions."""
 
     name: ClassVar[str] = "otel_genai"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "OpenTelemetry GenAI spans (OTLP JSON)"
 
@@ -231,7 +233,7 @@ def _read(group: _Group, key: str, uri: str, connector: str) -> Iterator[Traject
             continue
         chain = chains.add(span.offset, before, said)
         tools = structured(span.values.get("gen_ai.tool.definitions"))
-        chain.tools = chain.tools or (tools if isinstance(tools, list) else [])
+        declare(chain.tools, tools if isinstance(tools, list) else ())
     left = list(group.tools)
     yielded = 0
     for chain in chains.chains:

@@ -35,7 +35,8 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.calls import MessageError
-from connectors.conversation.exchanges import Chain, Chains, Settled, canonical, common, marked, settled
+from connectors.conversation.exchanges import Chain, Chains, Settled, settled
+from connectors.conversation.history import canonical
 from connectors.conversation.refusals import unmatched
 from connectors.conversation.steps import is_answered_call
 from connectors.conversation.turns import Call
@@ -60,7 +61,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 
@@ -131,7 +132,7 @@ class VcrCassette(Connector):
             )
 
     def _conversations(self, blob: Blob, chains: Chains) -> Iterator[Trajectory | Reject]:
-        kept: list[tuple[Chain, str]] = []
+        kept: dict[int, str] = {}
         for number, chain in enumerate(chains.chains):
             made = settled(chain.parts)
             for one in made.lost:
@@ -144,7 +145,7 @@ class VcrCassette(Connector):
                 continue
             shared = sum(place < fork for place in made.places)
             native_id = f"conversation/{number}"
-            kept.append((chain, native_id))
+            kept[id(chain)] = native_id
             yield _trajectory(chain, made, native_id, parent if shared else None, shared - 1)
 
 
@@ -221,15 +222,14 @@ def _response(told: Any) -> dict[str, Any]:
     return {}
 
 
-def _parent(chain: Chain, kept: list[tuple[Chain, str]]) -> tuple[str | None, int]:
-    """The conversation that this one branches off and the place of its first part that is not shared."""
-    best, most = None, 0
-    for other, native_id in kept:
-        shared = common(other.marks, chain.marks)
-        if shared > most:
-            best, most = native_id, shared
-    index = next((i for i in range(len(chain.parts) + 1) if marked(chain.parts, i) >= most), 0) if most else 0
-    return best, index
+def _parent(chain: Chain, kept: dict[int, str]) -> tuple[str | None, int]:
+    """The carried conversation that this one branches off and the place of its first part that is not shared."""
+    fork, one = len(chain.parts), chain
+    while one.parent is not None:
+        fork, one = min(fork, one.shared), one.parent
+        if id(one) in kept:
+            return kept[id(one)], fork
+    return None, 0
 
 
 def _refusal(chain: Chain, made: Settled, fork: int) -> tuple[str, str] | None:

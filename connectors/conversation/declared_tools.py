@@ -1,0 +1,74 @@
+"""The tools that a session declares, wherever it does: requests, lists of servers, answers to searches for tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from connectors.reading.fields import objects_of
+
+_GROUPS: Final = ("functionDeclarations", "function_declarations", "tools")
+"""Members of a declaration that declare several tools: Gemini's, and namespaces of OpenAI."""
+
+_LISTINGS: Final = frozenset({"mcp_list_tools", "tool_search_output"})
+"""Items of the Responses API that hold definitions of tools."""
+
+
+def declare(tools: list[Any], more: Iterable[Any]) -> None:
+    """Adds to the tools of a session those of `more` that are not there yet, by name; without one, by all they say."""
+    known = {name for tool in tools for name in _names(tool)}
+    for tool in more:
+        new = _without(tool, known)
+        if new is not None and new not in tools:
+            tools.append(new)
+            known |= set(_names(new))
+
+
+def _without(tool: Any, known: set[str]) -> Any:
+    """What a declaration declares beside known names, None if that is nothing."""
+    key = next((key for key in _GROUPS if isinstance(tool, dict) and isinstance(tool.get(key), list)), None)
+    if key is None:
+        return tool if known.isdisjoint(_names(tool)) else None
+    new = [one for one in tool[key] if known.isdisjoint(_names(one))]
+    return {**tool, key: new} if new or not tool[key] else None
+
+
+def listed_in(items: Iterable[Any]) -> Iterator[Any]:
+    """The tools that items of the Responses API hold, listed by a server or found by a search."""
+    for item in items:
+        if isinstance(item, Mapping) and "tools" in item and item.get("type") in _LISTINGS:
+            yield from objects_of(item["tools"])
+
+
+def declared_by(request: Mapping[str, Any], response: Mapping[str, Any]) -> Iterator[Any]:
+    """The tools that an exchange with an API declares, in the API's own words.
+
+    A server of the Model Context Protocol that a request names without a list of its tools is told as the API's newer
+    versions tell it (`mcp_toolset`), without its address.
+    """
+    config = request.get("toolConfig")
+    tools = request.get("tools", request.get("functions", config.get("tools") if isinstance(config, dict) else None))
+    tools = tools if isinstance(tools, list) and tools else response.get("tools")
+    yield from tools if isinstance(tools, list) else ()
+    told = {one.get("mcp_server_name") for one in objects_of(tools)}
+    for server in objects_of(request.get("mcp_servers")):
+        if server.get("name") not in told:
+            yield {"type": "mcp_toolset", "mcp_server_name": server.get("name")}
+    yield from listed_in(objects_of(request.get("input")))
+    yield from listed_in(objects_of(response.get("output")))
+
+
+def _names(tool: Any) -> Iterator[str]:
+    """The names that a declaration declares, of any maker."""
+    if isinstance(tool, str):
+        yield tool
+        return
+    if not isinstance(tool, dict):
+        return
+    for key in ("function", "toolSpec", "custom"):
+        yield from _names(tool[key]) if isinstance(tool.get(key), dict) else ()
+    if isinstance(tool.get("name"), str) and tool.get("type") != "namespace":
+        yield tool["name"]
+    for key in _GROUPS:
+        for one in objects_of(tool.get(key)):
+            yield from _names(one)
