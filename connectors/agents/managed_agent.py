@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.calls import MessageError
 from connectors.conversation.content import media_type, shown
+from connectors.conversation.failures import failed
 from connectors.conversation.items import Items
 from connectors.conversation.steps import course, mark_dangling
 from connectors.conversation.tools import MCP_PREFIX, domain_of
@@ -60,7 +61,7 @@ class ManagedAgent(Connector):
     """Event logs of sessions of Claude managed agents."""
 
     name: ClassVar[str] = "managed_agent"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Claude managed agent events (JSONL)"
 
@@ -301,12 +302,11 @@ class _Thread:
             return
         self._answered = True
         content = shown(event.get("content"))
-        error = event.get("is_error")
         call.shown = Observation(
             content.text if content.text is not None or content.attachments else "",
             media_type(content.text),
             origin="user" if (key or "") in self._denied else "environment",
-            is_error=error if isinstance(error, bool) else None,
+            is_error=failed(event),
             attachments=content.attachments,
         )
         at = _moment(event)

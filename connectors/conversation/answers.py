@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from connectors.conversation.content import seen_text, shown
+from connectors.conversation.failures import content_failed, exit_code, failed, tells
 from connectors.conversation.turns import Result
 from connectors.reading.fields import key_of
 
@@ -21,17 +22,22 @@ def content_of(message: Message) -> Any:
 
 def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_call_id") -> Result:
     """The result that a message of role `tool` is; `key` names the field of the call's id."""
-    content, call_id, error = message.get("content"), message.get(key), None
+    content, call_id, error, code = message.get("content"), message.get(key), None, None
     name = message.get("name") or message.get("tool_name")  # as Ollama calls it
-    if "is_error" in message or "status" in message:
-        error = _is_error(message)
+    if tells(message):
+        error, code = failed(message), exit_code(message)
     if type(call_id) is not str or not call_id:
         call_id = key_of(call_id)
     if not isinstance(name, str) or not name:
         name = None
+    if error is None:
+        error = content_failed(content)
     if type(content) is str:
-        return Result(call_id=call_id, name=name, content=content, offset=offset, is_error=error, at=at)
-    seen = shown(content_of(message))
+        return Result(call_id=call_id, name=name, content=content, offset=offset, is_error=error, at=at, exit_code=code)
+    told = content_of(message)
+    if isinstance(told, dict) and code is None:
+        code = exit_code(told)
+    seen = shown(message.get("error") if told is None and error else told)
     return Result(
         call_id=call_id,
         name=name,
@@ -40,12 +46,5 @@ def answer(message: Message, offset: int, at: datetime | None, key: str = "tool_
         is_error=error,
         attachments=seen.attachments,
         at=at,
+        exit_code=code,
     )
-
-
-def _is_error(message: Message) -> bool | None:
-    """What a message says of whether the call failed."""
-    error = message.get("is_error")
-    if error is None and isinstance(message.get("status"), str):
-        error = {"error": True, "success": False}.get(message["status"])
-    return error if isinstance(error, bool) else None

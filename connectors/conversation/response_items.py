@@ -14,9 +14,10 @@ from typing import Any, Final
 from connectors.conversation.answers import answer
 from connectors.conversation.calls import MessageError, call
 from connectors.conversation.content import Shown, seen_text, shown
+from connectors.conversation.failures import exit_code, failed
 from connectors.conversation.opaque import attachment
 from connectors.conversation.turns import Part, Result, Thought, Unlogged
-from connectors.reading.fields import brief, key_of, plain_text
+from connectors.reading.fields import brief, key_of, objects_of, plain_text
 
 Message = Mapping[str, Any]
 
@@ -61,7 +62,14 @@ def _item_output(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
         output = [{**output, "type": "input_image"}]
     name = str(item["type"]).removesuffix("_output").removesuffix("_call")
     told = name if f"{name}_call" in _HOSTED else None
-    yield answer({"content": output, "id": item.get("call_id") or item.get("id"), "name": told}, offset, at, "id")
+    given = {"content": output, "id": item.get("call_id") or item.get("id"), "name": told, "status": item.get("status")}
+    yield answer({**given, "exit_code": _exit_code(output)}, offset, at, "id")
+
+
+def _exit_code(output: Any) -> int | None:
+    """The exit code of the last command of a shell's output, None if it is none or was not run to its end."""
+    ended = [one["outcome"] for one in objects_of(output) if isinstance(one.get("outcome"), dict)]
+    return exit_code(ended[-1]) if ended else None
 
 
 def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Part]:
@@ -83,6 +91,7 @@ def _item_hosted(item: Message, offset: int, at: datetime | None) -> Iterator[Pa
             name=None,
             content=seen_text(seen),
             offset=offset,
+            is_error=failed(item),
             attachments=seen.attachments,
             at=at,
             hosted=hosted,
@@ -121,7 +130,7 @@ def _item_mcp(item: Message, offset: int, at: datetime | None) -> Iterator[Part]
             name=None,
             content=seen_text(seen),
             offset=offset,
-            is_error=error is not None,
+            is_error=error is not None or item.get("status") == "failed",
             attachments=seen.attachments,
             at=at,
             hosted=True,

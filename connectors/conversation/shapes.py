@@ -25,11 +25,12 @@ from typing import Any, Final
 from connectors.conversation.answers import answer, content_of
 from connectors.conversation.calls import MessageError, call, json_of
 from connectors.conversation.content import is_server_error, seen_text, shown
+from connectors.conversation.failures import content_failed, exit_code, failed
 from connectors.conversation.opaque import attachment_in
 from connectors.conversation.pairing import Conversation, conversation
 from connectors.conversation.response_items import item_parts
 from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought
-from connectors.reading.fields import INT32, key_of, plain_text, whole_number_of
+from connectors.reading.fields import key_of, plain_text
 from connectors.reading.times import moment
 from connectors.reading.values import json_value
 from schemas import Attachment
@@ -244,17 +245,19 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
     given = block.get("toolResult")
     if isinstance(given, dict):
         return _bedrock_result(given, offset, at)
-    content, error = block.get("content"), block.get("is_error")
+    content, error = block.get("content"), failed(block)
+    if error is None:
+        error = True if is_server_error(content) else content_failed(content)
     seen = shown(content)
     return Result(
         call_id=key_of(block.get("tool_use_id")),
         name=None,
         content=seen_text(seen),
         offset=offset,
-        is_error=error if isinstance(error, bool) else is_server_error(content) or None,
+        is_error=error,
         attachments=seen.attachments,
         at=at,
-        exit_code=whole_number_of(content.get("return_code"), INT32) if isinstance(content, dict) else None,
+        exit_code=exit_code(content) if isinstance(content, dict) else None,
         hosted=block.get("type") != "tool_result",
     )
 
@@ -263,15 +266,16 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
     content = given.get("content")
     blocks = content if isinstance(content, list) else [content]
     seen = shown([{"text": json_of(one["json"])} if isinstance(one, dict) and "json" in one else one for one in blocks])
-    failed = {"error": True, "success": False}.get(plain_text(given.get("status")))
+    values = [one["json"] for one in blocks if isinstance(one, dict) and isinstance(one.get("json"), dict)]
     return Result(
         call_id=key_of(given.get("toolUseId")),
         name=None,
         content=seen_text(seen),
         offset=offset,
-        is_error=failed,
+        is_error=failed(given),
         attachments=seen.attachments,
         at=at,
+        exit_code=exit_code(values[0]) if len(values) == 1 else None,
         hosted="type" in given,
     )
 
@@ -349,13 +353,13 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
     if not isinstance(gave, dict):
         return None
     told, outcome = gave.get("output"), gave.get("outcome")
-    failed = outcome != "OUTCOME_OK" if isinstance(outcome, str) else None
+    error = outcome != "OUTCOME_OK" if isinstance(outcome, str) else None
     return Result(
         call_id=None,
         name="code_execution",
         content=told if isinstance(told, str) else "",
         offset=offset,
-        is_error=failed,
+        is_error=error,
         at=at,
         hosted=True,
     )
@@ -363,13 +367,13 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
     """The result in a part; what the API has a place for output or an error for is taken out of it."""
-    given, failed = back.get("response"), None
+    given, error = back.get("response"), None
     if isinstance(given, dict) and len(given) == 1:
         key = next(iter(given))
-        failed = True if key == "error" else None
+        error = True if key == "error" else None
         given = given[key] if key in _WRAPPED else given
     return answer(
-        {"content": given, "name": back.get("name"), "id": back.get("id"), "is_error": failed}, offset, at, "id"
+        {"content": given, "name": back.get("name"), "id": back.get("id"), "is_error": error}, offset, at, "id"
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from connectors.agents.atif import values
 from connectors.agents.atif.calls import all_typed, commands_of, first_among, together
 from connectors.conversation.content import media_type
+from connectors.conversation.failures import failed
 from connectors.conversation.terminus_texts import prompt_of
 from connectors.conversation.turns import Call, Item, Said, Time, Turn
 from connectors.reading.fields import str_in, text_in
@@ -430,7 +431,7 @@ class Reader:
             shown, form, origin, cut = given.content, given.form, given.origin, given.truncation
         if result.get("subagent_trajectory_ref"):
             origin = "agent"
-        error = values.flag(extra, "is_error") if extra else None
+        error = failed(extra) if extra else None
         made = Observation(
             content=shown,
             media_type=media_type(shown),

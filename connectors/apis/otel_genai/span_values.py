@@ -14,6 +14,7 @@ from typing import Any, Final
 from connectors.apis.otel_genai.events import DETAILS, Event, messages_of, structured
 from connectors.apis.otel_genai.kin import standard
 from connectors.conversation.calls import call
+from connectors.conversation.failures import failed
 from connectors.conversation.mcp_content import blocks, tool_result
 from connectors.conversation.shapes import parts_in
 from connectors.conversation.turns import Part, Result, Said, System, Text, Thought
@@ -226,7 +227,7 @@ def _message(one: dict[str, Any], offset: int, found: list[Part]) -> None:
             found.append(call(part.get("name"), structured(given), part.get("id"), offset))
         elif kind in ("tool_call_response", "tool_result"):
             told = next((part[key] for key in ("response", "result", "content") if part.get(key) is not None), "")
-            found.append(result_of(told, None, key_of(part.get("id")), offset))
+            found.append(result_of(told, None, key_of(part.get("id")), offset, failed(part)))
         elif not isinstance(text, str) or not text:
             continue
         elif kind in ("reasoning", "thinking"):

@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from connectors.conversation.failures import failed
 from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.turns import Call
 from connectors.reading.fields import key_of, text_in, whole_number_of
@@ -339,11 +340,10 @@ def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> S
     described = inner.get("metadata")
     metadata: Mapping[str, Any] = described if isinstance(described, dict) else {}
     content = next((inner[key] for key in ("content", "output", "error") if inner.get(key) is not None), None)
-    error = inner.get("is_error", inner.get("error") if isinstance(inner.get("error"), bool) else None)
     if text_in(value, "tool_name") == "finish":
         content = None  # the agent's own words, said back
     origin = "harness" if text_in(value, "tool_name") == "think" else "environment"
-    seen = observed(content, origin, error if isinstance(error, bool) else None, text_in(metadata, "working_dir"))
+    seen = observed(content, origin, failed(inner), text_in(metadata, "working_dir"))
     code = exit_code(metadata.get("exit_code", inner.get("exit_code")))
     notes = _around(metadata)
     return Shown(seen, offset, cause, code, at, notes)

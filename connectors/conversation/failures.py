@@ -1,0 +1,75 @@
+"""What a result's envelope says of how its call ended: members beside the content or around it, never words in it.
+
+A text that holds JSON is a tool's own, whatever members it has; only a result of the Model Context Protocol, which is
+known by all its members, is an envelope even as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connectors.reading.fields import INT32, whole_number_of
+from connectors.reading.values import json_value
+
+_STATUS: Final = {"error": True, "failed": True, "failure": True, "success": False}
+"""What a status says; of the others, such as `completed` and `incomplete`, an item of an API may have any."""
+
+_CODES: Final = ("exit_code", "return_code", "exitCode")
+_ERRORS: Final = ("is_error", "isError", "error")
+_TELLING: Final = frozenset({*_ERRORS, "status", "success", *_CODES})
+_PROTOCOL: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta"})
+
+
+def tells(envelope: Mapping[str, Any]) -> bool:
+    """Whether the envelope has any member that may say how a call ended."""
+    return not _TELLING.isdisjoint(envelope)
+
+
+def failed(envelope: Mapping[str, Any]) -> bool | None:
+    """Whether the call failed, by what stands beside the content of its result; None where that does not say it."""
+    error = _error(envelope)
+    if error is not None:
+        return error
+    status, success = envelope.get("status"), envelope.get("success")
+    if isinstance(success, bool):
+        return not success
+    return _STATUS.get(status) if isinstance(status, str) else None
+
+
+def content_failed(content: object) -> bool | None:
+    """Whether the call failed, by a content that is a value and not a text, or a result of the protocol as text.
+
+    A status stands there for anything that a tool knows of, such as an order's; only `error` says that the call failed.
+    """
+    value = _protocol(content) if isinstance(content, str) else content
+    if not isinstance(value, dict):
+        return None
+    error = _error(value)
+    return True if error is None and value.get("status") == "error" else error
+
+
+def _error(envelope: Mapping[str, Any]) -> bool | None:
+    """What the members for it say: a yes or no, or what the error is, which is no number."""
+    for key in _ERRORS:
+        told = envelope.get(key)
+        if isinstance(told, bool) or (key == "error" and isinstance(told, str | dict | list) and told):
+            return bool(told)
+    return None
+
+
+def _protocol(text: str) -> dict[str, Any] | None:
+    """The result of a tool that the text is, as the Model Context Protocol writes it; None of any other text."""
+    if text.lstrip()[:1] != "{" or '"isError"' not in text:
+        return None
+    try:
+        value = json_value(text)
+    except ValueError:
+        return None
+    whole = isinstance(value, dict) and value.keys() <= _PROTOCOL and isinstance(value.get("content"), list)
+    return value if whole else None
+
+
+def exit_code(envelope: Mapping[str, Any]) -> int | None:
+    """The exit code of what the call ran."""
+    return next((code for key in _CODES if (code := whole_number_of(envelope.get(key), INT32)) is not None), None)
