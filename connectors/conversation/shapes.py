@@ -29,7 +29,7 @@ from connectors.conversation.failures import content_failed, exit_code, failed
 from connectors.conversation.opaque import attachment_in
 from connectors.conversation.pairing import Conversation, conversation
 from connectors.conversation.response_items import item_parts
-from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought
+from connectors.conversation.turns import Call, Part, Result, Said, System, Text, Thought, Unlogged
 from connectors.reading.fields import key_of, plain_text
 from connectors.reading.times import moment
 from connectors.reading.values import json_value
@@ -142,6 +142,8 @@ def _agent(message: Message, offset: int, at: datetime | None, found: list[Part]
             _openai_call(one, offset, at, found)
     elif "function_call" in message and isinstance(legacy := message["function_call"], dict):
         found.append(call(legacy.get("name"), legacy.get("arguments"), None, offset, at))
+    if message.get("stop_reason"):  # it is a whole response: what the agent says next, it says when asked again
+        found.append(Unlogged(offset))
 
 
 def _said(content: object, offset: int, at: datetime | None, found: list[Part]) -> None:

@@ -172,3 +172,19 @@ def test_messages_whose_last_one_is_cut_by_the_head_are_recognized():
     asked = json.dumps({"role": "assistant", "content": None, "tool_calls": [call]})
     told = json.dumps({"role": "tool", "tool_call_id": "c", "content": "x" * HEAD_BYTES})
     assert CONNECTOR.sniff(f"{asked}\n{told}\n".encode()[:HEAD_BYTES], "log.jsonl") is not None
+
+
+def test_tools_that_a_search_finds_stand_beside_those_of_the_row():
+    found = {"type": "tool_search_output", "call_id": "s", "tools": [{"type": "function", "name": "f"}]}
+    items = [
+        {"role": "user", "content": "Go."},
+        {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {"query": "f"}},
+        found,
+        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "done"},
+    ]
+    tools = [{"type": "tool_search"}]
+    for row in ({"messages": items, "tools": tools}, {"messages": items, "tools": json.dumps(tools)}):
+        trajectories, _ = parsed(lines(row))
+        assert json.loads(trajectories[0].context.action_space or "") == [*tools, *found["tools"]]
+    assert json.loads(parsed(lines(*items))[0][0].context.action_space or "") == found["tools"]

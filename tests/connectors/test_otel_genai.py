@@ -286,3 +286,20 @@ def test_a_result_of_mcp_stands_with_its_texts_and_files_and_an_empty_one_as_suc
     found, _, _ = parse("otel_genai", json.dumps(document(span("1", "chat m", chat))))
     shown = after(found[0].steps[0])
     assert (shown.content, [one.role for one in shown.attachments]) == ("green", ["image"])
+
+
+def test_tools_are_those_of_all_the_agents_of_a_conversation():
+    def chat(key, history, answer, *names):
+        told = {"gen_ai.input.messages": history, "gen_ai.output.messages": [answer]}
+        told |= {"gen_ai.tool.definitions": [{"type": "function", "name": name} for name in names]}
+        values = {name: json.dumps(value) for name, value in told.items()}
+        return span(key, "chat m", {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "c", **values})
+
+    asked = {"role": "user", "parts": [{"type": "text", "content": "do"}]}
+    made = {"role": "assistant", "parts": [{"type": "tool_call", "id": "k", "name": "hand_over", "arguments": {}}]}
+    back = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "k", "response": "no", "is_error": True}]}
+    done = {"role": "assistant", "parts": [{"type": "text", "content": "ok"}]}
+    first, second = chat("1", [asked], made, "hand_over"), chat("2", [asked, made, back], done, "hand_over", "book")
+    (found,), _, _ = parse("otel_genai", lines(document(first), document(second)))
+    assert [one["name"] for one in json.loads(found.context.action_space or "")] == ["hand_over", "book"]
+    assert after(found.steps[0]).is_error

@@ -520,3 +520,37 @@ def test_the_code_that_an_api_states_beside_an_output_is_its_exit_code():
     ran["return_code"] = True
     (step,) = conversation_in([{"role": "assistant", "content": [use, result]}]).steps
     assert step.exit_code is None
+
+
+def test_a_call_of_a_later_response_is_no_parallel_call():
+    def paused(key: str) -> Message:
+        use = {"type": "server_tool_use", "id": key, "name": "find", "input": {}}
+        return {"role": "assistant", "stop_reason": "pause_turn", "content": [use]}
+
+    back = [{"type": "find_tool_result", "tool_use_id": key, "content": key.upper()} for key in "ab"]
+    messages = [user("do"), paused("a"), paused("b"), {"role": "assistant", "content": back}]
+    steps = conversation_in(messages).steps
+    assert [(step.turn, step.num_calls) for step in steps] == [(0, 1), (1, 1)]
+    assert [step.next_observation and step.next_observation.content for step in steps] == ["A", "B"]
+
+
+def test_calls_without_ids_are_paired_by_name_and_then_by_place():
+    calls = agent(openai_call("a", {"n": 1}), openai_call("b", {}), openai_call("a", {"n": 2}))
+    results: list[Message] = [{"role": "tool", "tool_name": name, "content": text} for name, text in ("b3", "a1", "a2")]
+    assert shown([calls, *results]) == [("a", "1"), ("b", "3"), ("a", "2")]
+    assert shown([calls, *({"role": "tool", "content": text} for text in "123")]) == [
+        ("a", "1"),
+        ("b", "2"),
+        ("a", "3"),
+    ]
+
+
+def test_a_search_for_tools_has_its_own_answer_beside_a_call_that_is_open():
+    found: list[Message] = [
+        {"type": "function_call", "call_id": "k", "name": "look", "arguments": "{}"},
+        {"type": "tool_search_call", "id": "t", "call_id": None, "execution": "server", "arguments": {"paths": ["x"]}},
+        {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [{"name": "x"}]},
+        {"type": "function_call_output", "call_id": "k", "output": "dry"},
+    ]
+    assert shown(found) == [("look", "dry"), ("tool_search", '[{"name": "x"}]')]
+    assert conversation_in(found).steps[1].action.arguments == '{"paths": ["x"]}'
