@@ -76,31 +76,20 @@ class Chains:
     def add(self, offset: int, history: list[Part], spoken: list[Part]) -> Chain:
         """The conversation that goes on with what was said after a history, or begins with it."""
         told = marks(history)
-        chain, alike = self._gone_on_with(history, told)
+        alike = [(one, shared(one.marks, told)) for one in self.chains]
+        chain, most = _gone_on_with(alike, history)
         if chain is None:
             chain = Chain(offset=offset)
-            history = self._with_what_is_known(chain, history, told)
             self.chains.append(chain)
+            history = _with_what_is_known(chain, alike, history, told)
         else:
-            history = _with_ids_of(chain, history, alike.calls, _end(told, alike.told))
+            history = _with_ids_of(chain, history, most.calls, _end(told, most.told))
         new = [*history, *spoken]
         if chain.parts and new and _acts(chain.parts[-1]) and _acts(new[0]):
             chain.parts.append(Unlogged(offset))  # the agent was asked again, so it is another turn
         chain.marks += marks(new, len(chain.parts))
         chain.parts += new
         return chain
-
-    def _gone_on_with(self, history: list[Part], told: list[Mark]) -> tuple[Chain | None, Shared]:
-        """The longest conversation that the history begins with; of several the one with its ids, else the last."""
-        best, most, known = None, Shared(0, 0), 0
-        for one in reversed(self.chains):
-            alike = shared(one.marks, told)
-            if not alike.known or alike.known < len(one.marks):
-                continue
-            ids = sum(_id(one.parts[place]) == _id(history[other]) for place, other in alike.calls)
-            if (alike.known, ids) > (most.known, known):
-                best, most, known = one, alike, ids
-        return best, most
 
     def _history(self, offset: int, request: dict[str, Any], responds: bool) -> list[Part] | None:
         """What the request holds of the conversation, None if it is of no known API."""
@@ -128,18 +117,29 @@ class Chains:
             return self._outputs.get(plain_text(one.get("id")), one)
         return one
 
-    def _with_what_is_known(self, chain: Chain, history: list[Part], told: list[Mark]) -> list[Part]:
-        """The history with its beginning as the earlier conversation holds it that shares most with it: the parent."""
-        best, most = None, Shared(0, 0)
-        for one in self.chains:
-            alike = shared(one.marks, told)
-            if alike.known > most.known:
-                best, most = one, alike
-        if best is None:
-            return history
-        chain.parent, chain.shared = best, _end(best.marks, most.known)
-        after = _with_ids_of(best, history, most.calls, _end(told, most.told))
-        return [*best.parts[: chain.shared], *after]
+
+def _gone_on_with(alike: list[tuple[Chain, Shared]], history: list[Part]) -> tuple[Chain | None, Shared]:
+    """The longest conversation that the history begins with; of several the one with its ids, else the last."""
+    best, most, known = None, Shared(0, 0), 0
+    for one, now in reversed(alike):
+        if now.known < max(len(one.marks), most.known, 1):
+            continue
+        ids = sum(_id(one.parts[place]) == _id(history[other]) for place, other in now.calls)
+        if (now.known, ids) > (most.known, known):
+            best, most, known = one, now, ids
+    return best, most
+
+
+def _with_what_is_known(
+    chain: Chain, alike: list[tuple[Chain, Shared]], history: list[Part], told: list[Mark]
+) -> list[Part]:
+    """The history with its beginning as the earlier conversation holds it that shares most with it: the parent."""
+    best, most = max(alike, key=lambda one: one[1].known, default=(None, Shared(0, 0)))
+    if best is None or not most.known:
+        return history
+    chain.parent, chain.shared = best, _end(best.marks, most.known)
+    after = _with_ids_of(best, history, most.calls, _end(told, most.told))
+    return [*best.parts[: chain.shared], *after]
 
 
 def _end(known: list[Mark], count: int) -> int:

@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 
     Attributes:
         kind: `said`, `text`, `call` or `result`.
-        sign: equal where the parts are, whatever their form; texts without blanks.
+        sign: equal where the parts are; where it is not, they may still say the same in another form.
         hosted: whether a history may hold it otherwise, or not.
         place: of the part among those of its conversation.
     """
@@ -56,53 +56,52 @@ def marks(parts: Sequence[Part], begin: int = 0) -> list[Mark]:
     searches: set[str | None] = set()
     for place, part in enumerate(parts, begin):
         if isinstance(part, Said):
-            found.append(Mark("said", (_squeezed(part.text), *(one.sha256 for one in part.attachments)), False, place))
+            found.append(Mark("said", (part.text.strip(), *(one.sha256 for one in part.attachments)), False, place))
         elif isinstance(part, Text):
-            found.append(Mark("text", (_squeezed(part.text),), False, place))
+            found.append(Mark("text", (part.text.strip(),), False, place))
         elif isinstance(part, Call):
             hosted = part.hosted or part.name.startswith(_TOOL_SEARCH)
             searches |= {part.call_id} if hosted else set()
             found.append(Mark("call", (part.name, canonical(part.arguments)), hosted, place))
         elif isinstance(part, Result):
             hosted = part.hosted or (part.call_id is not None and part.call_id in searches)
-            found.append(Mark("result", (_squeezed(part.content or ""),), hosted, place))
+            found.append(Mark("result", ((part.content or "").strip(),), hosted, place))
     return found
 
 
 def shared(known: Sequence[Mark], told: Sequence[Mark]) -> Shared:
     """How far the history `told` is the conversation `known`; all of that, if no mark of `known` is left."""
     place = other = 0
+    ends = 0, 0
     calls: list[tuple[int, int]] = []
-    alike = Shared(0, 0)
     while place < len(known) and other < len(told):
-        same = _alike(known, place, told, other)
+        ours, theirs = known[place], told[other]
+        same = (1, 1) if ours[:2] == theirs[:2] else _alike(known, place, told, other)
         if same is not None:
-            if known[place].kind == "call":
-                calls.append((known[place].place, told[other].place))
+            if ours.kind == "call":
+                calls.append((ours.place, theirs.place))
             place, other = place + same[0], other + same[1]
-            alike = Shared(place, other)
-        elif known[place].hosted:
+            ends = place, other
+        elif ours.hosted:
             place += 1
-        elif told[other].hosted:
+        elif theirs.hosted:
             other += 1
         else:
             break
-    alike = Shared(place, other) if place == len(known) else alike
-    return alike._replace(calls=tuple(calls))
+    return Shared(*((place, other) if place == len(known) else ends), tuple(calls))
 
 
 def _alike(known: Sequence[Mark], place: int, told: Sequence[Mark], other: int) -> tuple[int, int] | None:
-    """How many marks of each say the same from there on, None if they differ."""
+    """How many marks of each say the same from there on in another form, None if they differ."""
     ours, theirs = known[place], told[other]
     if ours.kind != theirs.kind:
         return None
-    if ours.sign == theirs.sign:
-        return 1, 1
     if ours.kind == "call":
         return (1, 1) if ours.hosted and theirs.hosted else None
     if ours.kind == "result":
-        same = ours.hosted or theirs.hosted or _written(ours.sign[0]) == _written(theirs.sign[0])
-        return (1, 1) if same else None
+        first, second = ours.sign[0], theirs.sign[0]
+        same = _squeezed(first) == _squeezed(second) or _written(first) == _written(second)
+        return (1, 1) if same or ours.hosted or theirs.hosted else None
     return _in_pieces(known, place, told, other)
 
 
@@ -118,7 +117,7 @@ def _in_pieces(known: Sequence[Mark], place: int, told: Sequence[Mark], other: i
         mark = sides[short][at]
         if mark.kind != kind or len(mark.sign) > 1:
             return None
-        texts[short] += mark.sign[0]
+        texts[short] += _squeezed(mark.sign[0])
         counts[short] += 1
     return counts[0], counts[1]
 
@@ -137,10 +136,9 @@ def canonical(arguments: str | None) -> str:
 def _written(text: str) -> str:
     """JSON text with sorted members; what is no JSON as it is."""
     try:
-        value = json_value(text)
+        return _sorted(json_value(text))
     except ValueError:
         return text
-    return _sorted(value)
 
 
 def _sorted(value: Any, levels: int = 32) -> str:
