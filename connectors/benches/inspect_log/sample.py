@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.content import media_type
+from connectors.conversation.declared_tools import declare
 from connectors.conversation.opaque import attachment_of_url
 from connectors.reading.fields import objects_of, text_of
 from connectors.reading.json_text import is_shallow
@@ -189,15 +190,14 @@ def outcome(sample: Mapping[str, Any]) -> Outcome | None:
 
 
 def context(sample: Mapping[str, Any], system: str, held: Attachments, renamed: bool) -> Context:
-    """The agent's system prompt, and the tools of the first model event that declares any."""
-    tools: Sequence[dict[str, Any]] = []
+    """The system prompt, and the tools that any model event declares, since one agent may hand over to another."""
+    declared: list[dict[str, Any]] = []
     for event in each_object(sample.get("events")):
-        tools = objects(event.get("tools")) if event.get("event") == "model" else []
-        if tools:
-            break
+        if event.get("event") == "model":
+            declare(declared, objects(event.get("tools")))
     tools = [
         {key: held.value(one[key]) for key in ("name", "description", "parameters") if one.get(key) is not None}
-        for one in tools
+        for one in declared
         if is_shallow(one)
     ]
     if renamed:
