@@ -31,8 +31,8 @@ Each line of a session log names the line before it (`parentUuid`), so a session
 from its root. The path to the leaf that stands last in the log is the session's main trajectory. The path to another
 leaf is a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the
 beginning that it shares, and judging takes the loss of repeated steps away. A sub-agent's lines (`isSidechain`) are a
-trajectory of relation `subagent`; its parent is the step that started it, where the agent's id or its prompt tells which, and a sub-agent in a
-file of its own has none. Order: sessions with their branches, then sub-agents.
+trajectory of relation `subagent`; its parent is the step that started it, where the agent's id or its prompt tells
+which, and a sub-agent in a file of its own has none. Order: sessions with their branches, then sub-agents.
 
 A branch that ends within a call, since it was interrupted or the log was cut, is truncated there. A compaction does not
 end a trajectory: its summary is an interleaved harness text. Several files of one session are not joined.
