@@ -11,7 +11,8 @@ Shapes read, told apart message by message:
 - Data sets: `from` and `value` for role and content, with the roles `human`, `gpt`, `function_call` and `observation`;
   the roles `tool_call` and `tool_response`, whose content is the call as JSON or as a Python literal.
 
-A thought at the head of a text (`<think>…</think>`) is a thought. Calls written into a text are not looked for.
+A thought at the head of a text (`<think>…</think>`) is a thought. Calls written into a text are the matter of
+`written_calls`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<
 _LITERAL: Final = 65536
 """Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
-_AGENT: Final = frozenset({"assistant", "model", "gpt"})
+ROLES_OF_AGENT: Final = frozenset({"assistant", "model", "gpt"})
 _USER: Final = frozenset({"user", "human"})
-_SYSTEM: Final = frozenset({"system", "developer"})
-_ANSWER: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result"})
+ROLES_OF_SYSTEMS: Final = frozenset({"system", "developer"})
+ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result"})
 _CALL: Final = frozenset({"function_call", "tool_call"})
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
@@ -55,7 +56,7 @@ _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", 
 _WRAPPED: Final = ("output", "result", "error", "return_value")
 """Members of a function's response that stand for all of it, by the API and by its SDKs."""
 
-ROLES: Final = _AGENT | _USER | _SYSTEM | _ANSWER | _CALL
+ROLES: Final = ROLES_OF_AGENT | _USER | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
 
 def conversation_in(messages: Iterable[object], offset: int = 0, *, told: bool = False) -> Conversation:
@@ -280,13 +281,13 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
         try:
             value = json_value(content)
         except ValueError:
-            value = _literal(content)
+            value = literal_value(content)
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
     _openai_call(value, offset, at, found)
 
 
-def _literal(text: str) -> Any:
+def literal_value(text: str) -> Any:
     """The value of a Python literal, None if it is none, too long or too deep; nothing is run."""
     if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
         return None
@@ -320,18 +321,18 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
             yield _gemini_answer(back, offset, at)
         elif (ran := _code_run(part, offset, at)) is not None:
             yield ran
-        elif isinstance(text, str) and role in _AGENT:
+        elif isinstance(text, str) and role in ROLES_OF_AGENT:
             if text.strip():
                 yield Thought(text, offset, at) if part.get("thought") is True else Text(text, offset, at)
         elif isinstance(text, str):
             words.append(text)
-        elif role not in _AGENT and (held := attachment_in(part)) is not None:
+        elif role not in ROLES_OF_AGENT and (held := attachment_in(part)) is not None:
             pictures.append(held)
-        elif role in _AGENT and {key for key in part if part[key] is not None} - _SILENT:
+        elif role in ROLES_OF_AGENT and {key for key in part if part[key] is not None} - _SILENT:
             raise MessageError("unknown_block", f"wanted a part of a Gemini message, met {sorted(part)[:4]}")
     if words or pictures:
         said = "\n".join(words)
-        yield System(said) if role in _SYSTEM else Said("user", said, tuple(pictures), at=at)
+        yield System(said) if role in ROLES_OF_SYSTEMS else Said("user", said, tuple(pictures), at=at)
 
 
 def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result | None:
@@ -367,9 +368,9 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
 
 
 _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {
-    **dict.fromkeys(_AGENT, _agent),
+    **dict.fromkeys(ROLES_OF_AGENT, _agent),
     **dict.fromkeys(_USER, _others),
-    **dict.fromkeys(_SYSTEM, _system),
-    **dict.fromkeys(_ANSWER, _answers),
+    **dict.fromkeys(ROLES_OF_SYSTEMS, _system),
+    **dict.fromkeys(ROLES_OF_ANSWERS, _answers),
     **dict.fromkeys(_CALL, _written_call),
 }
