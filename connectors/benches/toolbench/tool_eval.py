@@ -3,8 +3,8 @@
 A file is an object of questions by their ids, `{id: {query, available_tools, answer: {method, total_steps,
 final_answer, answer_details}}}`, or one such question. `answer_details` is a tree of nodes `{role, message, next}`: a
 node of role `system` and one of `user`, whose texts were taken out, then `assistant` (what the model thought) and
-`tool` (name, arguments and response of a call). Codes of answers are not kept, so whether one is an error is not known; the
-response of `Finish` is always empty, and none.
+`tool` (name, arguments and response of a call). Codes of answers are not kept, so whether one is an error is not known;
+the response of `Finish` is always empty, and none.
 """
 
 from __future__ import annotations
