@@ -48,6 +48,9 @@ ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_re
 _CALL: Final = frozenset({"function_call", "tool_call"})
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
+_BEDROCK: Final = ("text", "toolUse", "toolResult", "reasoningContent")
+"""Keys of Bedrock's blocks, which name no type."""
+
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
 
 _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "text"})
@@ -211,11 +214,13 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         raise MessageError("bad_message", "wanted objects or texts in a content")
     kind = block.get("type")
     if not isinstance(kind, str):
-        kind = next((key for key in ("text", "toolUse", "toolResult") if key in block), "")
+        kind = next((key for key in _BEDROCK if key in block), "")
     if kind.endswith(("tool_use", "toolUse")):
         yield _used(block, offset, at)
     elif kind.endswith(("tool_result", "toolResult")):
         yield _resulted(block, offset, at)
+    elif kind == "reasoningContent":
+        yield from _bedrock_thought(block.get(kind), offset, at)
     elif kind in ("thinking", "reasoning"):
         thought = block.get("thinking") or block.get("text") or block.get("reasoning")
         if isinstance(thought, str) and thought:
@@ -226,6 +231,13 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
             yield from spoken(text, offset, at)
     elif kind not in ("redacted_thinking", "image", "image_url", "container_upload"):
         raise MessageError("unknown_block", f"wanted a block of a chat message, met {kind[:80]!r}")
+
+
+def _bedrock_thought(given: object, offset: int, at: datetime | None) -> Iterator[Part]:
+    held = given.get("reasoningText") if isinstance(given, dict) else None
+    thought = held.get("text") if isinstance(held, dict) else None
+    if isinstance(thought, str) and thought:
+        yield Thought(thought, offset, at)
 
 
 def _used(block: Message, offset: int, at: datetime | None) -> Call:
@@ -260,6 +272,7 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
 def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
     content = given.get("content")
     blocks = content if isinstance(content, list) else [content]
+    ran = blocks[0].get("json") if len(blocks) == 1 and isinstance(blocks[0], dict) else None
     seen = shown([{"text": json_of(one["json"])} if isinstance(one, dict) and "json" in one else one for one in blocks])
     failed = {"error": True, "success": False}.get(plain_text(given.get("status")))
     return Result(
@@ -270,6 +283,7 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
         is_error=failed,
         attachments=seen.attachments,
         at=at,
+        exit_code=whole_number_of(ran.get("exitCode"), INT32) if isinstance(ran, dict) else None,
     )
 
 
