@@ -58,6 +58,10 @@ BOOKKEEPING: Final = frozenset(
 _EXPORT: Final = re.compile(
     rb'\s*\{\s*(?:"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s",\[\]{}]+)\s*,\s*)*"loglines"\s*:\s*\[', re.DOTALL
 )
+_EXPORT_IDS: Final = ("session_id", "sessionId", "id", "uuid")
+_NAMELESS: Final = "session"
+"""Id of a session whose export names none; the same for all, so that equal ones stay equal."""
+
 _SHAPES: Final[list[Shape]] = [{"loglines": []}]
 
 AGENT_TOOLS: Final = frozenset({"Task", "Agent"})
@@ -173,8 +177,11 @@ def _lines(blob: Blob) -> Iterator[tuple[int, Any | ParseError]]:
         yield from json_lines(blob)
         return
     value, data = json_document(blob, "", _SHAPES)
-    found = value.get("loglines") if isinstance(value, dict) else None
-    yield from elements(data, found, b'"loglines"', 1) if isinstance(found, ARRAY) else ()
+    held = value if isinstance(value, dict) else {}
+    session = next((name for key in _EXPORT_IDS if (name := text_of(held, key))), _NAMELESS)
+    found = held.get("loglines")
+    for offset, line in elements(data, found, b'"loglines"', 1) if isinstance(found, ARRAY) else ():
+        yield offset, {"sessionId": session, **line} if isinstance(line, dict) else line
 
 
 def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:

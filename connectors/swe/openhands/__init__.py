@@ -48,9 +48,8 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call, seconds_between
-from connectors.reading.documents import json_document
+from connectors.reading.documents import json_document, json_rows
 from connectors.reading.fields import text_in, whole_number_of
-from connectors.reading.lines import json_lines
 from connectors.reading.places import places_by_lines
 from connectors.reading.values import BOM
 from connectors.swe.evaluation import VERIFIER
@@ -64,8 +63,8 @@ _EVENT: Final = re.compile(
 )
 _OLD: Final = re.compile(rb'"(?:action|observation)"\s*:\s*"[a-z_]{2,40}"')
 _SDK: Final = re.compile(rb'"kind"\s*:\s*"[A-Za-z]{2,40}Event"')
-_ROW: Final = re.compile(rb'\s*\{\s*"instance_id"\s*:')
-_ISSUE: Final = re.compile(rb'\s*\{\s*"issue"\s*:\s*\{')
+_ROW: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"instance_id"\s*:')
+_ISSUE: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"issue"\s*:\s*\{')
 _GUESS: Final = "openhands resolver's guess"
 _WRAPPED: Final = re.compile(rb'\{\s*"trajectory"\s*:\s*(?=\[)')
 _FIRST_KEYS: Final = re.compile(rb'\{\s*"(?:id|timestamp|source|kind|message|action|observation)"\s*:')
@@ -108,7 +107,8 @@ class OpenHands(Connector):
         if blob.members == ("",):
             with blob.open("") as stream:
                 start = stream.read(64).removeprefix(BOM).lstrip()
-            start = b"[" if _WRAPPED.match(start + b"[") else start[:1]
+            is_row = _ROW.match(start) or _ISSUE.match(start)
+            start = b"{" if is_row else b"[" if _WRAPPED.match(start + b"[") else start[:1]
             runs = self._events if start == b"[" else self._rows
         empty = True
         for run in runs(blob):
@@ -150,7 +150,7 @@ class OpenHands(Connector):
         yield run
 
     def _rows(self, blob: Blob) -> Iterator[_Run | Reject]:
-        for offset, row in json_lines(blob):
+        for offset, row in json_rows(blob):
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
             elif not isinstance(row, dict) or not isinstance(row.get("history"), list):
