@@ -97,7 +97,7 @@ class ChatTools(Connector):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
-            if _written(value, messages) is not None:
+            if written_tools(value, messages) is not None:
                 return Sniff(0.5, "chat messages with tool calls in their texts")
         return None
 
@@ -173,7 +173,7 @@ class ChatTools(Connector):
             yield Reject.of(ParseError(blob.uri, offset, "no_conversation", detail), "record", self.name)
             return
         try:
-            tools = _written(value, messages)
+            tools = written_tools(value, messages)
             told = messages if tools is None else list(structured(messages, names_of(tools)))
             made = conversation_in(told, offset)
         except MessageError as error:
@@ -217,7 +217,7 @@ class ChatTools(Connector):
         )
 
 
-def _written(value: Any, messages: Sequence[Any]) -> list[dict[str, Any]] | None:
+def written_tools(value: Any, messages: Sequence[Any]) -> list[dict[str, Any]] | None:
     """The declared tools of a conversation whose calls stand in its texts; None of one of another form."""
     if any(is_call(message) for message in messages):
         return None
