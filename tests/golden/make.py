@@ -23,7 +23,12 @@ VERSIONS = ROOT / "tests" / "golden" / "versions.json"
 
 FOLDERS = {
     "asciicast": ["terminal/asciicast_v2", "terminal/asciicast_v3"],
-    "claude_code": ["terminal/claude_code_jsonl", "search/claude_code_jsonl", "mcp/claude_code_session_mcp"],
+    "claude_code": [
+        "terminal/claude_code_jsonl",
+        "search/claude_code_jsonl",
+        "mcp/claude_code_session_mcp",
+        "terminal/claude_web_export",
+    ],
     "codex": ["terminal/codex_rollout_jsonl"],
     "codex_exec": ["terminal/codex_exec_json_stream"],
     "gemini_cli": ["terminal/gemini_cli_session", "search/gemini_cli_session"],
