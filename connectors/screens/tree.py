@@ -40,6 +40,11 @@ Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 
 
+def has_area(box: Box | None) -> bool:
+    """Whether a box holds a pixel; None does not."""
+    return box is not None and box[0] < box[2] and box[1] < box[3]
+
+
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
 _LINE: Final = re.compile(

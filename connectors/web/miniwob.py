@@ -86,7 +86,7 @@ class MiniWob(Connector):
     """Recordings of people at MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")
@@ -340,7 +340,10 @@ def _node(source: dict[str, Any]) -> DomNode:
         attributes["class"] = classes
     if value and isinstance(value, str):
         attributes["value"] = value
-    if tag.startswith("input_"):
+    if tag == "a":
+        # Of addresses the recorder tells nothing.
+        attributes["href"] = ""
+    elif tag.startswith("input_"):
         tag, _, attributes["type"] = tag.partition("_")
     if value is True:
         attributes["checked"] = ""

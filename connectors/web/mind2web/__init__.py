@@ -65,7 +65,7 @@ class Mind2Web(Connector):
     """Mind2Web tasks."""
 
     name: ClassVar[str] = "mind2web"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Mind2Web tasks (JSON with the page before each action)"
 
@@ -204,7 +204,9 @@ class _Task:
             return None, None
         try:
             taken = snapshot(html)
-            page = page_of(taken.document, self._address(one))
+            candidates = _candidates(one.get("pos_candidates")) if isinstance(one, dict) else []
+            targets = [taken.nodes[each.number] for each in candidates if each.number in taken.nodes][:1]
+            page = page_of(taken.document, self._address(one), targets=targets)
         except ValueError as error:
             self.problems.append(self._problem("nested_too_deeply", place, f"has no page that can be shown: {error}"))
             return None, None
