@@ -13,7 +13,7 @@ before  | #1 document
         |   #2 button "Open" [10,50][70,70]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document
-        |   #2 text "Opened"
+        |   #3 text "Opened" [10,50][70,70]
 
 The browser records each event twice, as it comes to the page (`timing` 1) and after the page's handlers (3), and an act
 of a person is several events: mousedown, mouseup and click; keydown, keypress and keyup. So acts are put together:

@@ -426,9 +426,9 @@ def test_what_is_clicked_is_a_line_from_then_on_be_it_an_icon_or_words_in_a_sent
     one.click(900, 5)
     one.click(9000, 10)
     pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps() if step.observation]
-    assert one.told() == ["click #2", "click #4"]
+    assert one.told() == ["click #2", "click #5"]
     assert pages[0] == ["  #2 group id=burger", '  #3 text "Go to the next page"']
-    assert pages[1] == ["  #2 group id=burger", '  #3 text "Go to the"', '  #4 text "next"', '  #5 text "page"']
+    assert pages[1] == ["  #2 group id=burger", '  #4 text "Go to the"', '  #5 text "next"', '  #6 text "page"']
 
 
 def test_raw_screens_are_html_and_name_no_lines() -> None:

@@ -14,8 +14,8 @@ before  | #1 document
         |   #2 button "Open"
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document
-        |   #2 textbox id=who
-action  | {"name": "type", "arguments": {"element": "#2", "text": "Ada"}}
+        |   #3 textbox id=who
+action  | {"name": "type", "arguments": {"element": "#3", "text": "Ada"}}
 after   | (not in the log)
 
 A task is an object `{annotation_id, website, domain, subdomain, confirmed_task, action_reprs, actions}`; an action
@@ -152,6 +152,7 @@ class _Task:
     def __init__(self, value: Any, offset: int, uri: str, raw: bool) -> None:
         self.problems: list[ParseError] = []
         self._uri, self._offset, self._raw = uri, offset, raw
+        self._targets: set[str] = set()
         if not isinstance(value, dict):
             raise ParseError(uri, offset, "bad_record", "wanted the object of a task")
         self._value: dict[str, Any] = value
@@ -205,7 +206,9 @@ class _Task:
         try:
             taken = snapshot(html)
             candidates = _candidates(one.get("pos_candidates")) if isinstance(one, dict) else []
-            targets = [taken.nodes[each.number] for each in candidates if each.number in taken.nodes][:1]
+            self._targets.update([each.number for each in candidates if each.number in taken.nodes][:1])
+            # Numbers last as long as a document does: what was acted on stays a line.
+            targets = {taken.nodes[number] for number in self._targets if number in taken.nodes}
             page = page_of(taken.document, self._address(one), targets=targets)
         except ValueError as error:
             self.problems.append(self._problem("nested_too_deeply", place, f"has no page that can be shown: {error}"))
