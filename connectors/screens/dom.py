@@ -86,12 +86,14 @@ def collapsed(text: str) -> str:
 
 
 def is_parted(left: str, right: str) -> bool:
-    """Whether a blank belongs between the texts of two elements side by side: not at a sign, nor between letters.
+    """Whether a blank belongs between the texts of two elements side by side.
 
-    >>> is_parted("Prev", "Next"), is_parted("Hello", "!"), is_parted("H", "i")
-    (True, False, False)
+    Not at a sign, nor between single letters, nor before what follows upon a number.
+
+    >>> is_parted("Prev", "Next"), is_parted("Hello", "!"), is_parted("H", "i"), is_parted("16", "th")
+    (True, False, False, False)
     """
-    if not left or not right or (len(left) == 1 and len(right) == 1):
+    if not left or not right or (len(left) == 1 and len(right) == 1) or (left[-1].isdecimal() and right[0].islower()):
         return False
     return not (left[-1].isspace() or right[0].isspace() or left[-1] in _OPENING or right[0] in _CLOSING)
 

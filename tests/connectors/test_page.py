@@ -387,6 +387,7 @@ def test_white_space_before_a_pre_on_its_line_is_kept_with_that_in_it() -> None:
     [
         ("<span>Prev</span><span>Next</span>", ['#2 text "Prev Next"']),
         ("<span>Price</span><!-- --><span>$5</span><b>!</b>", ['#2 text "Price $5!"']),
+        ("<span>16</span><span>th</span>", ['#2 text "16th"']),
         ("<b>H</b>ello <i>w</i><i>e</i>", ['#2 text "Hello we"']),
         ("<pre><span>de</span><span>f</span></pre>", ['#2 text "def"']),
         ("<label><i>First</i><i>name</i><input></label>", ['#2 text "First name"', '#3 textbox "First name"']),
