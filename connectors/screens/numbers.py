@@ -42,8 +42,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
-_LINE: Final = re.compile(r'( *)#[0-9]+ ((\S+)(?: "(?:[^"\\]|\\.)*")?.*)', re.DOTALL)
-_NAME: Final = re.compile(r'(\S+)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
+_NAME: Final = re.compile(r'( *)(\S*)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
 _END: Final = re.compile(r'(?: id=("(?:[^"\\]|\\.)*"|[^\s"]+))?(?: (\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]))?$')
 _MOST_KNOWN: Final = 100_000
 """Elements that are remembered of screens before the last one; then all but those of the last are forgotten."""
@@ -73,45 +72,52 @@ def without_numbers(text: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _told(line: str) -> tuple[Key, str]:
-    """(key, box) of a line's text after its number."""
-    found, end = _NAME.match(line), _END.search(line)
+def _told(row: str) -> tuple[int, Key, str]:
+    """(blanks before it, key, box) of a line without its number."""
+    found, end = _NAME.match(row), _END.search(row)
     assert found is not None
     assert end is not None
-    return (found[1], found[2] or "", end[1] or ""), end[2] or ""
+    return len(found[1]), (found[2], found[3] or "", end[1] or ""), end[2] or ""
 
 
 @dataclass(slots=True)
 class _Shown:
-    """A screen: of each element, in document order, its line after the number and what tells it from others.
+    """A screen: of each element, in document order, its line without the number and what tells it from others.
 
     Attributes:
+        rows: each line without its number.
         indents: the blanks before each line.
-        lines: each line after its number.
         parents: place of the element around each, -1 for a window.
         ends: place after the last element within each.
         keys: of each.
         boxes: of each, as written.
+        inside: the places of what is in each; behind them those of the windows.
         kinds: of each, equal for elements that have the same key and hold elements of the same kinds in the same order.
         numbers: of each; 0 where it has none yet.
-        inside: the places in each, by the number of the element around them (0: windows).
+        places: of each number.
     """
 
-    indents: list[str]
-    lines: list[str]
+    rows: list[str]
+    indents: list[int]
     parents: list[int]
     ends: list[int]
     keys: list[Key]
     boxes: list[str]
+    inside: list[list[int]]
     kinds: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    inside: dict[int, list[int]] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """The screen as text, with the numbers of its elements."""
-        rows = zip(self.indents, self.numbers, self.lines, strict=True)
-        return "\n".join([f"{indent}#{number} {line}" for indent, number, line in rows])
+        lines = zip(self.rows, self.indents, self.numbers, strict=True)
+        return "\n".join([f"{row[:indent]}#{number} {row[indent:]}" for row, indent, number in lines])
+
+    def brothers(self, number: int) -> list[int]:
+        """The places of what is in the element of that number, of the windows for 0; none if it is not there."""
+        place = self.places.get(number) if number else -1
+        return self.inside[place] if place is not None else []
 
     def within(self, place: int) -> set[Key]:
         """The keys of what is in an element."""
@@ -120,27 +126,26 @@ class _Shown:
 
 def _read(text: str) -> _Shown:
     """The screen of a text, whose numbers are passed over."""
-    shown = _Shown([], [], [], [], [], [])
-    open_places: list[int] = []
-    depths: list[int] = []
-    for place, row in enumerate(text.split("\n")):
-        found = _LINE.fullmatch(row)
-        indent, line = (found[1], found[2]) if found is not None else ("", row or "-")
-        while open_places and depths[-1] >= len(indent):
-            shown.ends[open_places.pop()] = place
+    rows = []
+    for line in text.split("\n"):
+        indent, _, rest = line.partition("#")
+        rows.append(indent + rest.partition(" ")[2])
+    told = [_told(row) for row in rows]
+    indents, keys, boxes = [one[0] for one in told], [one[1] for one in told], [one[2] for one in told]
+    parents: list[int] = []
+    ends = [len(rows)] * len(rows)
+    inside: list[list[int]] = [[] for _ in range(len(rows) + 1)]
+    around = [-1]
+    depths = [-1]
+    for place, depth in enumerate(indents):
+        while depths[-1] >= depth:
+            ends[around.pop()] = place
             depths.pop()
-        key, box = _told(line)
-        shown.parents.append(open_places[-1] if open_places else -1)
-        shown.indents.append(indent)
-        shown.lines.append(line)
-        shown.keys.append(key)
-        shown.boxes.append(box)
-        shown.ends.append(0)
-        open_places.append(place)
-        depths.append(len(indent))
-    for place in open_places:
-        shown.ends[place] = len(shown.lines)
-    return shown
+        parents.append(around[-1])
+        inside[around[-1]].append(place)
+        around.append(place)
+        depths.append(depth)
+    return _Shown(rows, indents, parents, ends, keys, boxes, inside)
 
 
 def _window(screen: _Shown, place: int) -> int:
@@ -170,47 +175,47 @@ class Numbers:
         """
         screen, last = _read(text), self._last
         if last is not None and screen.keys == last.keys and screen.parents == last.parents:
-            screen.kinds, screen.numbers, screen.inside = last.kinds, last.numbers, last.inside
+            screen.kinds, screen.numbers, screen.places = last.kinds, last.numbers, last.places
         else:
             self._number(screen)
         self._last = screen
         return screen.text, dict(enumerate(screen.numbers, 1))
 
     def _number(self, screen: _Shown) -> None:
-        count = len(screen.keys)
-        children: list[list[int]] = [[] for _ in range(count + 1)]
-        for place, parent in enumerate(screen.parents):
-            children[parent].append(place)  # those of -1 are the windows, at the end
-        screen.kinds = [0] * count
-        for place in reversed(range(count)):
-            inner = (screen.keys[place], tuple([screen.kinds[one] for one in children[place]]))
-            kind = self._kinds.setdefault(inner, self._next_kind)
-            self._next_kind += kind == self._next_kind
-            screen.kinds[place] = kind
-        screen.numbers = [0] * count
-        _Matching(screen, self._last, children, self._by_kind, self._by_key).match()
+        inside, keys, kinds = screen.inside, screen.keys, [0] * len(screen.keys)
+        for place in range(len(keys) - 1, -1, -1):
+            inner = (keys[place], tuple([kinds[one] for one in inside[place]]))
+            kind = self._kinds.get(inner)
+            if kind is None:
+                kind = self._kinds[inner] = self._next_kind
+                self._next_kind += 1
+            kinds[place] = kind
+        screen.kinds, screen.numbers = kinds, [0] * len(keys)
+        matching = _Matching(screen, self._last, self._by_kind, self._by_key)
+        matching.match()
         for place, number in enumerate(screen.numbers):
             if not number:
                 screen.numbers[place] = self._next
                 self._next += 1
-        self._remember(screen, children)
+        screen.places = {number: place for place, number in enumerate(screen.numbers)}
+        self._remember(screen, matching.copied)
 
-    def _remember(self, screen: _Shown, children: Sequence[list[int]]) -> None:
+    def _remember(self, screen: _Shown, copied: Mapping[int, int]) -> None:
         if len(self._by_kind) + len(self._kinds) > _MOST_KNOWN:
             self._by_kind.clear()
             self._by_key.clear()
             kept = set(screen.kinds)
             self._kinds = {told: kind for told, kind in self._kinds.items() if kind in kept}
-        screen.inside = {0: children[-1]}
-        for place, number in enumerate(screen.numbers):
-            if children[place]:
-                screen.inside[number] = children[place]
+            copied = {}
         kinds: dict[tuple[int, int], list[int]] = {}
         keys: dict[tuple[int, Key], list[int]] = {}
-        for place, number in enumerate(screen.numbers):
-            around = screen.numbers[screen.parents[place]] if screen.parents[place] >= 0 else 0
+        place = 0
+        while place < len(screen.numbers):
+            number, parent = screen.numbers[place], screen.parents[place]
+            around = screen.numbers[parent] if parent >= 0 else 0
             kinds.setdefault((around, screen.kinds[place]), []).append(number)
             keys.setdefault((around, screen.keys[place]), []).append(number)
+            place = copied.get(place, place + 1)
         _put(self._by_kind, kinds)
         _put(self._by_key, keys)
 
@@ -227,14 +232,19 @@ def _put(known: dict[Told, list[int]], now: Mapping[Told, list[int]]) -> None:
 
 @dataclass(slots=True)
 class _Matching:
-    """One screen against those before it: gives its elements the numbers by which they are known."""
+    """One screen against those before it: gives its elements the numbers by which they are known.
+
+    Attributes:
+        taken: numbers that were given.
+        copied: the ends of elements in which all is as it was on the screen before, by their places.
+    """
 
     screen: _Shown
     last: _Shown | None
-    children: Sequence[list[int]]
     by_kind: Mapping[tuple[int, int], list[int]]
     by_key: Mapping[tuple[int, Key], list[int]]
     taken: set[int] = field(default_factory=set)
+    copied: dict[int, int] = field(default_factory=dict)
 
     def match(self) -> None:
         """From the windows inwards, since an element is known by the one around it; then what moved elsewhere."""
@@ -264,13 +274,30 @@ class _Matching:
         waiting = [(place, number)]
         while waiting:
             place, number = waiting.pop()
-            brothers = self.children[place]
+            if self._copy(place, number):
+                continue
+            brothers = self.screen.inside[place]
             self._by_what_is_in_them(brothers, number)
             self._by_name(brothers, number)
-            if self.last is not None and number in self.last.inside:
-                self._by_place(brothers, self.last.inside[number], self.last)
+            if self.last is not None and any(not self.screen.numbers[one] for one in brothers):
+                self._by_place(brothers, self.last.brothers(number), self.last)
             numbers = self.screen.numbers
-            waiting += [(one, numbers[one]) for one in brothers[::-1] if numbers[one] and self.children[one]]
+            waiting += [(one, numbers[one]) for one in brothers[::-1] if numbers[one] and self.screen.inside[one]]
+
+    def _copy(self, place: int, number: int) -> bool:
+        """Gives all in an element the numbers of the screen before, if the same stood in it."""
+        screen, last = self.screen, self.last
+        other = last.places.get(number) if last is not None else None
+        if last is None or other is None or place < 0 or screen.kinds[place] != last.kinds[other]:
+            return False
+        end = screen.ends[place]
+        inner = last.numbers[other + 1 : last.ends[other]]
+        if any(screen.numbers[place + 1 : end]) or not self.taken.isdisjoint(inner):
+            return False
+        screen.numbers[place + 1 : end] = inner
+        self.taken.update(inner)
+        self.copied[place] = end
+        return True
 
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
         """Of several of one kind those go first that stand where they stood, and then each in its order."""
@@ -279,8 +306,8 @@ class _Matching:
         for place in brothers:
             if not screen.numbers[place] and (around, screen.kinds[place]) in self.by_kind:
                 alike.setdefault(screen.kinds[place], []).append(place)
-        if last is not None and around in last.inside and any(len(places) > 1 for places in alike.values()):
-            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in last.inside[around]}
+        if last is not None and any(len(places) > 1 for places in alike.values()):
+            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in last.brothers(around)}
             for kind, places in alike.items():
                 for place in places:
                     number = stood.get((kind, screen.boxes[place]), 0)
