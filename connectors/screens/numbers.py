@@ -53,6 +53,9 @@ _ALIKE: Final = 0.5
 _AHEAD: Final = 8
 """Brothers that are looked at for one that is the same; of hundreds of rows, each is not held against each."""
 
+_NOTHING: Final[list[int]] = []
+"""What is in an element without others; nothing may be added to it."""
+
 Key: TypeAlias = tuple[str, str, str]
 """Role, name and lasting id of an element, as its line has them."""
 
@@ -134,15 +137,19 @@ def _read(text: str) -> _Shown:
     indents, keys, boxes = [one[0] for one in told], [one[1] for one in told], [one[2] for one in told]
     parents: list[int] = []
     ends = [len(rows)] * len(rows)
-    inside: list[list[int]] = [[] for _ in range(len(rows) + 1)]
+    inside = [_NOTHING] * (len(rows) + 1)
     around = [-1]
     depths = [-1]
     for place, depth in enumerate(indents):
         while depths[-1] >= depth:
             ends[around.pop()] = place
             depths.pop()
-        parents.append(around[-1])
-        inside[around[-1]].append(place)
+        parent = around[-1]
+        parents.append(parent)
+        if inside[parent] is _NOTHING:
+            inside[parent] = [place]
+        else:
+            inside[parent].append(place)
         around.append(place)
         depths.append(depth)
     return _Shown(rows, indents, parents, ends, keys, boxes, inside)
@@ -162,7 +169,7 @@ class Numbers:
         self._next = 1
         self._next_kind = 0
         self._last: _Shown | None = None
-        self._kinds: dict[tuple[Key, tuple[int, ...]], int] = {}
+        self._kinds: dict[tuple[object, ...], int] = {}
         # By the number of the element around: those that were ever in it, the latest first.
         self._by_kind: dict[tuple[int, int], list[int]] = {}
         self._by_key: dict[tuple[int, Key], list[int]] = {}
@@ -184,7 +191,7 @@ class Numbers:
     def _number(self, screen: _Shown) -> None:
         inside, keys, kinds = screen.inside, screen.keys, [0] * len(screen.keys)
         for place in range(len(keys) - 1, -1, -1):
-            inner = (keys[place], tuple([kinds[one] for one in inside[place]]))
+            inner = (keys[place], *[kinds[one] for one in inside[place]]) if inside[place] else keys[place]
             kind = self._kinds.get(inner)
             if kind is None:
                 kind = self._kinds[inner] = self._next_kind
@@ -302,12 +309,13 @@ class _Matching:
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
         """Of several of one kind those go first that stand where they stood, and then each in its order."""
         screen, last = self.screen, self.last
+        others = self._as_before(brothers, around)
         alike: dict[int, list[int]] = {}
         for place in brothers:
             if not screen.numbers[place] and (around, screen.kinds[place]) in self.by_kind:
                 alike.setdefault(screen.kinds[place], []).append(place)
         if last is not None and any(len(places) > 1 for places in alike.values()):
-            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in last.brothers(around)}
+            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in others}
             for kind, places in alike.items():
                 for place in places:
                     number = stood.get((kind, screen.boxes[place]), 0)
@@ -318,6 +326,20 @@ class _Matching:
             waiting = [place for place in places if not screen.numbers[place]]
             for place, number in zip(waiting, free, strict=False):
                 self._take(place, number)
+
+    def _as_before(self, brothers: Sequence[int], around: int) -> list[int]:
+        """Numbers the first brothers and the last ones, as far as they are as they were; what stood there before."""
+        screen, last = self.screen, self.last
+        others = last.brothers(around) if last is not None else []
+        if last is None or not others:
+            return []
+        for pairs in (zip(brothers, others, strict=False), zip(brothers[::-1], others[::-1], strict=False)):
+            for place, other in pairs:
+                if screen.kinds[place] != last.kinds[other] or screen.boxes[place] != last.boxes[other]:
+                    break
+                if not screen.numbers[place]:
+                    self._take(place, last.numbers[other])
+        return others
 
     def _by_name(self, brothers: Sequence[int], around: int) -> None:
         keys = self.screen.keys
