@@ -142,3 +142,21 @@ def test_links_and_icons_that_a_person_clicks_are_lines_of_their_own():
         "  #4 group [100,60][120,80]",
     ]
     assert json.loads(step.action.text)["arguments"] == {"element": "#3"}
+
+
+def test_a_card_that_was_clicked_is_a_line_from_then_on():
+    box = {"left": 0, "top": 0, "width": 160, "height": 50, "children": []}
+    words = [{**box, "tag": "DIV", "text": text, "ref": at, "top": 10 * at} for at, text in enumerate("ab", 5)]
+    marked = {"recordingTarget": True}
+    states = []
+    for at, mark in enumerate(({}, marked, {})):
+        card = {**box, "tag": "DIV", "ref": 3, "children": words, **mark}
+        dom = {**box, "tag": "BODY", "ref": 1, "children": [card]}
+        event = {"type": "mousedown", "timing": 1, "x": 5, "y": 3}
+        states.append({"time": at, "action": event, "dom": dom})
+    log = json.dumps({"utterance": "u", "rawReward": 1, "reward": 1, "states": states}).encode()
+    (one,) = WOB.parse(MemoryBlob("card", log))
+    pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps]  # type: ignore[union-attr]
+    first, second = 'text "a" [0,50][160,100]', 'text "b" [0,60][160,110]'
+    assert pages[0] == [f"  #2 {first}", f"  #3 {second}"]
+    assert pages[1] == pages[2] == ["  #4 group [0,0][160,50]", f"    #2 {first}", f"    #3 {second}"]
