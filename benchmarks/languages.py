@@ -1,9 +1,9 @@
-"""`python -m benchmarks.languages --model FILE`: how well languages are told, and what is said of code and screens.
+"""`python -m benchmarks.languages`: how well languages are told, and what is said of code and screens.
 
 Sentences of 15 languages as programs and people write them, each alone, by its first five words and in capitals, and
 three together, stand as they are and within what surrounds prose in logs: JSON, a tree of a screen, a shell. Code and
-screens without prose stand beside them. With `--raw`, the trajectories of real logs by domain. No model comes with
-trajmill; `lid.176.ftz` or `lid.176.bin` of fastText is one that fits.
+screens without prose stand beside them. With `--raw`, the trajectories of real logs by domain. The model
+is the one that comes with trajmill, or `--model FILE`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.signals import normalized, size_of
 from quality.fasttext_model import Model
 from quality.prose import prose
 from quality.signal import Measured
-from quality.signals.language import CHARACTERS, readable
+from quality.signals.language import CHARACTERS, MODEL, readable
 from quality.tokens import TokenCounter
 from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 
@@ -126,7 +126,7 @@ def raw_table(model: Model, raw: str, console: Console) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", required=True, help="a fastText model of languages")
+    parser.add_argument("--model", default=MODEL, help="a fastText model of languages")
     parser.add_argument("--raw", help="real logs")
     given = parser.parse_args()
     model, console = Model(given.model), Console(width=120)

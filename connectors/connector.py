@@ -18,7 +18,7 @@ from connectors.column_mapping import UNMAPPED, Rows
 from schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
-"""How much of a file's beginning, decompressed, `sniff` is given."""
+"""How much of a file's beginning, decompressed, `sniff` is given; of a longer first record, of its outline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,11 @@ class Connector(ABC):
 
     @abstractmethod
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        """Whether this may be the format, judged by at most `HEAD_BYTES` of decompressed bytes and the file's name."""
+        """Whether this may be the format, judged by at most `HEAD_BYTES` and the file's name.
+
+        The bytes are the first of the file, decompressed, or its outline, in which long texts and arrays are shortened
+        (see `connectors.reading.head_outline`).
+        """
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """The logs of several files among `paths` (sorted, relative to the raw root); by names alone, disjoint."""

@@ -13,7 +13,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final
 
-from connectors.connector import Connector, Sniff
+from connectors.connector import HEAD_BYTES, Connector, Sniff
+from connectors.reading.head_outline import outlined, zip_outline
 from connectors.reading.values import BOM
 from schemas import ConfigError, ContractError
 
@@ -146,14 +147,37 @@ Withdraw = Callable[[Connector, Exception], None]
 """Told of an exception in a connector's sniffing; the connector then says nothing of that file."""
 
 
-def sniff_one(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None) -> Sniff | None:
-    """What one connector says of the file, whose byte order mark, if there is one, is no part of any format.
+Longer = Callable[[], bytes]
+"""Gives a longer beginning of the file, at most `OUTLINED_BYTES` of it, for what its first bytes do not tell."""
 
-    Raises:
-        Exception: the connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
-    """
+
+def sniff_one(
+    one: Connector, head: bytes, uri: str, withdraw: Withdraw | None = None, longer: Longer | None = None
+) -> Sniff | None:
+    """What one connector says of the file; arguments and errors as of `sniff`."""
+    told = _answer(one, _seen(head), uri, withdraw)
+    if (told is None or told.score < NAMED) and (outline := _outline(head, longer)) is not None:
+        return _answer(one, outline, uri, withdraw) or told
+    return told
+
+
+def _seen(head: bytes) -> bytes:
+    """The head as connectors see it: without its byte order mark, which is no part of any format, or what is zipped."""
+    return zip_outline(head.removeprefix(BOM))
+
+
+def _outline(head: bytes, longer: Longer | None) -> bytes | None:
+    """The outline of a file that is longer than its head, if it tells more than the head does."""
+    if longer is None or len(head) < HEAD_BYTES:
+        return None
+    plain = head.removeprefix(BOM)
+    outline = outlined(longer())
+    return None if plain.lstrip().startswith(outline[: len(plain.lstrip())]) else outline
+
+
+def _answer(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None) -> Sniff | None:
     try:
-        return one.sniff(head.removeprefix(BOM), uri)
+        return one.sniff(head, uri)
     except (OSError, MemoryError, ConfigError, ContractError):
         raise
     except Exception as error:
@@ -165,16 +189,42 @@ def sniff_one(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None =
 
 
 def sniff(
-    head: bytes, uri: str, among: Iterable[Connector] | None = None, withdraw: Withdraw | None = None
+    head: bytes,
+    uri: str,
+    among: Iterable[Connector] | None = None,
+    withdraw: Withdraw | None = None,
+    longer: Longer | None = None,
 ) -> list[tuple[Connector, Sniff]]:
     """The connectors that take the file for theirs, best first; empty if nothing recognizes it.
 
-    Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Errors as of
-    `sniff_one`.
+    Where a format says its own name (a score of `NAMED` or more), no further connector is asked. Where none does, and
+    the head does not hold the first record, the file's outline is asked about; what that tells counts before what its
+    head does.
+
+    Args:
+        head: the first `HEAD_BYTES` of the file, or the whole of a shorter one.
+        uri: the file's name.
+        among: the connectors asked; all if None.
+        withdraw: told of exceptions of connectors, instead of them being raised.
+        longer: gives a longer beginning; without it the head is all that is looked at.
+
+    Raises:
+        Exception: a connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
     """
+    asked = list(connectors().values() if among is None else among)
+    found = _takers(_seen(head), uri, asked, withdraw)
+    if found and found[0][1].score >= NAMED:
+        return found
+    outline = _outline(head, longer)
+    return found if outline is None else _takers(outline, uri, asked, withdraw) or found
+
+
+def _takers(
+    head: bytes, uri: str, asked: Iterable[Connector], withdraw: Withdraw | None
+) -> list[tuple[Connector, Sniff]]:
     found: list[tuple[Connector, Sniff]] = []
-    for one in connectors().values() if among is None else among:
-        told = sniff_one(one, head, uri, withdraw)
+    for one in asked:
+        told = _answer(one, head, uri, withdraw)
         if told is not None:
             found.append((one, told))
             if told.score >= NAMED:

@@ -16,15 +16,13 @@ from quality.fingerprint import mixed, struct_text
 from quality.lines import Lines, Numbers
 from quality.sets import distinct, expanded, holds, joined, split
 from quality.shingle import Hashes, Offsets, shingles
+from quality.unnumbered import TREE
 
 SCREENS: Final = ("screen", "state")
 """Forms of observation that show all again, whatever changed."""
 
 AGAIN: Final = 0.5
 """Share of its shingles up to which JSON may be new against what stood before and still is that, sent again."""
-
-TREE: Final = "uitree/1"
-"""How the dialect of an observation ends that is a tree of lines or, as a server's response with a page, holds one."""
 
 JSON: Final = r"\A(?:HTTP [^\n]*\n(?:[^\n]+\n)*\n)?[ \t\r\n]*[\[{]"
 """How a text begins that is JSON, or a server's response with JSON (RE2 syntax)."""

@@ -15,6 +15,7 @@ from quality import fingerprint
 from quality.fingerprint import Lanes, struct_text, text_hashes
 from quality.reach import Reaching
 from quality.registry import signal
+from quality.screens import as_compared
 from quality.signal import Measured, Numbers, Signal
 from quality.signals.length import transition_tokens
 from quality.stretches import Joining, goes_on, index_of
@@ -163,7 +164,7 @@ _NODES: Final = ("source", "task", "environment")
 
 def _stretch(view: Measured, signals: Mapping[str, Signal]) -> _Stretch:
     batch = view.batch
-    rows = fingerprint.transition_hashes(batch)
+    rows = fingerprint.transition_hashes(view.once(as_compared).batch)
     own, parent = family_nodes(batch)
     content = struct_text(batch, "next_observation", "content")
     sizes = [text_bytes(struct_text(batch, *path)) for path in (("action", "text"), ("next_observation", "content"))]

@@ -2,7 +2,8 @@
 
 What replicates do not agree on (times, process ids, random ports) cannot be known from what stood before, so no model
 can predict it: the share of words that they agree on is the *noise ceiling* of a score. The history of a row is the
-first observation and every action with what it led to, in order; its environment is its instance, else its task.
+first observation and every action with what it led to, in order, screens without the numbers of their elements; its
+environment is its instance, else its task.
 Whole trajectories of equal content count once, since copies of one log are no replicates of each other.
 """
 
@@ -21,6 +22,7 @@ from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes
 from quality.lines import Flags, Numbers
 from quality.shingle import Offsets, blocks, word_hashes, word_places
 from quality.stretches import goes_on
+from quality.unnumbered import unnumbered
 
 REPLICATE_SCHEMA: Final = pa.schema(
     [
@@ -47,6 +49,7 @@ LARGEST: Final = 4000
 
 _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _LINE_FEED: Final = 10
+_HASH: Final = ord("#")
 
 
 class Following:
@@ -68,7 +71,8 @@ class Following:
         """Nothing: no hash waits for what comes after."""
         return iter(())
 
-    def _hashed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _hashed(self, shown: pa.RecordBatch) -> pa.RecordBatch:
+        batch = unnumbered(shown)
         starts = trajectory_starts(batch)
         lengths = np.diff(np.append(starts, batch.num_rows))
         answer = text_hashes(struct_text(batch, "next_observation", "content"))
@@ -145,12 +149,16 @@ class Words:
     places: Offsets
 
     @classmethod
-    def of(cls, text: str) -> Words:
-        """Those of one text."""
+    def of(cls, text: str, *, tree: bool = False) -> Words:
+        """Those of one text; if it is a tree, all numbers of its elements count as the same word."""
         for _, data, starts in blocks(pa.array([text], pa.string())):
             begin, end = word_places(data, starts)
             line = np.searchsorted(np.flatnonzero(data == _LINE_FEED), begin)
-            return cls(word_hashes(data, begin, end), line, np.stack([begin, end], axis=1))
+            hashes = word_hashes(data, begin, end)
+            if tree:
+                first = np.diff(line, prepend=-1) > 0
+                hashes[first & (begin > 0) & (data[begin - 1] == _HASH)] = 0
+            return cls(hashes, line, np.stack([begin, end], axis=1))
         none = np.zeros(0, np.int64)
         return cls(none.astype(np.uint64), none, none.reshape(0, 2))
 

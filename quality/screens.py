@@ -13,6 +13,7 @@ from quality.fingerprint import mixed
 from quality.lines import Lines, Numbers
 from quality.signal import Measured
 from quality.texts import Flags, Offsets
+from quality.unnumbered import unnumbered
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -25,7 +26,7 @@ class Screens:
         compared: of each row whether what stands before and after the action are two whole screens or states, as text.
         before: of each row the place of the text before the action, -1 where nothing is compared.
         after: of each row the place of the text after it, likewise.
-        lines: of the texts, each once.
+        lines: of the texts, each once; trees without the numbers of their elements (`quality.unnumbered`).
         hashes: a 64-bit hash of each line without the blanks at its end.
     """
 
@@ -39,7 +40,8 @@ class Screens:
 def screens(measured: Measured) -> Screens:
     """The screens of a batch."""
     compared = whole_screens(measured)
-    sides = [measured.texts(struct, "content").at(compared) for struct in ("observation", "next_observation")]
+    comparable = measured.once(as_compared)
+    sides = [comparable.texts(struct, "content").at(compared) for struct in ("observation", "next_observation")]
     texts = pa.concat_arrays([side.texts for side in sides]).dictionary_encode()
     place = texts.indices.to_numpy()
     count = len(sides[0].texts)
@@ -49,6 +51,12 @@ def screens(measured: Measured) -> Screens:
     )
     lines = Lines.of(texts.dictionary)
     return Screens(compared, before, after, lines, lines.hashes(trimmed=True))
+
+
+def as_compared(measured: Measured) -> Measured:
+    """The batch in the form in which its screens are compared."""
+    batch = unnumbered(measured.batch)
+    return measured if batch is measured.batch else Measured.of(batch, measured.counter)
 
 
 def whole_screens(measured: Measured) -> Flags:

@@ -22,9 +22,10 @@ from quality.lines import Flags, Numbers
 from quality.sets import distinct, expanded, holds, joined, ranges, split
 from quality.shingle import Hashes, Offsets
 from quality.stretches import Joining, goes_on, index_of
+from quality.unnumbered import unnumbered
 
 SIZE: Final = 4096
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised when equal rows get other sketches than before."""
 
 _AT_ONCE: Final = 1 << 17
@@ -71,7 +72,8 @@ class _Stretch:
         return pa.RecordBatch.from_arrays([pa.array(self.steps), pa.array(self.limits), packed], schema=SKETCH_SCHEMA)
 
 
-def _stretch(batch: pa.RecordBatch, parted: bool) -> _Stretch:
+def _stretch(shown: pa.RecordBatch, parted: bool) -> _Stretch:
+    batch = unnumbered(shown)
     answers = struct_text(batch, "next_observation", "content")
     actions = struct_text(batch, "action", "text")
     steps = fingerprint.combined([text_hashes(actions), text_hashes(answers)])[:, 0]

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from quality.lines import Lines
 from quality.replicate import Words
+from quality.screens import as_compared
 from quality.signal import Measured
 from quality.stretches import goes_on
 from quality.texts import Texts
@@ -57,31 +58,40 @@ Span: TypeAlias = tuple[int, int, str]
 class _Side:
     """The lines of the distinct texts of a column."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: Texts, compared: Texts | None = None) -> None:
         lines = Lines.of(texts.texts)
-        self._index = texts.index.tolist()
+        self._index, self._data = texts.index.tolist(), lines.data
         self._ends, self._starts, self._first = lines.ends(), lines.starts, lines.first
+        # Lines are told from each other in the form in which they are compared, which has as many.
+        compared = compared or texts
+        if compared is not texts:
+            lines = Lines.of(compared.texts)
+        self._compared, self._begins = compared.index.tolist(), lines.first
         self._size = lines.ends(trimmed=True) - lines.starts[:-1]
-        self._hashes, self._data = lines.hashes(trimmed=True), lines.data
+        self._hashes = lines.hashes(trimmed=True)
 
     def of(self, row: int) -> slice:
         """The numbers of a row's lines."""
         place = self._index[row]
         return slice(int(self._first[place]), int(self._first[place + 1])) if place >= 0 else slice(0, 0)
 
+    def _as_compared(self, row: int) -> slice:
+        """The numbers of a row's lines in the form in which they are compared."""
+        place = self._compared[row]
+        return slice(int(self._begins[place]), int(self._begins[place + 1])) if place >= 0 else slice(0, 0)
+
     def known(self, row: int) -> set[int]:
         """The hashes of a row's lines that are not too short."""
-        chosen = self.of(row)
-        return set(self._hashes[chosen][self.long(row)].tolist())
+        return set(self._hashes[self._as_compared(row)][self.long(row)].tolist())
 
     def long(self, row: int) -> npt.NDArray[np.bool_]:
         """Of each line of a row whether it is not too short."""
-        found: npt.NDArray[np.bool_] = self._size[self.of(row)] >= SHORTEST
+        found: npt.NDArray[np.bool_] = self._size[self._as_compared(row)] >= SHORTEST
         return found
 
     def hashes(self, row: int) -> list[int]:
         """Those of a row's lines."""
-        return self._hashes[self.of(row)].tolist()
+        return self._hashes[self._as_compared(row)].tolist()
 
     def places(self, row: int) -> list[tuple[int, int]]:
         """Where each line of a row begins and ends, in bytes of its text."""
@@ -123,7 +133,11 @@ class Labelling:
             view.once(action_values),
             view.texts("observation", "content"),
         ]
-        after, action, before = (_Side(texts) for texts in columns)
+        compared = view.once(as_compared)
+        bare = [compared.texts(side, "content") for side in ("next_observation", "observation")]
+        after, action, before = (
+            _Side(*texts) for texts in ((columns[0], bare[0]), (columns[1],), (columns[2], bare[1]))
+        )
         initial = _Side(view.texts("context", "initial_state"))
         harness = view.texts("next_observation", "origin").matching("^harness$").tolist()
         begins = set(view.starts.tolist()) - ({0} if goes_on(batch) else set())

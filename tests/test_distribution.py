@@ -58,6 +58,7 @@ def test_the_wheel_holds_exactly_the_four_packages(wheel):
     assert {path.relative_to(ROOT).as_posix() for path in modules} <= names
     assert "pipelines/configs/android.yaml" in names
     assert "pipelines/configs/templates/card.md.j2" in names
+    assert {"quality/models/lid.176.ftz", "quality/models/NOTICE.md"} <= names
     assert {f"{top}/py.typed" for top in ("schemas", "connectors", "quality", "pipelines")} <= names
 
 
@@ -66,7 +67,7 @@ def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         told = archive.read(metadata).decode()
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
-    assert "License-Expression: Apache-2.0" in told
+    assert "License-Expression: Apache-2.0 AND CC-BY-SA-3.0" in told
     assert "Classifier: Typing :: Typed" in told
     assert "Project-URL: Documentation" in told
 

@@ -23,6 +23,7 @@ from quality.tokens import TokenCounter
 from schemas import ParseError, scan_transitions
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import STRANGERS, damaged, places, replaced, written
+from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
 from tests.make import batch_of, trajectory
 from tests.pipelines.face.test_cli import ran
@@ -140,7 +141,9 @@ def test_whole_recipes_of_the_documentation_are_valid(page):
 
 
 @pytest.mark.parametrize(
-    ("page", "made"), [(SIGNALS_PAGE, signals_page), (FORMATS_PAGE, formats_page)], ids=["signals", "formats"]
+    ("page", "made"),
+    [(SIGNALS_PAGE, signals_page), (FORMATS_PAGE, formats_page), (SHOWN_PAGE, shown_page)],
+    ids=["signals", "formats", "shown"],
 )
 def test_the_tables_of_signals_and_formats_say_what_the_registries_and_the_corpora_say(page, made):
     assert page.read_text("utf-8") == made(), "run python -m tests.golden.make tables"

@@ -56,7 +56,7 @@ class AndroidInTheWild(Connector):
     """TFRecord files of Android in the Wild."""
 
     name: ClassVar[str] = "aitw"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Android in the Wild (TFRecord, a step a record)"
 

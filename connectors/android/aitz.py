@@ -61,7 +61,7 @@ class AndroidInTheZoo(Connector):
     """Episode folders of Android in the Zoo."""
 
     name: ClassVar[str] = "aitz"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Android in the Zoo episodes (JSON, with screenshots beside)"
     companions = re.compile(r"[^/]*\.(?:png|jpe?g)")

@@ -26,8 +26,8 @@ from typing import Any, ClassVar, Final
 from connectors.android import action as act
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.documents import json_rows, row_texts
 from connectors.reading.fields import plain_text
-from connectors.reading.lines import json_lines
 from connectors.screens.moves import Moves
 from schemas import COMPLETE, WAIT, Action, Outcome, ParseError, Reject, Task, Trajectory
 
@@ -39,20 +39,20 @@ class AndroidControlJsonl(Connector):
     """AndroidControl episodes as JSON Lines."""
 
     name: ClassVar[str] = "android_control_jsonl"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("android",)
-    title: ClassVar[str] = "AndroidControl episodes without screens (JSONL)"
+    title: ClassVar[str] = "AndroidControl episodes without screens (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+        line = next(iter(row_texts(head, 1)), b"")
         if line.startswith(b"{") and all(key in line for key in _KEYS):
             return Sniff(0.9, "first line has a goal and steps with an action_content")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         is_read = False
-        for number, (offset, value) in enumerate(json_lines(blob)):
+        for number, (offset, value) in enumerate(json_rows(blob)):
             try:
                 if isinstance(value, ParseError):
                     raise value

@@ -13,7 +13,7 @@ before  | #1 window "org.example.notes"
         |   #2 button "New note" clickable [0,0][540,200]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example.notes"
-        |   #2 textbox value="Title" [0,0][540,200]
+        |   #3 textbox value="Title" [0,0][540,200]
 
 AndroidWorld itself writes pickles (`<task>.pkl.gz`), which are never loaded: loading one runs what it says. They are
 recognized and refused as `pickle`. What is read is the same episode as JSON, one, a list, or one a line: `{goal,
@@ -81,7 +81,7 @@ class AndroidWorld(Connector):
     """Episodes of AndroidWorld."""
 
     name: ClassVar[str] = "android_world"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidWorld episodes (JSON or JSONL; pickles are refused)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")

@@ -14,7 +14,7 @@ before  | #1 window "org.example.mail" [40,40][1040,180]
         |   #2 textbox value="Search mail" clickable id=search [40,40][1040,180]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example.mail" [40,40][1040,180]
-        |   #2 text "No mail yet" [40,40][1040,180]
+        |   #3 text "No mail yet" [40,40][1040,180]
 
 `log_<app>_<task>.txt` has a line `{step, prompt, image, response}` a step; `<task>_<n>.xml` is the screen before step
 n. So the observation of step n is dump n, the action is what the response calls, and the next observation is dump n+1;
@@ -80,7 +80,7 @@ class AppAgent(Connector):
     """Task folders of AppAgent."""
 
     name: ClassVar[str] = "appagent"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AppAgent task folders (log and uiautomator dumps)"
     companions = re.compile(

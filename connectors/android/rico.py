@@ -66,7 +66,7 @@ class Rico(Connector):
     """Trace folders of Rico."""
 
     name: ClassVar[str] = "rico"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Rico traces (view hierarchies and gestures)"
     companions = re.compile(r"screenshots/[^/]*|[^/]*\.gif")

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 from connectors.screens.element_ids import is_lasting
-from connectors.screens.tree import DIALECT, Box, Node, Tree
+from connectors.screens.tree import DIALECT, Box, Node, Tree, has_area
 from schemas import Attachment, Observation, Trajectory
 from schemas.record import record
 from schemas.trajectory import without_surrogates
@@ -156,7 +156,7 @@ def view_node(
     its hint a label; elsewhere text and description are labels. A resource id without a package is that of an element
     of a web page in the app, and is left out if pages draw it afresh each time.
     """
-    if bounds is not None and not _has_area(bounds):
+    if bounds is not None and not has_area(bounds):
         return None
     ident = ""
     if resource:
@@ -177,16 +177,12 @@ def view_node(
     return Node(role, name, value, second, states, ident, bounds)
 
 
-def _has_area(box: Box) -> bool:
-    return box[0] < box[2] and box[1] < box[3]
-
-
 def drawn_box(window: Box | None, root: Box | None) -> Box | None:
     """The box in which a window draws its views: around its own box and that of its topmost view; None if unknown.
 
     Both are needed, since what Android states of a window is the region that takes touches, which can be the smaller.
     """
-    boxes = [box for box in (window, root) if box is not None and _has_area(box)]
+    boxes = [box for box in (window, root) if box is not None and has_area(box)]
     if not boxes:
         return None
     lefts, tops, rights, bottoms = zip(*boxes, strict=True)

@@ -11,7 +11,8 @@ Shapes read, told apart message by message:
 - Data sets: `from` and `value` for role and content, with the roles `human`, `gpt`, `function_call` and `observation`;
   the roles `tool_call` and `tool_response`, whose content is the call as JSON or as a Python literal.
 
-A thought at the head of a text (`<think>…</think>`) is a thought. Calls written into a text are not looked for.
+A thought at the head of a text (`<think>…</think>`) is a thought. Calls written into a text are the matter of
+`written_calls`.
 """
 
 from __future__ import annotations
@@ -41,13 +42,16 @@ _THINK: Final = re.compile(r"\s*<think(?:ing)?>([^<]*+(?:<(?!/think(?:ing)?>)[^<
 _LITERAL: Final = 65536
 """Longest Python literal that is read: reading takes time and memory out of all proportion to its length."""
 
-_AGENT: Final = frozenset({"assistant", "model", "gpt"})
+ROLES_OF_AGENT: Final = frozenset({"assistant", "model", "gpt"})
 _USER: Final = frozenset({"user", "human"})
-_SYSTEM: Final = frozenset({"system", "developer"})
-_ANSWER: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result"})
+ROLES_OF_SYSTEMS: Final = frozenset({"system", "developer"})
+ROLES_OF_ANSWERS: Final = frozenset({"tool", "function", "observation", "tool_response", "tool_result"})
 _CALL: Final = frozenset({"function_call", "tool_call"})
 
 _ARGUMENTS: Final = ("arguments", "args", "input")
+_BEDROCK: Final = ("text", "toolUse", "toolResult", "reasoningContent")
+"""Keys of Bedrock's blocks, which name no type."""
+
 _THOUGHTS: Final = ("reasoning_content", "reasoning", "thinking")
 
 _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", "inlineData", "inline_data", "text"})
@@ -56,7 +60,7 @@ _SILENT: Final = frozenset({"thought", "thoughtSignature", "thought_signature", 
 _WRAPPED: Final = ("output", "result", "error", "return_value")
 """Members of a function's response that stand for all of it, by the API and by its SDKs."""
 
-ROLES: Final = _AGENT | _USER | _SYSTEM | _ANSWER | _CALL
+ROLES: Final = ROLES_OF_AGENT | _USER | ROLES_OF_SYSTEMS | ROLES_OF_ANSWERS | _CALL
 
 
 def conversation_in(messages: Iterable[object], offset: int = 0, *, told: bool = False) -> Conversation:
@@ -213,11 +217,13 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
         raise MessageError("bad_message", "wanted objects or texts in a content")
     kind = block.get("type")
     if not isinstance(kind, str):
-        kind = next((key for key in ("text", "toolUse", "toolResult") if key in block), "")
+        kind = next((key for key in _BEDROCK if key in block), "")
     if kind.endswith(("tool_use", "toolUse")):
         yield _used(block, offset, at)
     elif kind.endswith(("tool_result", "toolResult")):
         yield _resulted(block, offset, at)
+    elif kind == "reasoningContent":
+        yield from _bedrock_thought(block.get(kind), offset, at)
     elif kind in ("thinking", "reasoning"):
         thought = block.get("thinking") or block.get("text") or block.get("reasoning")
         if isinstance(thought, str) and thought:
@@ -228,6 +234,13 @@ def _block(block: object, agent: bool, offset: int, at: datetime | None) -> Iter
             yield from spoken(text, offset, at)
     elif kind not in ("redacted_thinking", "image", "image_url", "container_upload"):
         raise MessageError("unknown_block", f"wanted a block of a chat message, met {kind[:80]!r}")
+
+
+def _bedrock_thought(given: object, offset: int, at: datetime | None) -> Iterator[Part]:
+    held = given.get("reasoningText") if isinstance(given, dict) else None
+    thought = held.get("text") if isinstance(held, dict) else None
+    if isinstance(thought, str) and thought:
+        yield Thought(thought, offset, at)
 
 
 def _used(block: Message, offset: int, at: datetime | None) -> Call:
@@ -267,8 +280,8 @@ def _resulted(block: Message, offset: int, at: datetime | None) -> Result:
 def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
     content = given.get("content")
     blocks = content if isinstance(content, list) else [content]
+    ran = blocks[0].get("json") if len(blocks) == 1 and isinstance(blocks[0], dict) else None
     seen = shown([{"text": json_of(one["json"])} if isinstance(one, dict) and "json" in one else one for one in blocks])
-    values = [one["json"] for one in blocks if isinstance(one, dict) and isinstance(one.get("json"), dict)]
     return Result(
         call_id=key_of(given.get("toolUseId")),
         name=None,
@@ -277,7 +290,7 @@ def _bedrock_result(given: Message, offset: int, at: datetime | None) -> Result:
         is_error=failed(given),
         attachments=seen.attachments,
         at=at,
-        exit_code=exit_code(values[0]) if len(values) == 1 else None,
+        exit_code=exit_code(ran) if isinstance(ran, dict) else None,
         hosted="type" in given,
     )
 
@@ -290,13 +303,13 @@ def _written_call(message: Message, offset: int, at: datetime | None, found: lis
         try:
             value = json_value(content)
         except ValueError:
-            value = _literal(content)
+            value = literal_value(content)
     if not isinstance(value, dict):
         raise MessageError("bad_message", "wanted a call with name and arguments as the content of a tool_call")
     _openai_call(value, offset, at, found)
 
 
-def _literal(text: str) -> Any:
+def literal_value(text: str) -> Any:
     """The value of a Python literal, None if it is none, too long or too deep; nothing is run."""
     if len(text) > _LITERAL or max(text.count(one) for one in "([{-+") > 2000 or _depth(text) > 64:
         return None
@@ -330,18 +343,18 @@ def _gemini(message: Message, role: object, offset: int, at: datetime | None) ->
             yield _gemini_answer(back, offset, at)
         elif (ran := _code_run(part, offset, at)) is not None:
             yield ran
-        elif isinstance(text, str) and role in _AGENT:
+        elif isinstance(text, str) and role in ROLES_OF_AGENT:
             if text.strip():
                 yield Thought(text, offset, at) if part.get("thought") is True else Text(text, offset, at)
         elif isinstance(text, str):
             words.append(text)
-        elif role not in _AGENT and (held := attachment_in(part)) is not None:
+        elif role not in ROLES_OF_AGENT and (held := attachment_in(part)) is not None:
             pictures.append(held)
-        elif role in _AGENT and {key for key in part if part[key] is not None} - _SILENT:
+        elif role in ROLES_OF_AGENT and {key for key in part if part[key] is not None} - _SILENT:
             raise MessageError("unknown_block", f"wanted a part of a Gemini message, met {sorted(part)[:4]}")
     if words or pictures:
         said = "\n".join(words)
-        yield System(said) if role in _SYSTEM else Said("user", said, tuple(pictures), at=at)
+        yield System(said) if role in ROLES_OF_SYSTEMS else Said("user", said, tuple(pictures), at=at)
 
 
 def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result | None:
@@ -380,9 +393,9 @@ def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
 
 
 _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {
-    **dict.fromkeys(_AGENT, _agent),
+    **dict.fromkeys(ROLES_OF_AGENT, _agent),
     **dict.fromkeys(_USER, _others),
-    **dict.fromkeys(_SYSTEM, _system),
-    **dict.fromkeys(_ANSWER, _answers),
+    **dict.fromkeys(ROLES_OF_SYSTEMS, _system),
+    **dict.fromkeys(ROLES_OF_ANSWERS, _answers),
     **dict.fromkeys(_CALL, _written_call),
 }

@@ -30,8 +30,8 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.pyautogui import calls_of
+from connectors.reading.documents import json_rows, row_texts
 from connectors.reading.fields import text_of
-from connectors.reading.lines import json_lines
 from connectors.screens.moves import Moves
 from schemas import Action, Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
@@ -42,13 +42,13 @@ class AgentNet(Connector):
     """AgentNet's JSON Lines."""
 
     name: ClassVar[str] = "agentnet"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("os",)
-    title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL)"
+    title: ClassVar[str] = "AgentNet and OpenCUA trajectories (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+        line = next(iter(row_texts(head, 1)), b"")
         if not line.startswith(b"{"):
             return None
         has_code = b'"code"' in line and (b"pyautogui." in line or b"computer." in line)
@@ -60,7 +60,7 @@ class AgentNet(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         found = False
-        for offset, value in json_lines(blob):
+        for offset, value in json_rows(blob):
             try:
                 if isinstance(value, ParseError):
                     raise value

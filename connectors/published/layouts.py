@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from connectors.apis.chat_tools import ChatTools
+from connectors.apis.chat_tools import ChatTools, written_tools
 from connectors.column_mapping import OF_STEP, WHOLE, Rows
 from connectors.connector import Blob, MemoryBlob
-from connectors.conversation.calls import MessageError
+from connectors.conversation.calls import MessageError, action_space
 from connectors.conversation.pairing import Unmatched
 from connectors.conversation.refusals import refused, unmatched
 from connectors.conversation.shapes import conversation_in
+from connectors.conversation.written_calls import names_of, structured
 from connectors.published import adp, agentworldbench
 from connectors.published.cells import at, completed, domain_of, role, text
 from connectors.published.inside_row import Made, placed
@@ -145,7 +146,9 @@ def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
         for one in terminus_chat.trajectories(blob, name, place, turns, row):
             yield completed(one, row, rows) if isinstance(one, Trajectory) else one
         return
-    made = conversation_in(messages, place, told=role(row, rows, "instruction") is not None)
+    tools = written_tools(row, messages)
+    told = messages if tools is None else list(structured(messages, names_of(tools)))
+    made = conversation_in(told, place, told=role(row, rows, "instruction") is not None)
     yield from (unmatched(blob.uri, name, Unmatched(lost.result, lost.reason)) for lost in made.unmatched)
     if not made.calls:
         yield refused(blob, name, place, "no_calls", "a conversation without a tool call", rows=len(made.steps))
@@ -155,7 +158,7 @@ def _messages(blob: Blob, name: str, place: int, row: Row, rows: Rows) -> Made:
         domain=domain,
         steps=made.steps,
         task=Task(None, made.instruction),
-        context=Context(agent_system=made.system),
+        context=Context(action_space=action_space(tools), agent_system=made.system),
     )
     yield completed(whole, row, rows)
 

@@ -12,9 +12,11 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final
 
 from connectors.connector import HEAD_BYTES, Blob
-from connectors.reading.large.outline import DocumentError, Shape, held, outline
+from connectors.reading.element_places import elements
+from connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
+from connectors.reading.lines import json_lines
 from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value, value_or_none
-from schemas import ParseError
+from schemas import ParseError, json_text
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
 _OPENS: Final = {ord("{"): b"}", ord("["): b"]"}
@@ -109,6 +111,31 @@ def opening(head: bytes) -> Opening | None:
     if lines and later[-1] is None and len(head) >= HEAD_BYTES:
         later[-1] = _cut_value(lines[-1])
     return Opening(True, (value, *(one for one in later if one is not None)))
+
+
+def row_texts(head: bytes, most: int) -> list[bytes]:
+    """The first rows that a file begins with, at most so many, as JSON: its lines, or the elements of one array."""
+    begin = head.removeprefix(BOM).lstrip()
+    if begin[:1] != b"[":
+        return begin.split(b"\n", most)[:most]
+    found = opening(head)
+    rows = found.values[0] if found is not None and not found.lines else None
+    return [json_text(row).encode("utf-8", "surrogatepass") for row in rows[:most]] if isinstance(rows, list) else []
+
+
+def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
+    """(offset, row) of the rows of a member: the values of its lines, as of `json_lines`, or the elements of one array.
+
+    Raises:
+        ParseError: as of `json_document`, of an array.
+    """
+    with blob.open(member) as stream:
+        is_array = stream.read(_EXCERPT).removeprefix(BOM).lstrip()[:1] == b"["
+    if not is_array:
+        yield from json_lines(blob, member)
+        return
+    value, data = json_document(blob, member, [[]])
+    yield from elements(data, value, b"", 0) if isinstance(value, ARRAY) else ()
 
 
 def _cut_value(data: bytes) -> Any:

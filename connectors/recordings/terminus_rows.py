@@ -1,4 +1,4 @@
-r"""Rows of data sets with conversations of Terminus, as JSON Lines: Nemotron's Terminal-Corpus, Harbor's traces.
+r"""Rows of data sets with conversations of Terminus, in lines or an array: Nemotron's Terminal-Corpus, Harbor's traces.
 
 >>> show(TerminusRows(), r'{"conversations": ['
 ... r'{"role": "user", "content": "Task Description:\nSay the year.\n\nCurrent Terminal Screen:\nroot@h:/app# "}, '
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.lines import json_lines
+from connectors.reading.documents import json_rows
 from connectors.recordings.terminus import chat as terminus_chat
 from schemas import ParseError, Reject, Trajectory
 
@@ -35,18 +35,23 @@ class TerminusRows(Connector):
     """Rows with conversations of Terminus."""
 
     name: ClassVar[str] = "terminus_rows"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
-    title: ClassVar[str] = "rows with conversations of Terminus (JSONL)"
+    title: ClassVar[str] = "rows with conversations of Terminus (JSONL, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if head.lstrip()[:1] == b"{" and _COLUMN.search(head) and _ANSWER.search(head) and _ANALYSIS.search(head):
+        if (
+            head.lstrip()[:1] in (b"{", b"[")
+            and _COLUMN.search(head)
+            and _ANSWER.search(head)
+            and _ANALYSIS.search(head)
+        ):
             return Sniff(0.85, "rows with a conversation that answers with an analysis and keystrokes")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for offset, row in json_lines(blob):
+        for offset, row in json_rows(blob):
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
                 continue

@@ -240,7 +240,7 @@ def role_of(tag: str, attributes: Mapping[str, str]) -> str:
         if native == GONE:
             return GONE
     elif tag in ("a", "area"):
-        native = "link" if "href" in attributes else INLINE
+        native = "link" if "href" in attributes or "onclick" in attributes else INLINE
     elif tag == "select":
         size = attributes.get("size", "")
         native = "listbox" if "multiple" in attributes or (size.isdecimal() and int(size[:9]) > 1) else "combobox"

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -85,9 +85,52 @@ def collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
+def is_parted(left: str, right: str) -> bool:
+    """Whether a blank belongs between the texts of two elements side by side.
+
+    Not at a sign, nor between single letters, nor before what follows upon a number.
+
+    >>> is_parted("Prev", "Next"), is_parted("Hello", "!"), is_parted("H", "i"), is_parted("16", "th")
+    (True, False, False, False)
+    """
+    if not left or not right or (len(left) == 1 and len(right) == 1) or (left[-1].isdecimal() and right[0].islower()):
+        return False
+    return not (left[-1].isspace() or right[0].isspace() or left[-1] in _OPENING or right[0] in _CLOSING)
+
+
+_OPENING: Final = frozenset("([{<“‘«„#@$€£¥/\\-–_=:.'\"")
+_CLOSING: Final = frozenset(")]}>”’»,.;:!?%/\\-–_=('\"")
+
+
 def text_of(node: DomNode) -> str:
     """All text under a node, hidden or not, as it stands."""
     return "".join([one.text for one in walk(node) if one.tag == "#text"])
+
+
+def parted_text(top: DomNode, left_out: Collection[str] = ()) -> str:
+    """The text under a node on one line, a blank between elements side by side (`is_parted`).
+
+    Args:
+        top: the node.
+        left_out: tags of elements in it whose text is not its own.
+    """
+    texts: list[str] = []
+    stack: list[DomNode | None] = [top]
+    ended = begun = False
+    while stack:
+        node = stack.pop()
+        if node is None:
+            ended, begun = True, False
+        elif node.tag == "#text":
+            if ended and begun and texts and is_parted(texts[-1], node.text):
+                texts.append(" ")
+            texts.append(node.text)
+            ended = begun = False
+        elif node.tag not in left_out or node is top:
+            begun = True
+            stack.append(None)
+            stack.extend(reversed(node.children))
+    return collapsed("".join(texts))
 
 
 def walk(node: DomNode) -> Iterator[DomNode]:

@@ -1,17 +1,48 @@
 """The steps of a log that holds screens and the actions between them: the one place where these become transitions.
 
 A format's reader says, in the order of its log, what was done and which screens stood before and after it. Turns are
-counted here, what the harness said meanwhile goes with the turn that follows it, and what a log tells only later (what
-the last action led to, how it ended) is set on the step that it belongs to. Where nobody saw a screen the reader says
-None: none is taken over from another action. Conversations, in which calls are answered, are told in
-`connectors.conversation`. Nothing here reads a log.
+counted here, the elements of screens keep their numbers (`connectors.screens.numbers`), what the harness said meanwhile
+goes with the turn that follows it, and what a log tells only later (what the last action led to, how it ended) is set
+on the step that it belongs to. Where nobody saw a screen the reader says None: none is taken over from another action.
+Conversations, in which calls are answered, are told in `connectors.conversation`. Nothing here reads a log.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final, TypeAlias
 
+from connectors.screens.numbers import Numbers
+from connectors.screens.tree import DIALECT
 from schemas import Action, Observation, Step, Steps, json_text
+
+_ELEMENT: Final = re.compile(r'("(?:element|onto)": "#)(\d+)"')
+"""An element as the text and the arguments of actions name it; within a string its quotes would be escaped."""
+
+_REMEMBERED: Final = 8
+"""Screens that are known again as the same object."""
+
+
+_Numbered: TypeAlias = tuple[Observation, Observation, Mapping[int, int]]
+"""A screen as its reader gave it, with numbers that last, and these by the places of the elements."""
+
+
+def _renamed(action: Action, places: Mapping[int, int]) -> Action:
+    """The action with the elements that it names by their numbers in place of their places."""
+
+    def numbered(found: re.Match[str]) -> str:
+        place = int(found[2][:9])
+        return f'{found[1]}{places.get(place, place)}"'
+
+    text = _ELEMENT.sub(numbered, action.text)
+    arguments = action.arguments and _ELEMENT.sub(numbered, action.arguments)
+    return (
+        action
+        if text == action.text and arguments == action.arguments
+        else replace(action, text=text, arguments=arguments)
+    )
 
 
 class Moves:
@@ -38,6 +69,8 @@ class Moves:
         self._turn = -1
         self._left = 0
         self._said: list[str] = []
+        self._numbers = Numbers()
+        self._shown: dict[int, _Numbered] = {}
 
     def say(self, text: str | None) -> None:
         """Notes a text of the harness that stood before the next turn; an empty one is not noted."""
@@ -81,11 +114,13 @@ class Moves:
             self._turn, self._left = self._turn + 1, calls
             said = json_text([{"role": "harness", "content": text} for text in self._said]) if self._said else None
             self._said = []
+        seen, places = self._numbered(before)
+        led_to, _ = self._numbered(after)
         self.steps.append(
             Step(
-                action,
-                before,
-                after,
+                _renamed(action, places) if places else action,
+                seen,
+                led_to,
                 self._turn,
                 offset,
                 member,
@@ -104,7 +139,20 @@ class Moves:
 
     def reach(self, after: Observation | None) -> None:
         """States what the last action led to, where the log shows it only later."""
-        self.steps[-1] = replace(self.steps[-1], next_observation=after)
+        self.steps[-1] = replace(self.steps[-1], next_observation=self._numbered(after)[0])
+
+    def _numbered(self, screen: Observation | None) -> tuple[Observation | None, Mapping[int, int]]:
+        """The screen with the numbers of its elements, and those by the places that an action names."""
+        if screen is None or screen.dialect != DIALECT or not screen.content:
+            return screen, {}
+        known = self._shown.get(id(screen))
+        if known is None:
+            text, places = self._numbers.shown(screen.content)
+            if len(self._shown) >= _REMEMBERED:
+                del self._shown[next(iter(self._shown))]
+            # The screen itself is held too, so that no other one comes to have its identity.
+            known = self._shown[id(screen)] = screen, replace(screen, content=text), places
+        return known[1], known[2]
 
     def end(
         self, *, reward: float | None = None, terminated: bool | None = None, truncated: bool | None = None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.screens import aria
-from connectors.screens.dom import DomNode, Scope, collapsed, text_of
+from connectors.screens.dom import DomNode, Scope, collapsed, parted_text, text_of
 
 MAX_HREF: Final = 100
 """Longer addresses of links and frames are left out: they mostly carry the state of a session and not a place."""
@@ -69,7 +69,7 @@ class Names:
         if caption is None:
             return ""
         self.captions.add(caption)
-        return collapsed(text_of(caption))
+        return parted_text(caption)
 
     def address(self, href: str) -> str:
         """The address of a link or frame, if it is short and leads somewhere, without the origin that is the page's."""
@@ -132,12 +132,4 @@ def _named_text(node: DomNode) -> str:
 
 def _label_text(label: DomNode) -> str:
     """The text of a label without that of the fields in it, on one line."""
-    texts = []
-    stack = [label]
-    while stack:
-        node = stack.pop()
-        if node.tag == "#text":
-            texts.append(node.text)
-        elif node.tag not in _NO_LABEL_TEXT or node is label:
-            stack.extend(reversed(node.children))
-    return collapsed("".join(texts))
+    return parted_text(label, _NO_LABEL_TEXT)

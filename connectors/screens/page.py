@@ -2,9 +2,11 @@
 
 A line for each element that a person or a program would act on or name, and for each run of text between them.
 Wrappers that only lay out others have no line; text of inline elements (`<b>`, `<span>`) joins the text around it, and
-white space is one space, except in `pre`. A slot shows what its host puts there, an iframe its document. The name of a
-button or link is the text in it, and that text has no line of its own; what stands beside a name that the page gives
-otherwise (`aria-label`) is its description.
+white space is one space, except in `pre`. Two inline elements side by side are parted by a blank (`parted`). What can
+be acted on never joins its neighbours: an element with a listener, with a box of its own, or that the log names as the
+target of an action keeps a line, be it without text. A slot shows what its host puts there, an iframe its document. The
+name of a button or link is the text in it, and that text has no line of its own; what stands beside a name that the
+page gives otherwise (`aria-label`) is its description.
 
 Left out is what is not shown as far as the DOM says: `hidden`, `aria-hidden`, `display: none` in a `style` attribute, a
 closed `details` or `dialog`. Style sheets are not read. An element's own text counts only as far as it is shown.
@@ -14,16 +16,16 @@ closed `details` or `dialog`. Style sheets are not read. An element's own text c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple
 
 from connectors.screens import aria
-from connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, title_of
+from connectors.screens.dom import MAX_LEVELS, DomNode, Scope, collapsed, is_parted, title_of
 from connectors.screens.names import CAPTIONS, Names, name_and_description, value_of
-from connectors.screens.page_lines import NO_LINES, TEXT, Line, place, settle
-from connectors.screens.tree import DIALECT, tree_text
+from connectors.screens.page_lines import NO_LINES, TEXT, Line, is_acted_on, place, settle
+from connectors.screens.tree import DIALECT, has_area, tree_text
 from schemas import Attachment, Observation
 
 
@@ -45,19 +47,26 @@ class Page:
         return Observation(self.text, form="screen", dialect=DIALECT, uri=uri, attachments=attachments)
 
 
-def page_of(document: DomNode, url: str = "", focus: DomNode | None = None) -> Page:
+def page_of(
+    document: DomNode,
+    url: str = "",
+    focus: DomNode | None = None,
+    targets: Collection[DomNode] = (),
+) -> Page:
     """What the document shows.
 
     Args:
         document: its root.
         url: its address, which is the value of the first line.
         focus: the element that has the focus.
+        targets: elements that the log names as targets of actions; they keep lines of their own, unless a button or
+            link around them stands for them, or other things that can be acted on stand in them.
 
     Raises:
         ValueError: it nests deeper than `MAX_LEVELS`, or its tree deeper than `connectors.screens.tree.MAX_DEPTH`.
     """
     title = title_of(document)
-    walk = _Walk(focus, url, document)
+    walk = _Walk(focus, url, document, targets)
     top = walk.document(document, title, url)
     return Page(tree_text(_numbered(top)), _Ids(walk.shown), title)
 
@@ -98,6 +107,9 @@ _LAYOUT: Final = aria.LANDMARKS | frozenset({"table", "rowgroup", "cell"})
 _SECTIONS: Final = frozenset({"article", "aside", "main", "nav", "section", "blockquote", "fieldset", "td"})
 _TABLES: Final = frozenset({"table", "grid", "treegrid"})
 _SETTING: Final = frozenset({"label", "pre", "table", "slot"})
+_PAGE: Final = frozenset({"html", "body"})
+_SHAPES: Final = frozenset({"rect", "circle", "ellipse", "line", "path", "polygon", "polyline"})
+"""Parts of a drawing; those of which the log says where they stand have lines."""
 _CLOSED: Final = frozenset(
     {"input", "textarea", "svg", "canvas", "audio", "video", "object", "embed", "meter", "progress"}
 )
@@ -127,9 +139,10 @@ class _Around(NamedTuple):
 class _Walk:
     """One walk over a DOM. `shown` has the line of every node that has one, or that another line stands for."""
 
-    def __init__(self, focus: DomNode | None, url: str, document: DomNode) -> None:
+    def __init__(self, focus: DomNode | None, url: str, document: DomNode, targets: Collection[DomNode]) -> None:
         self.shown: dict[DomNode, Line] = {}
         self._focus = focus
+        self._targets = targets
         self._names = Names(url)
         self._around = _Around(Scope((document,)))
         # A run of text: what was met of it, and the nodes that it stands in, blank ones before it too.
@@ -154,6 +167,7 @@ class _Walk:
     def _visit(self, nodes: Sequence[DomNode], out: list[Line], owner: Line, level: int) -> None:
         """Appends to `out` the lines of the nodes, which stand under `owner`; text goes into the run."""
         run, run_nodes = self._run, self._run_nodes
+        beside = 0
         for node in nodes:
             tag = node.tag
             if tag == "#text":
@@ -161,31 +175,55 @@ class _Walk:
                 text = node.text
                 if run or not text.isspace() or self._around.pre:
                     run.append(text)
+                beside = 0
                 continue
-            attributes = node.attributes
-            reading = aria.reading(tag, *attributes)
-            role = reading.role
-            if role is None:
-                role = aria.role_of(tag, attributes)
-            if role == aria.GONE or (reading.may_hide and aria.is_hidden(attributes)):
+            reading = aria.reading(tag, *node.attributes)
+            role = self._role(node, reading)
+            if role == aria.GONE:
                 continue
             if level > MAX_LEVELS:
                 raise ValueError(f"the DOM has more than {MAX_LEVELS} levels")
-            if role in _WRAPPERS:
-                if tag == "br":
-                    run.append(" ")
-                elif (reading.is_acted_on or node is self._focus) and self._is_acted_on(node):
-                    self._element(node, "group", reading, out, owner, level)
-                else:
-                    self._wrapper(node, role, out, owner, level)
-            elif role in _LAYOUT and self._is_layout(node, role):
-                self._wrapper(node, aria.BLOCK, out, owner, level)
-            else:
+            joint, beside = beside, 0
+            if role not in _WRAPPERS:
                 self._element(node, role, reading, out, owner, level)
+            elif tag == "br":
+                run.append(" ")
+            elif (node.box is not None or node in self._targets) and tag not in _PAGE:
+                self._own_wrapper(node, out, owner, level)
+            else:
+                self._wrapper(node, role, out, owner, level)
+                beside = self._joined(joint) if role == aria.INLINE else 0
+
+    def _joined(self, joint: int) -> int:
+        """Parts the texts of two elements that meet at that place of the run, if any do; the length of the run."""
+        run = self._run
+        if 0 < joint < len(run) and not self._around.pre and is_parted(run[joint - 1], run[joint]):
+            run.insert(joint, " ")
+        return len(run)
+
+    def _role(self, node: DomNode, reading: aria.Reading) -> str:
+        """How an element is shown: its role, `INLINE` or `BLOCK` for a wrapper, `GONE` for what is not shown."""
+        role = reading.role
+        if role is None:
+            role = aria.role_of(node.tag, node.attributes)
+        if role == aria.GONE and node.tag == "img" and self._is_own(node):
+            role = "image"
+        if role == aria.GONE or (reading.may_hide and aria.is_hidden(node.attributes)):
+            return aria.GONE
+        acted_on = (reading.is_acted_on or node is self._focus) and self._is_acted_on(node)
+        if acted_on and role in _WRAPPERS:
+            return "group"
+        if role in _LAYOUT and not acted_on and self._is_layout(node, role):
+            return aria.BLOCK
+        return role
+
+    def _is_own(self, node: DomNode) -> bool:
+        """Whether an element keeps a line whatever is in it: it is acted on, or the log says where it stands."""
+        return "onclick" in node.attributes or has_area(node.box) or node in self._targets
 
     def _is_acted_on(self, node: DomNode) -> bool:
         attributes = node.attributes
-        if node.tag in ("html", "body", "label"):
+        if node.tag in _PAGE or node.tag == "label":
             return False
         return "onclick" in attributes or attributes.get("tabindex", "-")[:1].isdecimal() or node is self._focus
 
@@ -218,6 +256,32 @@ class _Walk:
             self.shown[node] = owner
         if not inside and not is_block and (self._run_nodes or self._run):
             self._run_nodes.append(node)
+
+    def _own_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
+        """Visits a wrapper that can be acted on: its text stands apart, and it has a line where none in it is its own.
+
+        A target that holds others which can be acted on is a place, and no thing; it stays a wrapper.
+        """
+        if self._run_nodes or self._run:
+            self._end_run(out)
+        start = len(out)
+        # Counted as two levels, for the same reason as in `_setting_wrapper`.
+        self._wrapper(node, aria.BLOCK, out, owner, level + 1)
+        inside, box = out[start:], node.box if has_area(node.box) else None
+        acted_on = [line for line in inside if is_acted_on(line)]
+        if node.tag == "label" and len(acted_on) == 1:
+            self.shown[node] = acted_on[0]
+            return
+        if len(inside) == 1 and inside[0].role == TEXT:
+            inside[0].box = inside[0].box or box
+            return
+        if inside and (node not in self._targets or len(inside) == 1 or acted_on):
+            return
+        if inside or box is not None or node in self._targets:
+            role = node.tag if node.tag in _SHAPES else "group"
+            line = Line(role, "", inside, ident=aria.ident_of(node.attributes), box=box, is_own=True)
+            out[start:] = [line]
+            self.shown[node] = line
 
     def _setting_wrapper(self, node: DomNode, out: list[Line], owner: Line, level: int) -> None:
         """Visits a wrapper that changes how its content is read: label, `pre`, layout table, slot or shadow root."""
@@ -279,7 +343,7 @@ class _Walk:
             self._end_run(out)
         if node.tag == "dialog" and "open" not in node.attributes:
             return
-        line = Line(role, "", [])
+        line = Line(role, "", [], is_own=self._is_own(node))
         self.shown[node] = line
         kept = self._around
         self._describe(node, line, reading)
@@ -296,7 +360,7 @@ class _Walk:
         """The nodes to visit in an element; sets what is around them."""
         tag, around = node.tag, self._around
         if tag in _CLOSED:
-            return ()
+            return [child for child in node.children if has_area(child.box)] if tag == "svg" else ()
         if role == "iframe":
             if node.frame is None:
                 return ()

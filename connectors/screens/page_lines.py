@@ -41,6 +41,7 @@ class Line:
     All runs of text share one empty list of lines (`NO_LINES`), to which nothing may be added.
 
     Attributes:
+        is_own: whether it stays in the tree even with nothing to say, since its element can be acted on.
         replaced: the line that stands in the tree for this one.
         place: its id in the tree, from 1, once it stands there.
     """
@@ -53,6 +54,7 @@ class Line:
     states: tuple[str, ...] = ()
     ident: str = ""
     box: Box | None = None
+    is_own: bool = False
     replaced: Line | None = None
     place: int = 0
 
@@ -127,13 +129,18 @@ def _options(line: Line) -> list[Line]:
     return found
 
 
+def is_acted_on(line: Line) -> bool:
+    """Whether a line is of what can be acted on, as its role or its states say."""
+    return line.role in aria.ACTABLE or "clickable" in line.states or "focusable" in line.states
+
+
 def _keep_actable(line: Line) -> None:
     """Leaves, of the lines under this one, those that can be acted on; the line stands for the others."""
     kept: list[Line] = []
     stack = line.lines[::-1]
     while stack:
         one = stack.pop()
-        if one.role in aria.ACTABLE or "clickable" in one.states or "focusable" in one.states:
+        if is_acted_on(one):
             kept.append(one)
         else:
             one.replaced = line
@@ -154,7 +161,7 @@ def place(line: Line, out: list[Line], owner: Line) -> None:
         out.append(line)
         return
     if not inside:
-        stays = role in _LONE
+        stays = role in _LONE or line.is_own
     elif role in _CONDITIONAL:
         stays = bool(line.ident) and len(inside) > 1
     else:

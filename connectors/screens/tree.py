@@ -4,8 +4,9 @@ One line a node, in document order, two spaces of indent a level, each part only
 
     #3 switch "Wi-Fi" value="…" description="…" clickable checked id=wifi_toggle [905,560][1031,686]
 
-- `#3`: the node's id, its place in document order from 1. Ids that a system draws afresh on every dump never enter, so
-  equal screens have equal text: the text is its own canonical form, and actions name their targets by these ids.
+- `#3`: the node's id. A reader counts nodes from 1 in document order; over the screens of a trajectory they then keep
+  their numbers (`connectors.screens.numbers`), and actions name their targets by these. Ids that a system draws afresh
+  on every dump never enter: but for the numbers, equal screens have equal text.
 - role: a short lower-case word, `button` or `text`; then the name: what labels the node.
 - `value`: what it holds (the text of a field); `description`: a second label that differs from the name.
 - states that are set, in the order in which the source lists them: `clickable`, `checked`, `disabled`, …
@@ -27,6 +28,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
@@ -40,10 +42,15 @@ Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are the first pixels outside."""
 
 
+def has_area(box: Box | None) -> bool:
+    """Whether a box holds a pixel; None does not."""
+    return box is not None and box[0] < box[2] and box[1] < box[3]
+
+
 _STRING: Final = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
 _WORD: Final = re.compile(r"[A-Za-z0-9_.:/-]+")
 _LINE: Final = re.compile(
-    rf"(?P<indent>(?:  )*)#(?P<id>[1-9][0-9]*) (?P<role>[a-z0-9_.-]+)(?: (?P<name>{_STRING}))?"
+    rf"(?P<indent>(?:  )*)#(?P<id>[1-9][0-9]{{0,8}}) (?P<role>[a-z0-9_.-]+)(?: (?P<name>{_STRING}))?"
     rf"(?: value=(?P<value>{_STRING}))?(?: description=(?P<description>{_STRING}))?(?P<states>(?: [a-z_]+)*)"
     rf"(?: id=(?P<ident>{_STRING}|[A-Za-z0-9_.:/-]+))?"
     r"(?: \[(?P<left>-?[0-9]{1,9}),(?P<top>-?[0-9]{1,9})\]\[(?P<right>-?[0-9]{1,9}),(?P<bottom>-?[0-9]{1,9})\])?"
@@ -81,14 +88,18 @@ def _ident(ident: str) -> str:
     return f" id={ident}" if _WORD.fullmatch(ident) else f" id={encode_basestring(ident)}"
 
 
-def tree_text(lines: Iterable[tuple[int, str]]) -> str:
+def tree_text(lines: Iterable[tuple[int, str]], numbers: Sequence[int] = ()) -> str:
     """The text of a tree: of nodes in document order, each with its depth and its text after the id, as of `rendered`.
+
+    Args:
+        lines: of the nodes.
+        numbers: their ids; none: they are counted from 1.
 
     Raises:
         ValueError: it has more than `MAX_DEPTH` levels.
     """
     written = []
-    for number, (depth, text) in enumerate(lines, 1):
+    for number, (depth, text) in zip(numbers or count(1), lines, strict=False):
         if depth >= MAX_DEPTH:
             raise ValueError(f"the tree has more than {MAX_DEPTH} levels")
         written.append(f"{'  ' * depth}#{number}{text}")
@@ -124,7 +135,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Nodes in document order with their depths; the id of the node at place i is i + 1.
+    """Nodes in document order with their depths; the id of the node at place i is i + 1, if `numbers` tells no other.
 
     A node's children are those that follow it one level deeper, up to the next node that is not deeper than it. Nodes
     of depth 0 are windows, the topmost first.
@@ -132,31 +143,40 @@ class Tree:
 
     nodes: Sequence[Node]
     depths: Sequence[int]
+    numbers: Sequence[int] = ()
 
     @property
     def text(self) -> str:
         """The tree as text, lines joined by line feeds, without one at the end."""
-        return tree_text((depth, node.line) for depth, node in zip(self.depths, self.nodes, strict=True))
+        lines = ((depth, node.line) for depth, node in zip(self.depths, self.nodes, strict=True))
+        return tree_text(lines, self.numbers)
 
     @classmethod
     def parse(cls, text: str) -> Tree:
         """The tree that `text` is the text of.
 
         Raises:
-            ValueError: a line is no node, an id is not the next number, or a depth jumps; with the line's number.
+            ValueError: a line is no node, an id stands twice, or a depth jumps; with the line's number.
         """
+        numbers: dict[int, None] = {}
         nodes: list[Node] = []
         depths: list[int] = []
         for number, line in enumerate(text.split("\n") if text else [], 1):
             found = _LINE.fullmatch(line)
-            if found is None or int(found["id"]) != number:
-                raise ValueError(f"line {number} of the tree: wanted a node with id #{number}, met {line[:80]!r}")
+            if found is None or int(found["id"]) in numbers:
+                raise ValueError(f"line {number} of the tree: wanted a node with an id of its own, met {line[:80]!r}")
             depth = len(found["indent"]) // 2
             if depth >= MAX_DEPTH or depth > (depths[-1] + 1 if depths else 0):
                 raise ValueError(f"line {number} of the tree: indented by {depth} levels, which has no parent")
             nodes.append(_node(found))
             depths.append(depth)
-        return cls(nodes, depths)
+            numbers[int(found["id"])] = None
+        return cls(nodes, depths, () if list(numbers) == list(range(1, len(nodes) + 1)) else tuple(numbers))
+
+    def node(self, number: int) -> Node | None:
+        """The node of that id; None if there is none."""
+        places = range(1, len(self.nodes) + 1) if not self.numbers else self.numbers
+        return self.nodes[places.index(number)] if number in places else None
 
     def windows(self) -> Iterator[range]:
         """The places of each top-level node with all that is under it, in document order."""
@@ -173,7 +193,7 @@ class Tree:
             for place in reversed(window):
                 node = self.nodes[place]
                 if state in node.states and node.holds(x, y):
-                    return place + 1
+                    return self.numbers[place] if self.numbers else place + 1
         return None
 
 

@@ -1,4 +1,4 @@
-r"""WebDancer and Tongyi DeepResearch: one ChatML conversation a line, its actions in text tags.
+r"""WebDancer and Tongyi DeepResearch: one ChatML conversation a row, its actions in text tags.
 
 >>> show(WebDancer(), '''
 ... {"question": "How deep is Lake Mirr?", "messages": [{"role": "user", "content": "How deep is Lake Mirr?"}, \
@@ -38,9 +38,9 @@ from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.steps import course
 from connectors.conversation.turns import Call, Item, Said, Turn
+from connectors.reading.documents import json_rows, row_texts
 from connectors.reading.fields import joined
 from connectors.reading.json_text import is_shallow
-from connectors.reading.lines import json_lines
 from connectors.reading.values import json_value
 from schemas import (
     COMPLETE,
@@ -76,13 +76,12 @@ class WebDancer(Connector):
     """Conversations of WebDancer and Tongyi DeepResearch."""
 
     name: ClassVar[str] = "webdancer"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("search",)
-    title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML JSONL)"
+    title: ClassVar[str] = "WebDancer and Tongyi DeepResearch conversations (ChatML; JSONL, JSON)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        lines = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", _SNIFFED_LINES)[:_SNIFFED_LINES]
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(row_texts(head, _SNIFFED_LINES), 1):
             if not line.startswith(b"{"):
                 return None
             tagged = b"<tool_call>" in line or b"<tool_response>" in line
@@ -96,7 +95,7 @@ class WebDancer(Connector):
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
-        for number, (offset, value) in enumerate(json_lines(blob)):
+        for number, (offset, value) in enumerate(json_rows(blob)):
             try:
                 if isinstance(value, ParseError):
                     raise value

@@ -13,7 +13,7 @@ before  | #1 document
         |   #2 button "Open" [10,50][70,70]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document
-        |   #2 text "Opened"
+        |   #3 text "Opened" [10,50][70,70]
 
 The browser records each event twice, as it comes to the page (`timing` 1) and after the page's handlers (3), and an act
 of a person is several events: mousedown, mouseup and click; keydown, keypress and keyup. So acts are put together:
@@ -86,7 +86,7 @@ class MiniWob(Connector):
     """Recordings of people at MiniWoB++."""
 
     name: ClassVar[str] = "miniwob"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "MiniWoB++ demonstrations (JSON of DOM states and events)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|webm|mp4)")
@@ -147,6 +147,7 @@ class _Demo:
         found = [hit.start() for hit in re.finditer(rb'\{\s*"time"\s*:', data)]
         self._places = found if len(found) == len(states) else [0] * len(states)
         self._views: dict[int, _View | None] = {}
+        self._targets: set[int] = set()
 
     def moves(self) -> Moves:
         """The acts in order, with the pages around them."""
@@ -181,7 +182,7 @@ class _Demo:
             if len(self._views) > 1:
                 # A page is asked for twice at most: as what followed one act, and as what the next one began with.
                 del self._views[next(iter(self._views))]
-            self._views[place] = _view_of(self._states[place].get("dom"), self._raw)
+            self._views[place] = _view_of(self._states[place].get("dom"), self._raw, self._targets)
         return self._views[place]
 
     def _acts_of_a_person(self) -> Iterator[_Act]:
@@ -292,12 +293,19 @@ class _View:
         return found[-1] if found else None
 
 
-def _view_of(dom: Any, raw: bool) -> _View | None:
-    """The page of a state; None if it is none, or nests too deeply."""
+def _view_of(dom: Any, raw: bool, targets: set[int]) -> _View | None:
+    """The page of a state; None if it is none, or nests too deeply.
+
+    Args:
+        dom: as logged.
+        raw: whether the observation is to be that.
+        targets: the recorder's numbers (`ref`) of what was acted on so far, to which that of this state is added.
+    """
     if not isinstance(dom, dict):
         return None
     marks: dict[str, DomNode] = {}
     boxes: list[tuple[Box, DomNode]] = []
+    numbered: dict[int, DomNode] = {}
     document = DomNode("#document")
     stack: list[tuple[dict[str, Any], DomNode, int]] = [(dom, document, 0)]
     while stack:
@@ -311,12 +319,18 @@ def _view_of(dom: Any, raw: bool) -> _View | None:
         for mark in ("recordingTarget", "focused"):
             if source.get(mark):
                 marks[mark] = node
+        number = source.get("ref")
+        if isinstance(number, int):
+            numbered[number] = node
+            if node is marks.get("recordingTarget"):
+                targets.add(number)
         children = source.get("children")
         if children and isinstance(children, list):
             level += 1
             stack += [(one, node, level) for one in children[::-1] if isinstance(one, dict)]
     try:
-        page = page_of(document, focus=marks.get("focused"))
+        acted_on = {numbered[number] for number in targets if number in numbered}
+        page = page_of(document, focus=marks.get("focused"), targets=acted_on)
     except ValueError:
         return None
     shown = page.observation()
@@ -340,7 +354,10 @@ def _node(source: dict[str, Any]) -> DomNode:
         attributes["class"] = classes
     if value and isinstance(value, str):
         attributes["value"] = value
-    if tag.startswith("input_"):
+    if tag == "a":
+        # Of addresses the recorder tells nothing.
+        attributes["href"] = ""
+    elif tag.startswith("input_"):
         tag, _, attributes["type"] = tag.partition("_")
     if value is True:
         attributes["checked"] = ""

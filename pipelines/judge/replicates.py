@@ -28,6 +28,7 @@ from pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_memb
 from pipelines.judge.standing import Standing
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
+from quality.unnumbered import TREE
 from schemas import DOMAINS, SCHEMA_VERSION
 from schemas.manifest import FileEntry, Manifest
 
@@ -124,11 +125,15 @@ def worded(standing: Standing) -> Keys:
         return
     rows = rows[np.argsort(rows["row"], kind="stable")]
     first = 0
-    for batch in read_batches(standing.judging.transitions, standing.unit.name, ["next_observation.content"]):
+    for batch in read_batches(
+        standing.judging.transitions, standing.unit.name, ["next_observation.content", "next_observation.dialect"]
+    ):
         low, high = np.searchsorted(rows["row"], (first, first + batch.num_rows))
-        texts = pc.struct_field(batch["next_observation"].take(pa.array(rows["row"][low:high] - first)), "content")
-        for row, text in zip(rows[low:high], texts, strict=True):
-            member = packed_member(row, Words.of(text.as_py()))
+        shown = batch["next_observation"].take(pa.array(rows["row"][low:high] - first))
+        texts, dialects = (pc.struct_field(shown, name) for name in ("content", "dialect"))
+        for row, text, dialect in zip(rows[low:high], texts, dialects, strict=True):
+            words = Words.of(text.as_py(), tree=(dialect.as_py() or "").endswith(TREE))
+            member = packed_member(row, words)
             yield int(row["key"].view("<i8")), _with_domain(standing, member)
         first += batch.num_rows
 

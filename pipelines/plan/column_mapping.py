@@ -14,8 +14,10 @@ from itertools import islice, takewhile
 from typing import Any, Final
 
 from connectors.column_mapping import OF_STEP, Rows
+from connectors.connector import HEAD_BYTES
 from connectors.published.tables import Table, kind_of, names_in
 from connectors.reading.documents import opening
+from connectors.reading.head_outline import OUTLINED_BYTES, outlined
 from connectors.reading.values import json_value
 from pipelines.engine.paths import Place
 from pipelines.engine.stored_blob import StoredBlob
@@ -55,12 +57,18 @@ class ColumnMapping:
         """
         if not (self._files == "**" or fnmatch.fnmatchcase(name, self._files)):
             return None
-        kind = kind_of(head) or ("json" if _holds_rows(head) else None)
+        kind = kind_of(head) or ("json" if _holds_rows(head) or self._begins_long(name, place, head) else None)
         if kind is None:
             return None
         with suppress(ParseError):  # it is met again, and told as a reject, when the file is read
             self._compare(name, Table(StoredBlob(name, {"": place}, self._limit)))
         return f"the recipe maps the columns of {kind} tables"
+
+    def _begins_long(self, name: str, place: Place, head: bytes) -> bool:
+        """Whether the file is rows of which the first is longer than the head."""
+        if len(head) < HEAD_BYTES:
+            return False
+        return _holds_rows(outlined(StoredBlob(name, {"": place}, self._limit).head("", OUTLINED_BYTES)))
 
     def _compare(self, name: str, table: Table) -> None:
         names = _value_names(table) if table.schema is None else set(names_in(table.schema))

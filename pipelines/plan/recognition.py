@@ -15,11 +15,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice, takewhile
 from typing import Final
 
 from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
+from connectors.reading.head_outline import OUTLINED_BYTES
 from connectors.registry import connectors, sniff, sniff_one
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.connector_frames import raised_at
@@ -190,7 +191,8 @@ class Recognizer:
             head = _head(anchor)
         except (ParseError, ShardError):
             return None  # its files are then looked at one by one, and rejected for the fault
-        return sniff_one(connector, head, _plain_name(anchor.name), self._withdraw(anchor.name, found))
+        withdraw = self._withdraw(anchor.name, found)
+        return sniff_one(connector, head, _plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
 
     def _alone(self, file: RawFile, depth: int) -> Recognized:
         """What a file is by itself, or the files in it are."""
@@ -207,7 +209,8 @@ class Recognizer:
             return found
         takers = []
         if head and packed != "tar":
-            takers = sniff(head, _plain_name(name), self.among, self._withdraw(name, found))
+            longer = partial(_head, file, OUTLINED_BYTES)
+            takers = sniff(head, _plain_name(name), self.among, self._withdraw(name, found), longer)
         if takers:
             connector, told = takers[0]
             found.inputs.append(_input(name, connector, told.why, {"": file}))
@@ -223,7 +226,9 @@ class Recognizer:
 
     def _withdraw(self, uri: str, found: Recognized) -> Callable[[Connector, Exception], None] | None:
         def note(connector: Connector, error: Exception) -> None:
-            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
+            told = Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector))
+            if told not in found.withdrawn:  # it may be asked about the head and about the outline
+                found.withdrawn.append(told)
 
         return None if self.strict else note
 
@@ -292,8 +297,8 @@ def _scrubbed(text: str, salt: str) -> str:
     return scrub_text(text, salt=salt) if text else text
 
 
-def _head(file: RawFile) -> bytes:
-    return StoredBlob(file.name, {"": file.place}, sys.maxsize).head("", HEAD_BYTES)
+def _head(file: RawFile, size: int = HEAD_BYTES) -> bytes:
+    return StoredBlob(file.name, {"": file.place}, sys.maxsize).head("", size)
 
 
 def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,6 +13,9 @@ from quality.fasttext_model import Model
 from quality.prose import joined_prose, prose_lines
 from quality.signal import Measured, Numbers, Signal
 from schemas import ConfigError
+
+MODEL: Final = str(Path(__file__).parents[1] / "models" / "lid.176.ftz")
+"""The model that comes with trajmill: fastText's of 176 languages."""
 
 CHARACTERS: Final = 2000
 """Of a trajectory's prose, from its beginning, among which lines are chosen; more changes no verdict."""
@@ -37,8 +41,8 @@ class Language(Signal):
     """The probability that the prose of a trajectory is in one of the languages; 1 where it has none.
 
     Args:
-        model: path of a fastText model of languages, such as `lid.176.ftz`.
-        languages: its labels, such as `en` or `eng_Latn`.
+        languages: labels of the model, such as `en` or `eng_Latn`.
+        model: path of a fastText model of languages; without one it is `lid.176.ftz`, which comes with trajmill.
 
     Raises:
         ConfigError: there is no such model, or it does not have these labels.
@@ -48,7 +52,7 @@ class Language(Signal):
     scope: ClassVar[str] = "trajectory"
     measures: ClassVar[str] = "probability that its prose is in a language that the recipe names; 1 without prose"
 
-    def __init__(self, model: str, languages: str | Sequence[str] = ("en",)) -> None:
+    def __init__(self, languages: str | Sequence[str], model: str = MODEL) -> None:
         if not isinstance(languages, str | list | tuple):
             raise ConfigError(f"languages: a list of labels is wanted, not {languages!r}.")
         self._model = Model(model)

@@ -8,6 +8,7 @@ import numpy as np
 
 from quality.fingerprint import combined, text_hashes
 from quality.reach import looked_back
+from quality.screens import as_compared
 from quality.signal import Measured, Numbers, Signal
 from quality.texts import Flags
 
@@ -23,7 +24,8 @@ def looping(measured: Measured) -> Flags:
     batch = measured.batch
     columns = [("action", "name"), ("action", "text"), ("next_observation", "content")]
     known = measured.texts("next_observation", "content").index >= 0
-    texts = [measured.texts(*path) for path in columns]
+    comparable = measured.once(as_compared)
+    texts = [comparable.texts(*path) for path in columns]
     lanes = combined([text.spread(text_hashes(text.texts)[:, 0])[:, None].repeat(2, 1) for text in texts])
     rows = np.flatnonzero(known)
     order = rows[np.lexsort((rows, lanes[rows, 0], measured.trajectory[rows]))]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from connectors.android.appagent import AppAgent, labels
 from connectors.android.view import Mark
 from connectors.connector import MemoryBlob
+from connectors.screens.tree import Tree
 from schemas import Step
 from tests.connectors.android_logs import dump, node, outcome, read, real_folders
 
@@ -152,12 +153,13 @@ def test_real_tasks_have_the_transitions_that_their_files_allow(record_property:
     found = {blob.uri: read(CONNECTOR, blob)[0][0] for blob in blobs}
     assert [len(one.steps) for one in found.values()] == [5, 7, 3, 1]
     touched = [
-        (step.observation.content or "").split("\n")[int(json.loads(step.action.text)["arguments"]["element"][1:]) - 1]
+        Tree.parse(step.observation.content or "").node(int(json.loads(step.action.text)["arguments"]["element"][1:]))
         for one in found.values()
         for step in one.steps
         if step.observation is not None
     ]
-    assert [line.split('"')[1] for line in touched if " text " in line or " switch " in line] == [
+    assert all(touched)
+    assert [node.name for node in touched if node is not None and node.role in ("text", "switch")] == [
         "Settings",
         "设置，1条通知",
         "竖屏锁定",

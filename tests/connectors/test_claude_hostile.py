@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.connector import MemoryBlob
 from connectors.reading.json_text import CARRIED_DEPTH as DEPTH
 from connectors.reading.json_text import shallow_json
-from schemas import call_text
+from schemas import ParseError, call_text
 from tests.connectors.claude_logs import (
     CONNECTOR,
     FIXTURES,
@@ -34,6 +35,13 @@ def test_bad_log_is_rejected_for_its_reason(path: Path) -> None:
     assert not found
     assert path.read_text().strip() in [reject.reason for reject in rejects]
     assert rejects[-1].reason == "no_transitions"
+
+
+def test_an_export_that_breaks_off_is_refused_as_a_whole() -> None:
+    export = (FIXTURES / "input" / "web_export.json").read_bytes()
+    with pytest.raises(ParseError) as refused:
+        list(CONNECTOR.parse(MemoryBlob("export.json", export[:900])))
+    assert (refused.value.reason, refused.value.offset) == ("truncated", 900)
 
 
 def nested(depth: int) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.android.droidbot import DroidBot
 from connectors.connector import MemoryBlob
+from connectors.screens.tree import Tree
 from schemas import Observation, Step
 from tests.connectors.android_logs import outcome, read, real_folders
 from tests.rows import parsed
@@ -345,9 +346,10 @@ def test_a_real_report_has_the_transitions_of_its_events(record_property: Callab
     for step in trajectory.steps:
         told, original = json.loads(step.action.text)["arguments"], json.loads(step.action.arguments or "{}")
         if "element" in told and step.observation is not None:
-            line = (step.observation.content or "").split("\n")[int(told["element"][1:]) - 1]
+            node = Tree.parse(step.observation.content or "").node(int(told["element"][1:]))
             (left, top), (right, bottom) = original["view"]["bounds"]
-            assert line.endswith(f"[{left},{top}][{right},{bottom}]")
+            assert node is not None
+            assert node.bounds == (left, top, right, bottom)
 
 
 @pytest.mark.corpus

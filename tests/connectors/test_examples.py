@@ -7,7 +7,7 @@ import pytest
 
 from connectors import example
 from connectors.registry import connectors
-from connectors.screens import element_ids, moves, tree
+from connectors.screens import dom, element_ids, moves, numbers, tree
 
 
 def _failures(module: object) -> str:
@@ -37,7 +37,9 @@ def test_a_connector_opens_with_an_example_that_holds(name: str) -> None:
     assert not failures, failures
 
 
-@pytest.mark.parametrize("module", [example, tree, element_ids, moves], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [example, dom, tree, element_ids, moves, numbers], ids=lambda module: module.__name__
+)
 def test_a_kernel_s_examples_hold(module: object) -> None:
     told: list[str] = []
     tests = doctest.DocTestFinder().find(module)

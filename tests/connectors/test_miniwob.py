@@ -118,3 +118,45 @@ def test_a_recording_without_states_is_recognized_and_holds_no_transitions():
     with pytest.raises(ParseError) as caught:
         list(WOB.parse(MemoryBlob("use-slider_3X1_d1.json", data)))
     assert caught.value.reason == "no_transitions"
+
+
+def test_links_and_icons_that_a_person_clicks_are_lines_of_their_own():
+    """The arrows of a calendar: two links without an address side by side, and a swatch without text."""
+    page = {"tag": "BODY", "left": 0, "top": 0, "width": 160, "height": 210}
+    kinds = [("A", "Prev", 10, 40), ("A", "Next", 50, 40), ("SPAN", "", 100, 20)]
+    nodes = [
+        {"tag": tag, "text": text, "left": left, "top": 60, "width": width, "height": 20, "children": []}
+        for tag, text, left, width in kinds
+    ]
+    click = {"x": 55, "y": 65}
+    events = [{"type": "mousedown", "timing": 1, **click}, {"type": "click", "timing": 3, **click}]
+    dom = {**page, "children": [{**page, "tag": "DIV", "children": nodes}]}
+    states = [{"time": 10 * at, "action": event, "dom": dom} for at, event in enumerate(events)]
+    log = json.dumps({"utterance": "u", "rawReward": 1, "reward": 1, "states": states}).encode()
+    (one,) = WOB.parse(MemoryBlob("calendar", log))
+    step = one.steps[0]  # type: ignore[union-attr]
+    assert step.observation is not None
+    assert (step.observation.content or "").split("\n")[1:] == [
+        '  #2 link "Prev" [10,60][50,80]',
+        '  #3 link "Next" [50,60][90,80]',
+        "  #4 group [100,60][120,80]",
+    ]
+    assert json.loads(step.action.text)["arguments"] == {"element": "#3"}
+
+
+def test_a_card_that_was_clicked_is_a_line_from_then_on():
+    box = {"left": 0, "top": 0, "width": 160, "height": 50, "children": []}
+    words = [{**box, "tag": "DIV", "text": text, "ref": at, "top": 10 * at} for at, text in enumerate("ab", 5)]
+    marked = {"recordingTarget": True}
+    states = []
+    for at, mark in enumerate(({}, marked, {})):
+        card = {**box, "tag": "DIV", "ref": 3, "children": words, **mark}
+        dom = {**box, "tag": "BODY", "ref": 1, "children": [card]}
+        event = {"type": "mousedown", "timing": 1, "x": 5, "y": 3}
+        states.append({"time": at, "action": event, "dom": dom})
+    log = json.dumps({"utterance": "u", "rawReward": 1, "reward": 1, "states": states}).encode()
+    (one,) = WOB.parse(MemoryBlob("card", log))
+    pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps]  # type: ignore[union-attr]
+    first, second = 'text "a" [0,50][160,100]', 'text "b" [0,60][160,110]'
+    assert pages[0] == [f"  #2 {first}", f"  #3 {second}"]
+    assert pages[1] == pages[2] == ["  #4 group [0,0][160,50]", f"    #2 {first}", f"    #3 {second}"]

@@ -380,3 +380,84 @@ def test_white_space_before_a_pre_on_its_line_is_kept_with_that_in_it() -> None:
     assert shown("<div>  <pre role=code>a  b</pre></div>") == ['#2 text "  a  b"']
     assert shown("<div>  <pre>a  b</pre></div>") == ['#2 text "a  b"']
     assert shown("<div>  <pre role=code> </pre></div>") == []
+
+
+@pytest.mark.parametrize(
+    ("html", "lines"),
+    [
+        ("<span>Prev</span><span>Next</span>", ['#2 text "Prev Next"']),
+        ("<span>Price</span><!-- --><span>$5</span><b>!</b>", ['#2 text "Price $5!"']),
+        ("<span>16</span><span>th</span>", ['#2 text "16th"']),
+        ("<b>H</b>ello <i>w</i><i>e</i>", ['#2 text "Hello we"']),
+        ("<pre><span>de</span><span>f</span></pre>", ['#2 text "def"']),
+        ("<label><i>First</i><i>name</i><input></label>", ['#2 text "First name"', '#3 textbox "First name"']),
+    ],
+)
+def test_elements_side_by_side_are_parted_by_a_blank_and_parts_of_a_word_are_not(html: str, lines: list[str]) -> None:
+    assert shown(html) == lines
+
+
+@pytest.mark.parametrize(
+    ("html", "lines"),
+    [
+        ("<a>Prev</a><a onclick=x>Next</a>", ['#2 text "Prev"', '#3 link "Next"']),
+        (
+            "<p>See <a href=/x>it</a> <i onclick=y></i></p>",
+            ['#2 text "See"', '#3 link "it" value="/x"', "#4 group clickable"],
+        ),
+        ("<img alt='' onclick=x><svg onclick=y></svg>", ["#2 image clickable", "#3 image clickable"]),
+        (
+            "<table><tr><td onclick=x>A</td><td>B</td></tr></table>",
+            ["#2 row", '  #3 cell "A" clickable', '  #4 text "B"'],
+        ),
+    ],
+)
+def test_what_listens_keeps_a_line_with_and_without_text(html: str, lines: list[str]) -> None:
+    assert shown(html) == lines
+
+
+def boxed(tag: str, box: tuple[int, int, int, int], *children: DomNode, **attributes: str) -> DomNode:
+    return DomNode(tag, dict(attributes), "", list(children), None, None, box)
+
+
+def written(content: str) -> DomNode:
+    return DomNode("#text", {}, content)
+
+
+def lines_of(*nodes: DomNode, targets: tuple[DomNode, ...] = ()) -> list[str]:
+    body = DomNode("body", children=list(nodes))
+    return page_of(DomNode("#document", children=[body]), targets=targets).text.split("\n")[1:]
+
+
+def test_elements_with_boxes_of_their_own_never_join_be_they_words_icons_or_shapes() -> None:
+    words = boxed(
+        "p",
+        (0, 0, 99, 20),
+        written("Pick "),
+        boxed("span", (30, 0, 50, 20), written("red")),
+        boxed("span", (50, 0, 70, 20), written("blue")),
+        boxed("i", (80, 0, 90, 10)),
+        boxed("i", (90, 0, 90, 10)),
+    )
+    drawing = boxed("svg", (0, 30, 99, 90), boxed("circle", (5, 35, 15, 45)), boxed("g", (20, 35, 30, 45)))
+    assert lines_of(words, drawing) == [
+        '  #2 text "Pick"',
+        '  #3 text "red" [30,0][50,20]',
+        '  #4 text "blue" [50,0][70,20]',
+        "  #5 group [80,0][90,10]",
+        "  #6 image [0,30][99,90]",
+        "    #7 circle [5,35][15,45]",
+        "    #8 group [20,35][30,45]",
+    ]
+
+
+def test_a_target_is_a_line_unless_others_that_can_be_acted_on_stand_in_it() -> None:
+    card = DomNode("div", children=[DomNode("h3", children=[written("Tea")]), written("Green")])
+    place = DomNode("div", children=[DomNode("button", children=[written("Buy")]), written("now")])
+    assert lines_of(card, place, targets=(card, place)) == [
+        "  #2 group",
+        '    #3 h3 "Tea"',
+        '    #4 text "Green"',
+        '  #5 button "Buy"',
+        '  #6 text "now"',
+    ]

@@ -415,9 +415,20 @@ def test_what_is_typed_into_a_password_field_is_told_nowhere() -> None:
 
 
 def test_a_click_on_what_is_not_shown_describes_it() -> None:
-    one = Recording(element(5, "i", attributes={"id": "burger"}))
+    one = Recording(element(5, "i", attributes={"id": "burger", "hidden": ""}))
     one.click(900, 5)
     assert one.told() == ['click i[id="burger"]']
+
+
+def test_what_is_clicked_is_a_line_from_then_on_be_it_an_icon_or_words_in_a_sentence() -> None:
+    words = element(8, "p", text(9, "Go to the "), element(10, "span", text(11, "next")), text(12, " page"))
+    one = Recording(element(5, "i", attributes={"id": "burger"}), words)
+    one.click(900, 5)
+    one.click(9000, 10)
+    pages = [(step.observation.content or "").split("\n")[1:] for step in one.steps() if step.observation]
+    assert one.told() == ["click #2", "click #5"]
+    assert pages[0] == ["  #2 group id=burger", '  #3 text "Go to the next page"']
+    assert pages[1] == ["  #2 group id=burger", '  #4 text "Go to the"', '  #5 text "next"', '  #6 text "page"']
 
 
 def test_raw_screens_are_html_and_name_no_lines() -> None:

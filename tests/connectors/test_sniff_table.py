@@ -18,6 +18,7 @@ TABLE: dict[str, set[str | None]] = {
     "browsergym_result": {"browsergym"},
     "cdp_perflog": {"cdp"},
     "claude_code_jsonl": {"claude_code"},
+    "claude_web_export": {"claude_code"},
     "claude_managed_agent_jsonl": {"managed_agent"},
     "codex_exec_json_stream": {"codex_exec"},
     "codex_rollout_jsonl": {"codex"},

@@ -417,3 +417,20 @@ def test_a_changed_byte_of_an_arrow_file_costs_rows_or_the_file_and_never_the_pr
             except ParseError:
                 refused += 1
     assert refused > 500
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"layout": "messages", "columns": {"messages": "conversations"}, "domain": "mcp"}],
+    ids=["known", "mapped"],
+)
+def test_rows_whose_calls_stand_in_their_texts_have_calls(chosen):
+    talk = [
+        {"from": "system", "value": 'You garden.\n<tools>[{"name": "look"}]</tools>'},
+        {"from": "human", "value": "How is bed 2?"},
+        {"from": "gpt", "value": '<tool_call>{"name": "look", "arguments": {"bed": 2}}</tool_call>'},
+        {"from": "tool", "value": "<tool_response>dry</tool_response>"},
+    ]
+    [one] = read(parquet([{"conversations": talk}]), **chosen)
+    assert seen(one) == [(None, '{"name": "look", "arguments": {"bed": 2}}', "dry")]
+    assert one.context.action_space == '[{"name": "look"}]'

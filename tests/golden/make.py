@@ -14,6 +14,7 @@ from pathlib import Path
 from connectors.registry import connectors
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.golden.digests import digest_of
+from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
 from tests.rows import blob_at, golden_line, parsed, recognized, summary
 
@@ -23,7 +24,12 @@ VERSIONS = ROOT / "tests" / "golden" / "versions.json"
 
 FOLDERS = {
     "asciicast": ["terminal/asciicast_v2", "terminal/asciicast_v3"],
-    "claude_code": ["terminal/claude_code_jsonl", "search/claude_code_jsonl", "mcp/claude_code_session_mcp"],
+    "claude_code": [
+        "terminal/claude_code_jsonl",
+        "search/claude_code_jsonl",
+        "mcp/claude_code_session_mcp",
+        "terminal/claude_web_export",
+    ],
     "codex": ["terminal/codex_rollout_jsonl"],
     "codex_exec": ["terminal/codex_exec_json_stream"],
     "gemini_cli": ["terminal/gemini_cli_session", "search/gemini_cli_session"],
@@ -118,9 +124,10 @@ def write_versions() -> None:
 
 
 def write_tables() -> None:
-    """Writes the tables of signals and formats into their pages of the documentation."""
+    """Writes the tables of signals and formats into their pages of the documentation, and the page of examples."""
     SIGNALS_PAGE.write_text(signals_page(), "utf-8")
     FORMATS_PAGE.write_text(formats_page(), "utf-8")
+    SHOWN_PAGE.write_text(shown_page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -75,15 +75,15 @@ def test_what_is_no_model_or_no_label_is_told_with_what_there_is(languages: str,
     (tmp_path / "noise.bin").write_bytes(b"\x00\x01" * 5000)
     (tmp_path / "words.txt").write_text("some words of a text\n" * 40)
     vectors = fasttext.train_unsupervised(
-        str(tmp_path / "words.txt"), dim=2, bucket=10, minCount=1, thread=1, verbose=0
+        str(tmp_path / "words.txt"), dim=2, bucket=10, minCount=1, thread=1, verbose=0, lr=0.001
     )
     vectors.save_model(str(tmp_path / "vectors.bin"))
-    assert "no file" in fault(model="nowhere.ftz")
-    assert "no file" in fault(model=5)
-    assert "no fastText model" in fault(model=str(tmp_path / "noise.bin"))
-    assert "word vectors" in fault(model=str(tmp_path / "vectors.bin"))
+    assert "no file" in fault(languages="en", model="nowhere.ftz")
+    assert "no file" in fault(languages="en", model=5)
+    assert "no fastText model" in fault(languages="en", model=str(tmp_path / "noise.bin"))
+    assert "word vectors" in fault(languages="en", model=str(tmp_path / "vectors.bin"))
     assert "Did you mean 'good'?" in fault(model=languages, languages="goood")
-    assert "needs settings under judge.signals.language: model" in fault()
+    assert "needs settings under judge.signals.language: languages" in fault()
     assert "Did you mean 'model'?" in fault(modell=languages)
 
 

@@ -144,8 +144,9 @@ def test_a_pointing_action_names_the_widget_that_was_meant(run: dict[str, Any]) 
             assert run["space"] == "computer_13"
             continue
         assert step.observation is not None
-        tree = Tree.parse(step.observation.content or "")
-        assert tree.nodes[int(first["element"][1:]) - 1].name == target
+        node = Tree.parse(step.observation.content or "").node(int(first["element"][1:]))
+        assert node is not None
+        assert node.name == target
 
 
 @pytest.mark.parametrize("run", RUNS, ids=name_of)

@@ -50,7 +50,7 @@ OTHERWISE: Final[dict[str, list[tuple[list[str], list[str]]]]] = {
     "tasks/add-two": [(["press #10 Enter"], ["click #11", "fill #10"])],
     "tasks/type-slowly": [(["press #10 Enter"], ["click #11", "fill #10"])],
     # A key moves a slider: the page sees its value.
-    "manual/alarm": [(["press #18 ArrowRight", "press #18 ArrowRight"], ["fill #18 10"])],
+    "manual/alarm": [(["press #26 ArrowRight", "press #26 ArrowRight"], ["fill #26 10"])],
     # A click that failed never reached the page.
     "manual/no-such-button": [(["click"], [])],
     # Playwright scrolls what it clicks into view.

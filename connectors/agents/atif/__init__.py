@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Final
 from connectors.agents.atif import values
 from connectors.agents.atif.domains import OWN_TOOLS, domain
 from connectors.agents.atif.steps import Reader
-from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.connector import HEAD_BYTES, Blob, Connector, Log, Sniff
 from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.steps import course, mark_dangling, mark_turns
 from connectors.conversation.turns import Turn
@@ -72,7 +72,9 @@ class Atif(Connector):
             return None
         version = _VERSION.search(head)
         if version is not None and version[1] is not None:
-            return Sniff(0.95, f"schema_version is {version[0].decode().split(':')[1].strip()}")
+            # what is on one line may be the first of many rows
+            sure = b"\n" in head.strip() or len(head) < HEAD_BYTES
+            return Sniff(0.95 if sure else 0.85, f"schema_version is {version[0].decode().split(':')[1].strip()}")
         stepped = _STEP.search(head) is not None and all(key in head for key in _STEP_KEYS)
         if stepped and b'"agent"' in head:
             return Sniff(0.8, "steps with step_id, source and message, and an agent")

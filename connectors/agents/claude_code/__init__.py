@@ -1,4 +1,4 @@
-r"""Claude Code session logs (`~/.claude/projects/<folder>/<session>.jsonl`), one JSON object a line.
+r"""Claude Code session logs: `~/.claude/projects/<folder>/<session>.jsonl`, one JSON object a line, and web exports.
 
 >>> show(ClaudeCode(), '''
 ... {"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s", "cwd": "/w", "version": "2.1.173", \
@@ -13,12 +13,26 @@ r"""Claude Code session logs (`~/.claude/projects/<folder>/<session>.jsonl`), on
 action  | {"name": "Bash", "arguments": {"command": "ls"}}
 after   | notes.txt
 
-Each line names the line before it (`parentUuid`), so a session is a tree, and every leaf ends a path from its root. The
-path to the leaf that stands last in the log is the session's main trajectory. The path to another leaf is a trajectory
-of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the beginning that it shares,
-and judging takes the loss of repeated steps away. A sub-agent's lines (`isSidechain`) are a trajectory of relation
-`subagent`; its parent is the step that started it, where the agent's id or its prompt tells which, and a sub-agent in a
-file of its own has none. Order: sessions with their branches, then sub-agents.
+Sessions of the web client are exported as one object of such lines, `{"loglines": […]}`. These have no ids, so each
+follows the one before it.
+
+>>> show(ClaudeCode(), '''
+... {"loglines": [
+...   {"type": "user", "timestamp": "2025-12-24T10:00:00Z", "message": {"role": "user", "content": "Which files?"}},
+...   {"type": "assistant", "timestamp": "2025-12-24T10:00:05Z", "message": {"role": "assistant", "content": [
+...     {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]}},
+...   {"type": "user", "timestamp": "2025-12-24T10:00:10Z", "message": {"role": "user", "content": [
+...     {"type": "tool_result", "tool_use_id": "toolu_1", "content": "notes.txt", "is_error": false}]}}]}
+... ''')
+action  | {"name": "Bash", "arguments": {"command": "ls"}}
+after   | notes.txt
+
+Each line of a session log names the line before it (`parentUuid`), so a session is a tree, and every leaf ends a path
+from its root. The path to the leaf that stands last in the log is the session's main trajectory. The path to another
+leaf is a trajectory of relation `branch` if it holds an answered call that no earlier branch holds. It repeats the
+beginning that it shares, and judging takes the loss of repeated steps away. A sub-agent's lines (`isSidechain`) are a
+trajectory of relation `subagent`; its parent is the step that started it, where the agent's id or its prompt tells
+which, and a sub-agent in a file of its own has none. Order: sessions with their branches, then sub-agents.
 
 A branch that ends within a call, since it was interrupted or the log was cut, is truncated there. A compaction does not
 end a trajectory: its summary is an interleaved harness text. Several files of one session are not joined.
@@ -39,7 +53,7 @@ from typing import Any, ClassVar, Final
 from connectors.agents.claude_code.branches import Branch, Family, tree
 from connectors.agents.claude_code.entry import Result
 from connectors.agents.claude_code.kept import Kept
-from connectors.agents.claude_code.lines import BOOKKEEPING, entries
+from connectors.agents.claude_code.lines import BOOKKEEPING, entries, is_export
 from connectors.agents.claude_code.nodes import Nodes
 from connectors.agents.claude_code.steps import Course, course, domain
 from connectors.connector import Blob, Connector, Sniff
@@ -58,12 +72,14 @@ class ClaudeCode(Connector):
     """Session logs of the Claude Code command line client, versions 1.0 to 2.1."""
 
     name: ClassVar[str] = "claude_code"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
-    title: ClassVar[str] = "Claude Code session log (JSONL)"
+    title: ClassVar[str] = "Claude Code session log (JSONL), export of the web client (JSON)"
     companions = re.compile(r"[^/]*/tool-results/.*|memory/[^/]*\.md|(?:[^/]*/)?subagents/[^/]*\.meta\.json")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if is_export(head) and b'"message"' in head and b'"role"' in head:
+            return Sniff(0.95, "an object of loglines, as the web client exports a session")
         books = None
         lines = head.split(b"\n")
         for number, data in enumerate(lines[:_SNIFFED_LINES], 1):

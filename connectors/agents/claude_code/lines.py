@@ -1,24 +1,30 @@
 """The lines of a Claude Code session log as entries: what each line says, calls or answers, in compact form.
 
-A line is one JSON object with a `type`. `user` and `assistant` lines carry an API message; all other types keep the
-client's books and matter only as links of the chain that `parentUuid` makes. The copy of a result under
-`toolUseResult` is read for three flags and let go. This module does not follow the chain (see `branches`) and
-makes no steps (see `steps`). Facts on the format: logs of versions 1.0 to 2.1; there is no published schema.
+A line is one JSON object with a `type`; an export of the web client has them as the elements of `loglines`. `user` and
+`assistant` lines carry an API message; all other types keep the client's books and matter only as links of the chain
+that `parentUuid` makes. The copy of a result under `toolUseResult` is read for three flags and let go. This module does
+not follow the chain (see `branches`) and makes no steps (see `steps`). Facts on the format: logs of versions 1.0 to
+2.1; there is no published schema.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from connectors.agents.claude_code.entry import AGENT_TOOLS, Call, Entry, Part, Result, Said, Setting
-from connectors.connector import Blob
+from connectors.connector import HEAD_BYTES, Blob
 from connectors.conversation.opaque import attachment_in
 from connectors.conversation.reminders import CLOSE, OPEN, voices, without_reminders
+from connectors.reading.documents import json_document
+from connectors.reading.element_places import elements
 from connectors.reading.fields import brief, str_in, whole_number_of
 from connectors.reading.json_text import shallow_json
+from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.lines import json_lines
 from connectors.reading.times import microseconds
+from connectors.reading.values import BOM
 from schemas import Attachment, ParseError
 
 BOOKKEEPING: Final = frozenset(
@@ -50,6 +56,39 @@ BOOKKEEPING: Final = frozenset(
 )
 """Types of lines that are no records of the trajectory; they are read for their place in the chain alone."""
 
+_EXPORT: Final = re.compile(
+    rb'\s*\{\s*(?:"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s",\[\]{}]+)\s*,\s*)*"loglines"\s*:\s*\[', re.DOTALL
+)
+_EXPORT_IDS: Final = ("session_id", "sessionId", "id", "uuid")
+_NAMELESS: Final = "session"
+"""Id of a session whose export names none; the same for all, so that equal ones stay equal."""
+
+_SHAPES: Final[list[Shape]] = [{"loglines": []}]
+
+
+def is_export(head: bytes) -> bool:
+    """Whether a log begins as the web client exports a session: an object whose `loglines` are the lines."""
+    return _EXPORT.match(head) is not None
+
+
+def _lines(blob: Blob) -> Iterator[tuple[int, Any | ParseError]]:
+    """(offset, line) of each line of a log, or of an export.
+
+    Raises:
+        ParseError: an export is no JSON document.
+    """
+    with blob.open() as stream:
+        head = stream.read(HEAD_BYTES)
+    if not is_export(head.removeprefix(BOM)):
+        yield from json_lines(blob)
+        return
+    value, data = json_document(blob, "", _SHAPES)
+    held = value if isinstance(value, dict) else {}
+    session = next((name for key in _EXPORT_IDS if (name := str_in(held, key))), _NAMELESS)
+    found = held.get("loglines")
+    for offset, line in elements(data, found, b'"loglines"', 1) if isinstance(found, ARRAY) else ():
+        yield offset, {"sessionId": session, **line} if isinstance(line, dict) else line
+
 
 def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
     """The entries of the log in the order of its lines, and an error for each line or block that is not carried on.
@@ -60,10 +99,13 @@ def entries(blob: Blob, seen: dict[str, int]) -> Iterator[Entry | ParseError]:
     Args:
         blob: the log.
         seen: empty; gets the place of each entry that has a `uuid`, by its digest.
+
+    Raises:
+        ParseError: an export is no JSON document.
     """
     reader = _Reader(blob.uri, seen)
     errors = reader.errors
-    for offset, line in json_lines(blob):
+    for offset, line in _lines(blob):
         if isinstance(line, ParseError):
             yield line
             continue

@@ -23,7 +23,7 @@ before  | #1 window "a.b" [0,0][500,120]
         |   #2 button "Show" clickable [0,0][500,120]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "a.b" [0,0][500,120]
-        |   #2 text "High at 6" [0,0][500,120]
+        |   #3 text "High at 6" [0,0][500,120]
 
     [HTTP] --> POST /wd/hub/session/4d2e…/element/7/click
     [HTTP] {"id": "7"}
@@ -88,7 +88,7 @@ class AppiumLog(Connector):
     """Server logs of Appium."""
 
     name: ClassVar[str] = "appium_log"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Appium server logs (commands, with the page sources that stand whole)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")

@@ -16,7 +16,7 @@ before  | #1 window "org.example" [0,0][90,40]
         |   #2 button "Water" clickable [0,0][90,40]
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 window "org.example" [0,0][90,40]
-        |   #2 text "Watered" [0,0][90,40]
+        |   #3 text "Watered" [0,0][90,40]
 
 `events/event_<tag>.json` holds `{tag, event, start_state, stop_state, event_str}`, `states/state_<tag>.json` the views
 of a state with its `state_str`, `utg.js` the app and the device. A tag is local time with a resolution of one second.
@@ -78,7 +78,7 @@ class DroidBot(Connector):
     """Output folders of DroidBot."""
 
     name: ClassVar[str] = "droidbot"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
     companions = re.compile(

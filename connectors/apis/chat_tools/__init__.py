@@ -15,15 +15,27 @@ list of messages, a list of such objects, JSON lines of such objects (rows of da
 APIGen-MT, whose messages may be JSON text within the row), and JSON lines of messages, which are one conversation.
 Messages have the shapes of OpenAI (chat and Responses), Anthropic or Gemini.
 
+Calls that stand in the texts are read in two forms: tags, as Hermes has them, and lists of the functions that the
+system prompt declares, as ToolACE has them.
+
+>>> show(ChatTools(), r'''
+... [{"system": "Here is a list of functions in JSON format that you can invoke:\n[{\"name\": \"Get Bed\"}]",
+...   "conversations": [{"from": "user", "value": "How is bed 2?"},
+...     {"from": "assistant", "value": "[Get Bed(number=2)]"},
+...     {"from": "tool", "value": "[{\"name\": \"Get Bed\", \"results\": {\"soil\": \"dry\"}}]"}]}]
+... ''')
+action  | {"name": "Get Bed", "arguments": {"number": 2}}
+after   | {"soil": "dry"}
+
 Each conversation with a call is a trajectory. A conversation is refused if it has no call, if its calls stand in the
-agent's text only, or if one of its messages has no known shape, since half a conversation would be a wrong one. Results
-of BFCL and rows of xLAM have calls without answers, and are refused as `action_only`. Whether the tools were real,
-simulated by code or by a model stands in no such log; the environment's kind is the default, `real`.
+agent's text in another form, or if one of its messages has no known shape, since half a conversation would be a wrong
+one. Results of BFCL and rows of xLAM have calls without answers, and are refused as `action_only`. Whether the tools
+were real, simulated by code or by a model stands in no such log; the environment's kind is the default, `real`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from connectors.apis.chat_tools.rows import (
@@ -34,14 +46,17 @@ from connectors.apis.chat_tools.rows import (
     is_call,
     is_message,
     messages_of,
+    system_beside,
+    tools_beside,
 )
 from connectors.connector import HEAD_BYTES, Blob, Connector, Sniff
-from connectors.conversation.calls import MessageError
+from connectors.conversation.calls import MessageError, action_space
 from connectors.conversation.declared_tools import listed_in
 from connectors.conversation.pairing import Conversation, conversation
 from connectors.conversation.refusals import refused, unmatched
 from connectors.conversation.shapes import conversation_in, parts
 from connectors.conversation.turns import Part, packed, unpacked
+from connectors.conversation.written_calls import declared, is_written, names_of, structured, system_of
 from connectors.reading.documents import json_document, opening
 from connectors.reading.large.outline import ARRAY, Array
 from connectors.reading.lines import json_lines, lines
@@ -59,7 +74,7 @@ class ChatTools(Connector):
     """Conversations with tool calls in the shapes of the large makers."""
 
     name: ClassVar[str] = "chat_tools"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "chat messages with tool calls (OpenAI, Anthropic, Gemini; JSON or JSONL)"
 
@@ -83,6 +98,8 @@ class ChatTools(Connector):
                 return None
             if any(is_call(message) for message in messages):
                 return Sniff(0.5, "chat messages with tool calls")
+            if written_tools(value, messages) is not None:
+                return Sniff(0.5, "chat messages with tool calls in their texts")
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
@@ -155,16 +172,24 @@ class ChatTools(Connector):
             detail = "wanted an object with messages, or a list of messages"
             yield Reject.of(ParseError(blob.uri, offset, "no_conversation", detail), "record", self.name)
             return
-        tools: list[Any] = []
+        listed: list[Any] = []
         try:
-            made = conversation_in(_noted(messages, tools), offset)
+            tools = written_tools(value, messages)
+            told = _noted(messages, listed) if tools is None else list(structured(messages, names_of(tools)))
+            made = conversation_in(told, offset)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail)
             return
-        yield from self._made(blob, made, value, tools, offset)
+        yield from self._made(blob, made, value, listed, offset, tools or ())
 
     def _made(
-        self, blob: Blob, made: Conversation, value: Any, tools: list[Any], offset: int
+        self,
+        blob: Blob,
+        made: Conversation,
+        value: Any,
+        listed: list[Any],
+        offset: int,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Iterator[Trajectory | Reject]:
         for one in made.unmatched:
             yield unmatched(blob.uri, self.name, one)
@@ -175,7 +200,7 @@ class ChatTools(Connector):
             yield refused(blob, self.name, offset, reason, detail, rows=len(made.steps))
             return
         try:
-            known = around(value, tools)
+            known = around(value, listed)
         except MessageError as error:
             yield refused(blob, self.name, offset, error.reason, error.detail, rows=len(made.steps))
             return
@@ -186,7 +211,9 @@ class ChatTools(Connector):
             steps=made.steps,
             agent=Agent(model=known.model),
             task=Task(known.task_id, made.instruction),
-            context=Context(action_space=known.tools, agent_system="\n\n".join(system) or None),
+            context=Context(
+                action_space=known.tools or action_space(list(tools)), agent_system="\n\n".join(system) or None
+            ),
             outcome=known.outcome,
         )
 
@@ -203,6 +230,16 @@ def _noting(messages: Iterable[Any], tools: list[Any]) -> Iterator[Any]:
     for message in messages:
         tools += listed_in((message,))
         yield message
+
+
+def written_tools(value: Any, messages: Sequence[Any]) -> list[dict[str, Any]] | None:
+    """The declared tools of a conversation whose calls stand in its texts; None of one of another form."""
+    if any(is_call(message) for message in messages):
+        return None
+    tools = declared("\n\n".join(text for text in (system_beside(value), system_of(messages)) if text))
+    tools = tools or tools_beside(value)
+    names = names_of(tools)
+    return tools if any(is_written(message, names) for message in messages) else None
 
 
 def _require_answers(blob: Blob, value: Any) -> None:

@@ -14,7 +14,7 @@ from connectors.conversation.content import shown
 from connectors.conversation.declared_tools import declare
 from connectors.conversation.response_items import ITEMS
 from connectors.conversation.shapes import ROLES
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import objects_of, plain_text
 from connectors.reading.large.outline import ARRAY, Shape
 from connectors.reading.values import json_value
 from schemas import Outcome
@@ -127,6 +127,24 @@ def _unwrapped(value: Any) -> Any:
     """The row itself, where a viewer has put its number beside it."""
     row = value.get("row") if isinstance(value, Mapping) and "row_idx" in value else None
     return value if row is None else row
+
+
+def system_beside(value: Any) -> str | None:
+    """The system prompt that stands beside the messages of an object, if it is text."""
+    row = value if isinstance(value, Mapping) else {}
+    return next((row[key] for key in _SYSTEM if isinstance(row.get(key), str) and row[key]), None)
+
+
+def tools_beside(value: Any) -> list[dict[str, Any]]:
+    """The tools that stand beside the messages of an object, as a list or as JSON text of one."""
+    row = value if isinstance(value, Mapping) else {}
+    found = next((row[key] for key in _TOOLS if row.get(key)), None)
+    if isinstance(found, str):
+        try:
+            found = json_value(found)
+        except ValueError:
+            found = None
+    return objects_of(found)
 
 
 @record

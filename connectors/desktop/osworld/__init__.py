@@ -20,7 +20,7 @@ before  | #1 window "Letter" description="Mail"
         |   #2 button "Save" [100,60][180,90]
 action  | {"name": "click", "arguments": {"element": "#2", "x": 140, "y": 75}}
 after   | #1 window "Letter" description="Mail"
-        |   #2 text "Saved" [100,60][180,90]
+        |   #3 text "Saved" [100,60][180,90]
 
 `results/<action_space>/<observation_type>/<model>/<domain>/<task id>/traj.jsonl` has a line an action: `{step_num,
 action_timestamp, action, response, reward, done, info, screenshot_file}`, and in newer versions the instruction. The
@@ -75,7 +75,7 @@ class OSWorld(Connector):
     """Result folders of OSWorld."""
 
     name: ClassVar[str] = "osworld"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "OSWorld result folders (traj.jsonl, accessibility trees)"
     companions = re.compile(r"args\.json|result\.txt|runtime\.log|[^/]*\.(?:png|jpe?g|mp4)")

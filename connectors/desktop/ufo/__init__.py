@@ -13,7 +13,7 @@
 before  | #1 window "Notes *"
         |   #2 button "Save" [10,40][60,80]
 action  | {"name": "click", "arguments": {"element": "#2"}}
-after   | #1 window "Notes"
+after   | #3 window "Notes"
 
 `logs/<task>/response.log` has a JSON object a step, blank lines between them or not: what the model said (`thought`,
 `control_text`, `function`, `args`, `status`) and what UFO adds (`step`, `request`, `agent_type` or `Agent`,
@@ -76,7 +76,7 @@ class Ufo(Connector):
     """Logs of UFO."""
 
     name: ClassVar[str] = "ufo"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("os",)
     title: ClassVar[str] = "UFO logs (response.log, trees of Windows controls)"
     companions = re.compile(

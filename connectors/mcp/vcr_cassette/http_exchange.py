@@ -1,7 +1,8 @@
 """HTTP exchanges as cassettes of VCR hold them: bodies decoded, headers in lower case. It knows no API.
 
 Bodies come as text, as bytes that may be compressed, as JSON already parsed (`parsed_body`), or within `{string: …}`;
-VCR for Ruby adds an encoding and `base64_string`. A body is unpacked up to a size.
+VCR for Ruby adds an encoding and `base64_string`. A body is unpacked up to a size. An event stream of Amazon's is the
+list of its events.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import zstandard
 
+from connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
 from connectors.reading.fields import plain_text
 from connectors.reading.values import json_value
 
@@ -93,8 +95,11 @@ def _read(body: Any) -> Any:
         else:
             body = body.get("string")
     if isinstance(body, bytes):
+        body = _unpacked(body)
+        if is_event_stream(body):
+            return _events(body)
         try:
-            body = _unpacked(body).decode("utf-8-sig")
+            body = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise BodyError(f"a body that is not UTF-8: {error.reason}") from None
     if isinstance(body, str) and body.lstrip()[:1] in ("{", "["):
@@ -103,6 +108,13 @@ def _read(body: Any) -> Any:
         except ValueError:
             return body
     return body
+
+
+def _events(body: bytes) -> list[dict[str, Any]]:
+    try:
+        return list(aws_events(body))
+    except EventStreamError as error:
+        raise BodyError(f"an event stream that is damaged at byte {error.offset}: {error}") from None
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Streamed answers of language model APIs put together again: the deltas of server-sent events to one response.
+"""Streamed answers of language model APIs put together again: the deltas of their events to one response.
 
 The result has the shape that the same API gives without streaming, as far as `shapes` reads it. Events that are not
 JSON end nothing and are passed over.
@@ -40,6 +40,8 @@ def assembled(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
             return _chat(listed)
         if isinstance(one.get("candidates"), list):
             return _gemini(listed)
+    if any("messageStart" in one for one in listed):
+        return _bedrock(listed)
     if any(plain_text(one.get("type")).startswith("response.") for one in listed):
         return _responses(listed)
     if any(one.get("type") == "message_start" for one in listed):
@@ -117,6 +119,46 @@ def _anthropic(chunks: list[dict[str, Any]]) -> dict[str, Any]:
             except ValueError:
                 blocks[index]["input"] = text
     return {**whole, "content": [blocks[index] for index in sorted(blocks)]}
+
+
+def _bedrock(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """A response of Bedrock's Converse, block by block; each event is an object of its kind."""
+    blocks: dict[int, dict[str, Any]] = {}
+    written: dict[int, str] = {}
+    for chunk in chunks:
+        begun, grown = chunk.get("contentBlockStart"), chunk.get("contentBlockDelta")
+        told = begun if isinstance(begun, dict) else grown if isinstance(grown, dict) else {}
+        index = told.get("contentBlockIndex")
+        if not isinstance(index, int) or not 0 <= index < _MOST:
+            continue
+        block = blocks.setdefault(index, {})
+        start, delta = told.get("start"), told.get("delta")
+        if isinstance(start, dict):
+            block |= {key: dict(one) for key, one in start.items() if isinstance(one, dict)}
+        if isinstance(delta, dict):
+            written[index] = written.get(index, "") + _grown(block, delta)
+    for index, text in written.items():
+        use = blocks[index].get("toolUse")
+        if text and isinstance(use, dict):
+            try:
+                use["input"] = json_value(text)
+            except ValueError:
+                use["input"] = text
+    return {"output": {"message": {"role": "assistant", "content": [blocks[index] for index in sorted(blocks)]}}}
+
+
+def _grown(block: dict[str, Any], delta: dict[str, Any]) -> str:
+    """Adds a delta of Bedrock to its block; what it tells of a call's arguments is given back."""
+    text, thought, result, use = (delta.get(key) for key in ("text", "reasoningContent", "toolResult", "toolUse"))
+    if isinstance(text, str):
+        block["text"] = str(block.get("text") or "") + text
+    if isinstance(thought, dict) and isinstance(thought.get("text"), str):
+        held = block.setdefault("reasoningContent", {}).setdefault("reasoningText", {"text": ""})
+        held["text"] += thought["text"]
+    if isinstance(result, list) and isinstance(block.get("toolResult"), dict):
+        block["toolResult"].setdefault("content", []).extend(result)
+    given = use.get("input") if isinstance(use, dict) else None
+    return given if isinstance(given, str) else ""
 
 
 def _responses(chunks: list[dict[str, Any]]) -> dict[str, Any]:

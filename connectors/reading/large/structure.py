@@ -110,6 +110,19 @@ class Structure:
             if not self.load():
                 return None
 
+    def pass_to_end(self, level: int) -> Token | None:
+        """The token that closes the array or object of a level; passed with all before it. None if there is none."""
+        while True:
+            rest = slice(self._next, None)
+            found = np.flatnonzero((self._levels[rest] == level) & _CLOSES[self._kinds[rest]])
+            if len(found):
+                at = self._next + int(found[0])
+                self._next = at + 1
+                return int(self._places[at]), int(self._kinds[at])
+            self._next = len(self._places)
+            if not self.load():
+                return None
+
     def is_long(self, level: int, begin: int, size: int) -> bool:
         """Whether from `begin` up to the next token of a level there are more than `size` bytes; nothing is passed."""
         while True:

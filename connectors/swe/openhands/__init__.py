@@ -1,9 +1,20 @@
-"""OpenHands logs: arrays and folders of events, or `output.jsonl` with one evaluated instance a line.
+r"""OpenHands logs: arrays and folders of events, or `output.jsonl`: an evaluated instance or a resolved issue a line.
 
 >>> show(OpenHands(), '''
 ... [{"id": 1, "source": "user", "action": "message", "args": {"content": "Make the kite fly."}},
 ...  {"id": 5, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "I list the files."}},
 ...  {"id": 6, "source": "agent", "observation": "run", "content": "kite.py", "cause": 5, "extras": {"command": "ls"}}]
+... ''')
+action  | {"name": "run", "arguments": {"command": "ls"}}
+after   | kite.py
+
+The resolver of issues writes its events without ids, with all arguments beside the action's name.
+
+>>> show(OpenHands(), '''
+... {"issue": {"owner": "kites", "repo": "tails", "number": 3}, "instruction": "Make the kite fly.", "git_patch": "", \
+...  "history": [{"content": "Make the kite fly.", "wait_for_response": false, "action": "message"}, \
+...   {"command": "ls", "thought": "I list the files.", "action": "run", "is_confirmed": "confirmed"}, \
+...   {"content": "kite.py", "command_id": -1, "command": "ls", "exit_code": 0, "observation": "run"}], "success": true}
 ... ''')
 action  | {"name": "run", "arguments": {"command": "ls"}}
 after   | kite.py
@@ -18,7 +29,8 @@ are steps like others, often without an answer.
 
 A run that ends within an action, or an evaluated one that ends in neither `finish` nor a message, is truncated.
 Timestamps without a zone give durations, but no time of their own. The patch that the evaluation took from the
-repository is no action of the agent and is left out. Of an evaluated line, the report's verdict is the outcome.
+repository is no action of the agent and is left out. Of an evaluated line, the report's verdict is the outcome;
+of a resolved issue, what a language model guessed of it, which the outcome's verifier says.
 
 Where a folder lost events, each gap is a reject and the rest is read. What the agent saw before the action after a gap
 is not known, and no observation goes by place to an action on the other side of it. Turns that the agent SDK rolled
@@ -36,9 +48,8 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call, seconds_between
-from connectors.reading.documents import json_document
-from connectors.reading.fields import text_in
-from connectors.reading.lines import json_lines
+from connectors.reading.documents import json_document, json_rows
+from connectors.reading.fields import text_in, whole_number_of
 from connectors.reading.places import places_by_lines
 from connectors.reading.values import BOM
 from connectors.swe.evaluation import VERIFIER
@@ -52,7 +63,9 @@ _EVENT: Final = re.compile(
 )
 _OLD: Final = re.compile(rb'"(?:action|observation)"\s*:\s*"[a-z_]{2,40}"')
 _SDK: Final = re.compile(rb'"kind"\s*:\s*"[A-Za-z]{2,40}Event"')
-_ROW: Final = re.compile(rb'\s*\{\s*"instance_id"\s*:')
+_ROW: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"instance_id"\s*:')
+_ISSUE: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"issue"\s*:\s*\{')
+_GUESS: Final = "openhands resolver's guess"
 _WRAPPED: Final = re.compile(rb'\{\s*"trajectory"\s*:\s*(?=\[)')
 _FIRST_KEYS: Final = re.compile(rb'\{\s*"(?:id|timestamp|source|kind|message|action|observation)"\s*:')
 
@@ -61,9 +74,9 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
-    title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl"
+    title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl (evaluation, resolver)"
     companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
@@ -78,6 +91,8 @@ class OpenHands(Connector):
             return Sniff(0.9, "a file named as an event of a conversation, with source and timestamp")
         if _ROW.match(start) and b'"history"' in head and (b'"test_result"' in head or b'"instruction"' in head):
             return Sniff(0.9, "a line with instance_id, history and test_result")
+        if _ISSUE.match(start) and all(key in head for key in (b'"history"', b'"instruction"', b'"git_patch"')):
+            return Sniff(0.9, "a line with issue, instruction, git_patch and history")
         if _ROW.match(start) and b'"test_result"' in head and b'"git_patch"' in head:
             return Sniff(0.8, "a line with instance_id and the git_patch of a test_result")
         return None
@@ -92,7 +107,8 @@ class OpenHands(Connector):
         if blob.members == ("",):
             with blob.open("") as stream:
                 start = stream.read(64).removeprefix(BOM).lstrip()
-            start = b"[" if _WRAPPED.match(start + b"[") else start[:1]
+            is_row = _ROW.match(start) or _ISSUE.match(start)
+            start = b"{" if is_row else b"[" if _WRAPPED.match(start + b"[") else start[:1]
             runs = self._events if start == b"[" else self._rows
         empty = True
         for run in runs(blob):
@@ -134,7 +150,7 @@ class OpenHands(Connector):
         yield run
 
     def _rows(self, blob: Blob) -> Iterator[_Run | Reject]:
-        for offset, row in json_lines(blob):
+        for offset, row in json_rows(blob):
             if isinstance(row, ParseError):
                 yield Reject.of(row, "record", self.name)
             elif not isinstance(row, dict) or not isinstance(row.get("history"), list):
@@ -172,8 +188,16 @@ class _Run:
 
     @property
     def instance(self) -> str | None:
-        """The instance's id."""
-        return text_in(self.row, "instance_id")
+        """The id of the instance, or of the issue as its host writes it."""
+        issue, repo = self.row.get("issue"), self._repository
+        number = whole_number_of(issue.get("number")) if isinstance(issue, dict) else None
+        told = f"{repo}#{number}" if repo is not None and number is not None else None
+        return text_in(self.row, "instance_id") or told
+
+    @property
+    def _repository(self) -> str | None:
+        owner, name = text_in(self.row, "issue", "owner"), text_in(self.row, "issue", "repo")
+        return text_in(self.row, "instance", "repo") or (f"{owner}/{name}" if owner and name else None)
 
     def trajectory(self) -> Trajectory | None:
         """The trajectory of the run; None if it holds no action."""
@@ -192,12 +216,12 @@ class _Run:
         elif last is not None and not _speaks(last) and (self.row or id(last) not in answers):
             course.end(None, True)
         instance = self.instance
-        repo, commit = text_in(self.row, "instance", "repo"), text_in(self.row, "instance", "base_commit")
+        commit = text_in(self.row, "instance", "base_commit") or text_in(self.row, "base_commit")
         return Trajectory(
             native_id=instance or self.native_id or "",
             domain="swe",
             steps=course.steps(),
-            environment=environment(instance, None, repo, commit),
+            environment=environment(instance, None, self._repository, commit),
             agent=Agent("openhands", None, self._model()),
             task=Task(instance, given.instruction),
             context=Context(action_space=given.tools, agent_system=given.system),
@@ -250,7 +274,8 @@ class _Run:
             resolved = held.get("resolved") if isinstance(held, dict) else None
             if resolved in (True, False):
                 return Outcome(bool(resolved), None, VERIFIER)
-        return None
+        guess = self.row.get("success") if "issue" in self.row else None
+        return Outcome(guess, None, _GUESS) if isinstance(guess, bool) else None
 
     def _model(self) -> str | None:
         replies = (text_in(one, "tool_call_metadata", "model_response", "model") for one in self.events)

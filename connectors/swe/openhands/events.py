@@ -38,6 +38,7 @@ _OWN_KEYS: Final = frozenset(
         "final_thought",
         "hidden",
         "image_urls",
+        "images_urls",
         "impl_source",
         "is_confirmed",
         "is_static",
@@ -52,6 +53,9 @@ _OWN_KEYS: Final = frozenset(
     }
 )
 """Arguments that OpenHands adds to an action, or that stand in other columns."""
+
+_NESTED_KEYS: Final = frozenset({"args", "extras", "id", "source", "cause", "message", "tool_call_metadata"})
+"""One of these stands in every event but those of OpenHands's resolver for issues."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCAL_EPOCH: Final = _EPOCH.replace(tzinfo=None)
@@ -149,11 +153,25 @@ def event_of(value: Any, offset: int) -> list[Event]:
     raise BadEventError("wanted an `action`, an `observation` or a `kind`")
 
 
+def _is_flat(value: Mapping[str, Any]) -> bool:
+    """Whether an event has its arguments or extras beside its name, and does not say whose it is, as the resolver's."""
+    return _NESTED_KEYS.isdisjoint(value)
+
+
+def _source(value: Mapping[str, Any]) -> Any:
+    """Whose an event is; a flat message that waits for no answer is what the agent was told."""
+    if _is_flat(value) and value.get("action") == "message" and value.get("wait_for_response") is not True:
+        return "user"
+    return value.get("source")
+
+
 def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
     name, told = value["action"], value.get("args")
+    if _is_flat(value):
+        told = {key: one for key, one in value.items() if key != "action"}
     args: Mapping[str, Any] = told if isinstance(told, dict) else {}
     at, is_utc = moment(value.get("timestamp"))
-    typed = value.get("source") == "user"
+    typed = _source(value) == "user"
     if name in _NO_ACTIONS:
         return []
     if name == "system":
@@ -235,7 +253,7 @@ def _called(value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
-    name, told = value["observation"], value.get("extras")
+    name, told = value["observation"], value if _is_flat(value) else value.get("extras")
     extras: Mapping[str, Any] = told if isinstance(told, dict) else {}
     if name in _NO_OBSERVATIONS:
         return []

@@ -41,7 +41,7 @@ class Mhtml(Connector):
     """Saved pages; none is carried on."""
 
     name: ClassVar[str] = "mhtml"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "saved pages, MHTML (rejected: no actions)"
 

@@ -14,8 +14,8 @@ before  | #1 document
         |   #2 button "Open"
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document
-        |   #2 textbox id=who
-action  | {"name": "type", "arguments": {"element": "#2", "text": "Ada"}}
+        |   #3 textbox id=who
+action  | {"name": "type", "arguments": {"element": "#3", "text": "Ada"}}
 after   | (not in the log)
 
 A task is an object `{annotation_id, website, domain, subdomain, confirmed_task, action_reprs, actions}`; an action
@@ -65,7 +65,7 @@ class Mind2Web(Connector):
     """Mind2Web tasks."""
 
     name: ClassVar[str] = "mind2web"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Mind2Web tasks (JSON with the page before each action)"
 
@@ -152,6 +152,7 @@ class _Task:
     def __init__(self, value: Any, offset: int, uri: str, raw: bool) -> None:
         self.problems: list[ParseError] = []
         self._uri, self._offset, self._raw = uri, offset, raw
+        self._targets: set[str] = set()
         if not isinstance(value, dict):
             raise ParseError(uri, offset, "bad_record", "wanted the object of a task")
         self._value: dict[str, Any] = value
@@ -204,7 +205,11 @@ class _Task:
             return None, None
         try:
             taken = snapshot(html)
-            page = page_of(taken.document, self._address(one))
+            candidates = _candidates(one.get("pos_candidates")) if isinstance(one, dict) else []
+            self._targets.update([each.number for each in candidates if each.number in taken.nodes][:1])
+            # Numbers last as long as a document does: what was acted on stays a line.
+            targets = {taken.nodes[number] for number in self._targets if number in taken.nodes}
+            page = page_of(taken.document, self._address(one), targets=targets)
         except ValueError as error:
             self.problems.append(self._problem("nested_too_deeply", place, f"has no page that can be shown: {error}"))
             return None, None

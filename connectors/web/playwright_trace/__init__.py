@@ -15,7 +15,7 @@ before  | #1 document value="https://tea.example/"
         |   #2 button "Brew"
 action  | {"name": "click", "arguments": {"element": "#2"}}
 after   | #1 document value="https://tea.example/"
-        |   #2 text "Brewing"
+        |   #3 text "Brewing"
 
 Each `.trace` of an archive is the log of one browser context, and becomes a trajectory. (`test.trace` is the test
 runner's: it only repeats the calls as steps, and gives none.) For each call the trace holds snapshots of the page's
@@ -62,7 +62,7 @@ class PlaywrightTrace(Connector):
     """Playwright traces."""
 
     name: ClassVar[str] = FORMAT
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
     companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")

@@ -242,7 +242,7 @@ class Session:
             if self._raw:
                 known = Observation(html_text(document), "text/html", form="screen", uri=dom.url or None), None
             else:
-                page = page_of(document, dom.url)
+                page = page_of(document, dom.url, targets=[node for _, node, _ in dom.targets])
                 known = page.observation(dom.url or None), page
             self._known[dom.key] = known
         return known

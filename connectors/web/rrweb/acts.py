@@ -165,6 +165,8 @@ class Acts:
         if press is None:
             self._close_press()
         original = {key: value for key, value in data.items() if key not in ("source", "type")}
+        if press is None and node is not None and kind != act.SCROLL:
+            self.mirror.aim_at(node)
         seen = press.seen if press else self._seen()
         if self._acts:
             self._acts[-1].page = None
@@ -293,6 +295,7 @@ class Acts:
             # After a touch the browser sends mouse events too; they are the same press.
             if not (press is not None and press.is_touch and kind == _DOWN):
                 self._close_press()
+                self.mirror.aim_at(node)
                 seen = self._seen()
                 original = {key: value for key, value in data.items() if key not in ("source", "type")}
                 is_touch = kind == _TOUCH

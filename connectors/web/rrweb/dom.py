@@ -43,6 +43,7 @@ class Mirror:
         self._numbers: dict[DomNode, int] = {}
         self._around: dict[DomNode, tuple[DomNode, list[DomNode]]] = {}
         self._page: tuple[int, Page] | None = None
+        self._targets: set[DomNode] = set()
 
     @property
     def document(self) -> DomNode | None:
@@ -78,8 +79,14 @@ class Mirror:
         if self._document is None:
             return None
         if self._page is None or self._page[0] != self.changes:
-            self._page = self.changes, page_of(self._document, self.url, focus=self.focus)
+            self._page = self.changes, page_of(self._document, self.url, focus=self.focus, targets=self._targets)
         return self._page[1]
+
+    def aim_at(self, node: DomNode) -> None:
+        """The node is what someone acts on: from now on it is no part of the text around it."""
+        if node not in self._targets:
+            self._targets.add(node)
+            self.changes += 1
 
     def visit(self, url: str) -> None:
         """The window's address changes."""
@@ -100,6 +107,7 @@ class Mirror:
             MissingNodeError: the snapshot holds no document; the DOM is then not known.
         """
         self._nodes, self._numbers, self._around = {}, {}, {}
+        self._targets = set()
         self._document = self.focus = None
         self.changes += 1
         root = data.get("node") if isinstance(data, dict) else None

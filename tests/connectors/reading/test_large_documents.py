@@ -17,7 +17,7 @@ from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import damaged
 from tests.rows import blob_at
 
-NAMES = ("inspect", "sweagent", "mini_swe_agent", "mcp_recorder", "tau2", "tau_bench", "chat_tools")
+NAMES = ("inspect", "sweagent", "mini_swe_agent", "mcp_recorder", "tau2", "tau_bench", "chat_tools", "claude_code")
 FIXTURES = ROOT / "tests" / "fixtures"
 
 

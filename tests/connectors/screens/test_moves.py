@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.screens.moves import Moves
-from schemas import Action, Observation, Step, Steps
+from schemas import Action, Observation, Step, Steps, call_text, json_text
 
 CLICK = Action("click", "click(1)")
 PAGE, NEXT = Observation("a page"), Observation("the next page")
@@ -110,3 +111,45 @@ def test_steps_of_a_log_that_is_not_held_are_the_same_and_need_not_stand_in_memo
         moves.end(terminated=True)
     assert isinstance(spilled.steps, Steps)
     assert list(spilled.steps) == held.steps
+
+
+def tree(*lines: str) -> Observation:
+    text = "\n".join(f"{'  ' * (place > 1)}#{place} {line}" for place, line in enumerate(lines, 1))
+    return Observation(text, form="screen", dialect="uitree/1")
+
+
+def clicked(**arguments: object) -> Action:
+    return Action("click", call_text("click", arguments), json_text(arguments))
+
+
+def test_elements_keep_their_numbers_and_actions_name_them_by_these() -> None:
+    first, second = tree("window", 'button "Buy"'), tree("window", 'text "1 left"', 'button "Buy"')
+    moves = Moves()
+    moves.add(clicked(element="#2"), first, second, 0)
+    moves.add(clicked(element="#3", onto="#2", text='"element": "#3"'), second, None, 1)
+    moves.add(clicked(element="#3", target={"element": "e7"}), None, second, 2)
+    one, two, three = moves.steps
+    assert one.next_observation == two.observation == three.next_observation
+    assert (two.observation and two.observation.content) == '#1 window\n  #3 text "1 left"\n  #2 button "Buy"'
+    assert json.loads(one.action.text)["arguments"] == {"element": "#2"}
+    told = {"element": "#2", "onto": "#3", "text": '"element": "#3"'}
+    assert json.loads(two.action.text)["arguments"] == json.loads(two.action.arguments or "") == told
+    assert json.loads(three.action.text)["arguments"]["element"] == "#3", "no screen was shown that it could name"
+
+
+def test_a_source_s_own_ids_and_screens_of_other_forms_stay_as_they_are() -> None:
+    shown = Observation("[a4] button 'OK'\n#2 text", form="screen", dialect="browsergym-axtree")
+    moves = Moves()
+    moves.add(clicked(element="#2"), shown, shown, 0)
+    (step,) = moves.steps
+    assert (step.observation, step.next_observation, step.action) == (shown, shown, clicked(element="#2"))
+
+
+def test_what_is_led_to_later_has_the_numbers_of_what_was_shown_before() -> None:
+    moves = Moves()
+    moves.add(clicked(element="#2"), tree("window", 'button "Buy"'), None, 0)
+    moves.reach(tree("window", 'text "Sold"', 'button "Buy"'))
+    (step,) = moves.steps
+    assert (step.next_observation and step.next_observation.content) == (
+        '#1 window\n  #3 text "Sold"\n  #2 button "Buy"'
+    )

@@ -54,8 +54,8 @@ def test_a_node_is_one_line_with_its_parts_in_order() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "#2 text",
-        "#1 text\n#3 text",
+        "#0 text",
+        "#1 text\n#1 text",
         "  #1 text",
         "#1 text\n    #2 text",
         '#1 text "a" "b"',
@@ -70,6 +70,14 @@ def test_a_node_is_one_line_with_its_parts_in_order() -> None:
 def test_text_that_is_no_tree_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(ValueError, match=r"line [0-9]+ of the tree"):
         Tree.parse(text)
+
+
+def test_numbers_that_last_are_read_back_and_are_what_a_touch_meets() -> None:
+    text = '#7 window "a" [0,0][9,9]\n  #12 button "Buy" clickable [0,0][5,5]\n  #3 text "Tea"'
+    tree = Tree.parse(text)
+    assert tree.numbers == (7, 12, 3)
+    assert tree.text == text
+    assert tree.at(2, 2, "clickable") == 12
 
 
 def test_a_touch_meets_the_last_node_drawn_that_takes_it() -> None:

@@ -22,7 +22,9 @@ RECIPE = load_recipe("terminal")
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("raw")
-    logs = sorted((ROOT / "samples" / "terminal").rglob("*.jsonl")) + sorted((ROOT / "samples").rglob("*.cast"))[:6]
+    logs = (
+        sorted((ROOT / "samples" / "terminal").rglob("*.jsonl"))[-10:] + sorted((ROOT / "samples").rglob("*.cast"))[:5]
+    )
     for number, log in enumerate(logs):
         shutil.copy(log, folder / f"{number}-{log.name}")
         if number < 2:

@@ -104,6 +104,15 @@ def test_a_configuration_and_a_split_can_be_chosen(dataset):
     assert uris(dataset, splits=["test"]) == ["data/test-00000-of-00001.parquet"]
 
 
+@pytest.mark.parametrize("form", ["{}\n", "[{}]"])
+def test_rows_of_which_the_first_is_longer_than_the_head_are_rows(dataset, form):
+    rows = dataset / "small" / "rows.jsonl"
+    first = {**episodes(50, 1)[0], "before": "a long room " * 20_000}
+    first = {"before": first.pop("before"), **first}
+    rows.write_text(form.format(json.dumps(first)))
+    assert uris(dataset, config="small") == ["small/rows.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [({"config": "smal"}, "Did you mean 'small'"), ({"splits": ["tests"]}, "Did you mean 'test'")],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import ClassVar
+from zipfile import ZipFile
 
 import pytest
 from typer.testing import CliRunner
@@ -98,6 +100,18 @@ def test_the_line_that_ended_a_plan_is_one_that_nothing_recognizes(tmp_path):
     (tmp_path / "a").write_bytes(b'{"type": {"a": 1}}\n')
     plan = make_plan(RECIPE, [str(tmp_path)], strict=True)
     assert [one.reason for one in plan.unrecognized] == ["unrecognized"]
+
+
+def test_a_log_whose_first_record_is_longer_than_the_head_is_an_input_however_it_is_packed(tmp_path):
+    row = {"messages": [{"role": "user", "content": "word " * 40_000}], "instance_id": "a__b-1"}
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(json.dumps(row).encode() + b"\n"))
+    with ZipFile(tmp_path / "logs.zip", "w") as archive:
+        archive.writestr("a/log.jsonl", GOOD)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert {one.uri: one.connector for one in plan.inputs} == {
+        "logs.zip/a/log.jsonl": "claude_code",
+        "rows.jsonl.gz": "swe_rows",
+    }
 
 
 def test_what_no_connector_knows_is_told_from_what_could_not_be_read(tmp_path):

@@ -10,6 +10,17 @@ r"""Answer files of ToolBench: a tree of tries at one question, with the calls o
 action  | {"name": "gauge_for_river", "arguments": {"river": "Orv"}}
 after   | {"error": "", "response": "dry"}
 
+ToolEval converts answers for its judges; of such a file each question is read (see `tool_eval`).
+
+>>> show(ToolBench(), r'''
+... {"17": {"query": "Is there water?", "available_tools": [], "answer": {"method": "DFS", "total_steps": 3,
+...  "final_answer": "", "answer_details": [{"role": "system", "message": "", "next": [
+...    {"role": "user", "message": "", "next": [{"role": "tool", "message":
+...      {"name": "gauge_for_river", "arguments": "{\"river\": \"Orv\"}", "response": "dry"}, "next": []}]}]}]}}}
+... ''')
+action  | {"name": "gauge_for_river", "arguments": {"river": "Orv"}}
+after   | dry
+
 `{win, tree: {tree: node}, answer_generation: {query, function, train_messages, final_answer, …}}`. A node is a
 `Thought`, an `Action` (the name of a function) or an `Action Input` (its arguments and what it gave), each the child of
 what stands before it: a call is two nested nodes, a message of the model up to three. At a node with several children
@@ -36,6 +47,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
+from connectors.benches.toolbench import tool_eval
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.calls import MessageError, action_space, call
 from connectors.conversation.refusals import refused
@@ -44,7 +56,7 @@ from connectors.conversation.turns import Call
 from connectors.reading.documents import json_document, opening
 from connectors.reading.fields import brief, whole_number_of
 from connectors.reading.json_text import is_json
-from schemas import Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory
+from schemas import Context, Observation, Outcome, ParseError, Reject, Step, Task, Trajectory, json_text
 from schemas.record import record
 
 BRANCHES: Final = 256
@@ -68,13 +80,15 @@ class ToolBench(Connector):
     """Answer files of ToolBench (DFSDT and chains kept as trees)."""
 
     name: ClassVar[str] = "toolbench"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
-    title: ClassVar[str] = "ToolBench answer trees"
+    title: ClassVar[str] = "ToolBench answer trees, ToolEval's converted answers"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         found = opening(head)
         value = found.values[0] if found is not None and not found.lines else None
+        if tool_eval.is_tool_eval(value):
+            return Sniff(0.95, "questions with available_tools and the answer_details of ToolEval")
         if not isinstance(value, dict) or "win" not in value:
             return None
         tree = value.get("tree")
@@ -86,9 +100,12 @@ class ToolBench(Connector):
         return None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        value, _ = json_document(blob)
+        value, data = json_document(blob)
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object with win and tree")
+        if tool_eval.is_tool_eval(value):
+            yield from self._converted(blob, value, data)
+            return
         tree = value.get("tree")
         root = tree.get("tree") if isinstance(tree, dict) else None
         if not isinstance(root, dict):
@@ -102,6 +119,25 @@ class ToolBench(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no node of the tree is a call")
         yield from self._written(blob, writing)
 
+    def _converted(self, blob: Blob, value: dict[str, Any], data: bytes) -> Iterator[Trajectory | Reject]:
+        """The trajectories of the questions of a file of ToolEval, each at the place of its question."""
+        empty, place = True, 0
+        for name, question in tool_eval.questions(value):
+            place = max(place, data.find(f"{json_text(name)}:".encode("utf-8", "surrogatepass"), place))
+            try:
+                paths = _paths(tool_eval.root_of(question))
+                writing = _Writing(name or _name(blob.uri), _Answer(tool_eval.answer_of(question)), paths)
+            except MessageError as error:
+                yield refused(blob, self.name, place, error.reason, error.detail)
+                continue
+            if all(path.last is None for path in paths):
+                yield refused(blob, self.name, place, "no_calls", f"no node of question {name:.80} is a call")
+                continue
+            empty = False
+            yield from (_placed(found, place) for found in self._written(blob, writing))
+        if empty:
+            raise ParseError(blob.uri, -1, "no_transitions", "no node of the answers is a call")
+
     def _written(self, blob: Blob, writing: _Writing) -> Iterator[Trajectory | Reject]:
         for number, path in enumerate(writing.paths):
             if number > BRANCHES:
@@ -113,6 +149,13 @@ class ToolBench(Connector):
                 yield refused(blob, self.name, 0, "branch_without_call", "a path without a call of its own")
                 continue
             yield writing.trajectory(path.calls())
+
+
+def _placed(found: Trajectory | Reject, place: int) -> Trajectory | Reject:
+    """What was found, at a place of the file."""
+    if isinstance(found, Reject):
+        return replace(found, offset=place)
+    return replace(found, steps=[replace(step, offset=place) for step in found.steps])
 
 
 def _name(uri: str) -> str:

@@ -1,0 +1,83 @@
+"""How much of a screen is new after an action: the share of lines that change, and of those that only renumber.
+
+    python -m benchmarks.screen_changes --raw FOLDER_OF_LOGS
+
+A line of the screen after an action has changed if it is not a line of the screen before in the same order (the longest
+runs of equal lines are aligned). It is only renumbered if it has not changed but for its element's number. Screens are
+those of the compact tree; each log counts with all its transitions that show one on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from benchmarks.parsers import held, real_logs
+from connectors.registry import connector
+from connectors.screens.numbers import without_numbers
+from connectors.screens.tree import DIALECT
+from schemas import ParseError, Step, Trajectory
+
+
+@dataclass(slots=True)
+class Changes:
+    """Of one format: pairs of screens, those that are equal, lines of the later ones, and how many of these changed.
+
+    `renewed` are those that changed in more than their number.
+    """
+
+    pairs: int = 0
+    equal: int = 0
+    lines: int = 0
+    changed: int = 0
+    renewed: int = 0
+
+    def add(self, before: str, after: str) -> None:
+        """Counts one pair."""
+        self.pairs += 1
+        self.equal += before == after
+        self.lines += after.count("\n") + 1
+        self.changed += changed(before, after)
+        self.renewed += changed(without_numbers(before), without_numbers(after))
+
+
+def changed(before: str, after: str) -> int:
+    """How many lines of the second text are not aligned with equal ones of the first."""
+    one, other = before.split("\n"), after.split("\n")
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return len(other) - sum(block.size for block in matcher.get_matching_blocks())
+
+
+def screens(steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """The texts before and after each action that has a tree on both sides."""
+    for step in steps:
+        before, after = step.observation, step.next_observation
+        if before is None or after is None or before.dialect != DIALECT or after.dialect != DIALECT:
+            continue
+        if before.content is not None and after.content is not None:
+            yield before.content, after.content
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--raw", required=True, help="a folder of logs")
+    found: dict[str, Changes] = {}
+    for name, inputs in sorted(real_logs(parser.parse_args().raw).items()):
+        for one in inputs:
+            try:
+                for told in connector(name).parse(held(one)):
+                    for before, after in screens(told.steps) if isinstance(told, Trajectory) else ():
+                        found.setdefault(name, Changes()).add(before, after)
+            except ParseError:
+                continue
+    print("| format | pairs of screens | equal | lines | changed | only renumbered |\n|---|---:|---:|---:|---:|---:|")
+    for name, all_of in found.items():
+        shares = (all_of.changed / all_of.lines, (all_of.changed - all_of.renewed) / max(all_of.changed, 1))
+        print(f"| {name} | {all_of.pairs} | {all_of.equal} | {all_of.lines:,} | {shares[0]:.1%} | {shares[1]:.1%} |")
+
+
+if __name__ == "__main__":
+    main()

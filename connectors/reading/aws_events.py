@@ -1,0 +1,109 @@
+"""Event streams of Amazon's services (`application/vnd.amazon.eventstream`), the bodies of streamed HTTP answers.
+
+A message is framed in binary: the bytes of all and of the headers, a checksum of these two, headers, a payload, and a
+checksum of all. A payload is JSON; where it holds the bytes of another API's event (`chunk`), that event is given.
+Source: the specification of the encoding in the documentation of Amazon Transcribe and of the SDKs.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+import zlib
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, Final
+
+from connectors.reading.values import JsonError, json_value
+
+_PRELUDE: Final = struct.Struct(">III")
+_CHECKSUM: Final = struct.Struct(">I")
+_LEAST: Final = _PRELUDE.size + _CHECKSUM.size
+_SIZES: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""Bytes of a header's value by its type; of types 6 and 7 two bytes before the value tell."""
+
+_TEXTS: Final = (6, 7)
+_KIND: Final = ":event-type"
+_CHUNK: Final = "chunk"
+
+
+class EventStreamError(ValueError):
+    """Bytes that are framed as an event stream and are none; `offset` is where in them."""
+
+    def __init__(self, offset: int, detail: str) -> None:
+        super().__init__(detail)
+        self.offset = offset
+
+
+def is_event_stream(data: bytes) -> bool:
+    """Whether bytes begin with the frame of a message, whose checksum is right."""
+    if len(data) < _LEAST:
+        return False
+    whole, headers, checksum = _PRELUDE.unpack_from(data)
+    return whole >= _LEAST + headers and checksum == zlib.crc32(data[: _PRELUDE.size - _CHECKSUM.size])
+
+
+def aws_events(data: bytes) -> Iterator[dict[str, Any]]:
+    """The events of a stream in order, each an object of its kind and payload, or the event that a chunk holds.
+
+    A message that the stream ends in, as where the client went away, is left out, and so is one without JSON.
+
+    Raises:
+        EventStreamError: a message is damaged.
+    """
+    place = 0
+    while place + _LEAST <= len(data):
+        whole, headers, _ = _PRELUDE.unpack_from(data, place)
+        if not is_event_stream(data[place : place + _LEAST]):
+            raise EventStreamError(place, "the frame of a message is damaged")
+        end = place + whole
+        if end > len(data):
+            return
+        if _CHECKSUM.unpack_from(data, end - _CHECKSUM.size)[0] != zlib.crc32(data[place : end - _CHECKSUM.size]):
+            raise EventStreamError(place, "a message is damaged")
+        begin = place + _PRELUDE.size
+        event = _event(_headers(data[begin : begin + headers], place), data[begin + headers : end - _CHECKSUM.size])
+        if event is not None:
+            yield event
+        place = end
+
+
+def _headers(data: bytes, at: int) -> dict[str, str]:
+    """The headers of a message that are text."""
+    found: dict[str, str] = {}
+    place = 0
+    try:
+        while place < len(data):
+            begin = place + 1 + data[place]
+            name, kind = data[place + 1 : begin].decode(), data[begin]
+            place = begin + 1
+            if kind in _TEXTS:
+                size = int.from_bytes(data[place : place + 2], "big")
+                found[name] = data[place + 2 : place + 2 + size].decode("utf-8", "replace")
+                place += 2 + size
+            else:
+                place += _SIZES[kind]
+    except (IndexError, KeyError, UnicodeDecodeError):
+        raise EventStreamError(at, "the headers of a message are damaged") from None
+    return found
+
+
+def _event(headers: dict[str, str], payload: bytes) -> dict[str, Any] | None:
+    value = _value(payload)
+    if not isinstance(value, dict):
+        return None
+    kind = headers.get(_KIND) or headers.get(":exception-type") or ""
+    if kind == _CHUNK and isinstance(value.get("bytes"), str):
+        try:
+            inner = _value(b64decode(value["bytes"]))
+        except (binascii.Error, ValueError):
+            return None
+        return inner if isinstance(inner, dict) else None
+    return {kind: value}
+
+
+def _value(data: bytes) -> Any:
+    try:
+        return json_value(data)
+    except JsonError:
+        return None

@@ -1,0 +1,147 @@
+"""What of a long beginning of a file tells its format: its keys and short values, with long texts and arrays shortened.
+
+A format is told by a file's first bytes. Where the first record alone is longer than these, the keys that tell it may
+stand behind them; in the outline they stand within. Members of a stored zip archive are the other case: their bytes
+would be taken for the archive's own, so only what the archive says of itself is left.
+
+What comes out is for recognizing alone; nothing is ever parsed from it.
+"""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import Final
+
+import orjson
+
+from connectors.connector import HEAD_BYTES
+from connectors.reading.large.structure import CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, Structure
+from connectors.reading.values import BOM
+
+OUTLINED_BYTES: Final = 16 << 20
+"""How much of a file's beginning an outline is made of."""
+
+_LEAST_TEXT: Final = 256
+_LEAST_ARRAY: Final = 1024
+_BLANK: Final = b" \t\r\n"
+_HALF_ESCAPE: Final = re.compile(rb"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+_KEYED: Final = re.compile(rb"([ ]*(?:- +)*)[^\s#'\"\[\]{},&*!|>%@`][^\n]*?:[ ]+(?![&!][^\s]*\s*$)\S")
+"""A line of YAML that begins a value behind its key; what is indented deeper belongs to that value."""
+
+_YAML: Final = re.compile(rb"(?:---|#[^\n]*|[\w-]+:[^\n]*|- [^\n]*)\n")
+"""How a YAML document begins."""
+
+_ZIP: Final = b"PK\x03\x04"
+_ZIP_HEADER: Final = 30
+_SIZE_FOLLOWS: Final = 8
+_SIZE_ELSEWHERE: Final = 0xFFFFFFFF
+
+
+def outlined(data: bytes, size: int = HEAD_BYTES) -> bytes:
+    """The outline of a file's beginning; what is neither JSON nor YAML is only cut to the size.
+
+    A text takes at most a quarter of what is left, an array within a record at most half, so that whatever comes behind
+    has its place.
+
+    Args:
+        data: at most `OUTLINED_BYTES` of the file, decompressed.
+        size: bytes that the outline may have.
+    """
+    if len(data) <= size:
+        return data
+    begin = data.removeprefix(BOM).lstrip(_BLANK)
+    if begin[:1] in (b"{", b"["):
+        return _json(begin, size, 1)
+    if _YAML.match(begin) is not None:
+        return _yaml(begin, size)
+    return data[:size]
+
+
+def _json(data: bytes, size: int, spared: int) -> bytes:
+    """The outline of JSON values that stand one after the other; arrays of the level `spared` are not shortened."""
+    structure = Structure(BytesIO(data), 0)
+    made = bytearray()
+    open_ends = [(size, False)]
+    last = 0
+    while len(made) < size and (found := structure.next()) is not None:
+        (place, kind), level = found
+        end, is_bounded = open_ends[-1]
+        room = end - len(made)
+        made += _shortened(data[last:place], max(_LEAST_TEXT, room // 4))
+        if kind == OPEN_LIST and level > spared:
+            open_ends.append((len(made) + max(_LEAST_ARRAY, room // 2), True))
+        elif kind in (OPEN_LIST, OPEN_OBJECT):
+            open_ends.append((end, False))
+        elif kind == COMMA and is_bounded and len(made) > end:
+            ended = structure.pass_to_end(level)
+            if ended is None:
+                return bytes(made)
+            place, kind = ended
+        if kind in (CLOSE_LIST, CLOSE_OBJECT) and len(open_ends) > 1:
+            open_ends.pop()
+        made += data[place : place + 1]
+        last = place + 1
+    return bytes(made + data[last:])[:size]
+
+
+def _shortened(gap: bytes, most: int) -> bytes:
+    """What stands between two tokens of JSON; a text in it that is longer has its beginning kept."""
+    if len(gap) <= most:
+        return gap
+    text = gap.strip(_BLANK)
+    if text[:1] != b'"':
+        return text[:most]
+    if text[1:2] in (b"[", b"{"):
+        try:
+            within = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            within = ""
+        if within:
+            return orjson.dumps(_json(within.encode(), most, 0).decode("utf-8", "ignore"))
+    return _HALF_ESCAPE.sub(rb"\1", text[:most]).decode("utf-8", "ignore").encode() + b'"'
+
+
+def _yaml(data: bytes, size: int) -> bytes:
+    """The outline of a YAML document: values of several lines, and long lines, have their beginning kept."""
+    made = bytearray()
+    deeper, most = None, 0
+    for line in data.split(b"\n"):
+        room = size - len(made)
+        if room <= 0:
+            break
+        indent = len(line) - len(line.lstrip(b" "))
+        if deeper is not None and (indent > deeper or not line.strip()):
+            made += line[: max(0, most)] + b"\n" if most > 0 else b""
+            most -= len(line)
+            continue
+        keyed = _KEYED.match(line)
+        deeper = len(keyed[1]) if keyed is not None else None
+        most = max(_LEAST_TEXT, room // 4) - len(line)
+        made += line[: max(_LEAST_TEXT, room // 4)] + b"\n"
+    return bytes(made[:size])
+
+
+def zip_outline(head: bytes) -> bytes:
+    """The beginning of a zip archive with zeros in the place of what its members hold; any other head as it is."""
+    if not head.startswith(_ZIP):
+        return head
+    made, place = bytearray(len(head)), 0
+    while 0 <= place < len(head):
+        begin = place + _ZIP_HEADER
+        names = (
+            int.from_bytes(head[place + 26 : begin - 2], "little"),
+            int.from_bytes(head[begin - 2 : begin], "little"),
+        )
+        content = begin + sum(names)
+        made[place:content] = head[place:content]
+        packed = int.from_bytes(head[place + 18 : place + 22], "little")
+        known = not head[place + 6 : place + 7] or not head[place + 6] & _SIZE_FOLLOWS
+        if known and packed != _SIZE_ELSEWHERE:
+            place = content + packed
+            if head[place : place + len(_ZIP)] != _ZIP:
+                break
+        else:
+            place = head.find(_ZIP, content)
+    return bytes(made[: len(head)])

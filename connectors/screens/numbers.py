@@ -1,0 +1,400 @@
+"""The numbers of elements over the screens of a trajectory: an element keeps its number, a new one takes the next.
+
+Readers write each screen with its elements counted from 1 (`connectors.screens.tree`); here these places become numbers
+that last, so that a small change of a screen is a small change of its text. What a screen is numbered by are the
+screens that were shown before it in the same trajectory, and nothing that comes later. An element is known again by
+
+1. its parent, its role, name and lasting id, and those of all that is in it;
+2. its parent, role, name and id alone, where no brother shares them, before and now;
+3. its place: it stands between the same brothers as one of the screen before, with the same role and id, and either
+   most of what is in it is the same, or as many stand there as did;
+4. role, name and id anywhere in its window, where one element of the screen before and one of this screen have them.
+
+Values, states and boxes tell nothing: they are what changes. An element that was gone and comes back in its old place
+has its old number, also after other screens.
+
+>>> numbers = Numbers()
+>>> print(numbers.shown('''#1 window "Shop"
+...   #2 text "Tea"
+...   #3 button "Buy"''')[0])
+#1 window "Shop"
+  #2 text "Tea"
+  #3 button "Buy"
+>>> text, places = numbers.shown('''#1 window "Shop"
+...   #2 text "In your cart: 1"
+...   #3 text "Tea"
+...   #4 button "Buy"''')
+>>> print(text)
+#1 window "Shop"
+  #4 text "In your cart: 1"
+  #2 text "Tea"
+  #3 button "Buy"
+>>> places[4]
+3
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, TypeAlias, TypeVar
+
+_NAME: Final = re.compile(r'( *)(\S*)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
+_END: Final = re.compile(r'(?: id=("(?:[^"\\]|\\.)*"|[^\s"]+))?(?: (\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]))?$')
+_MOST_KNOWN: Final = 100_000
+"""Elements that are remembered of screens before the last one; then all but those of the last are forgotten."""
+
+_ALIKE: Final = 0.5
+"""More than this share of what is in an element, of the smaller, is in another one too if both are the same."""
+
+_AHEAD: Final = 8
+"""Brothers that are looked at for one that is the same; of hundreds of rows, each is not held against each."""
+
+_NOTHING: Final[list[int]] = []
+"""What is in an element without others; nothing may be added to it."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""Role, name and lasting id of an element, as its line has them."""
+
+Told = TypeVar("Told")
+
+
+_NUMBERED: Final = re.compile(r"(?m)^( *)#[0-9]+ ")
+
+
+def without_numbers(text: str) -> str:
+    """A screen's text without the numbers of its elements: equal for equal screens, whatever was shown before them.
+
+    >>> without_numbers('#4 window\\n  #9 button "Buy"')
+    'window\\n  button "Buy"'
+    """
+    return _NUMBERED.sub(r"\1", text)
+
+
+@lru_cache(maxsize=1 << 16)
+def _told(row: str) -> tuple[int, Key, str]:
+    """(blanks before it, key, box) of a line without its number."""
+    found, end = _NAME.match(row), _END.search(row)
+    assert found is not None
+    assert end is not None
+    return len(found[1]), (found[2], found[3] or "", end[1] or ""), end[2] or ""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """A screen: of each element, in document order, its line without the number and what tells it from others.
+
+    Attributes:
+        rows: each line without its number.
+        indents: the blanks before each line.
+        parents: place of the element around each, -1 for a window.
+        ends: place after the last element within each.
+        keys: of each.
+        boxes: of each, as written.
+        inside: the places of what is in each; behind them those of the windows.
+        kinds: of each, equal for elements that have the same key and hold elements of the same kinds in the same order.
+        numbers: of each; 0 where it has none yet.
+        places: of each number.
+    """
+
+    rows: list[str]
+    indents: list[int]
+    parents: list[int]
+    ends: list[int]
+    keys: list[Key]
+    boxes: list[str]
+    inside: list[list[int]]
+    kinds: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The screen as text, with the numbers of its elements."""
+        lines = zip(self.rows, self.indents, self.numbers, strict=True)
+        return "\n".join([f"{row[:indent]}#{number} {row[indent:]}" for row, indent, number in lines])
+
+    def brothers(self, number: int) -> list[int]:
+        """The places of what is in the element of that number, of the windows for 0; none if it is not there."""
+        place = self.places.get(number) if number else -1
+        return self.inside[place] if place is not None else []
+
+    def within(self, place: int) -> set[Key]:
+        """The keys of what is in an element."""
+        return set(self.keys[place + 1 : self.ends[place]])
+
+
+def _read(text: str) -> _Shown:
+    """The screen of a text, whose numbers are passed over."""
+    rows = []
+    for line in text.split("\n"):
+        indent, _, rest = line.partition("#")
+        rows.append(indent + rest.partition(" ")[2])
+    told = [_told(row) for row in rows]
+    indents, keys, boxes = [one[0] for one in told], [one[1] for one in told], [one[2] for one in told]
+    parents: list[int] = []
+    ends = [len(rows)] * len(rows)
+    inside = [_NOTHING] * (len(rows) + 1)
+    around = [-1]
+    depths = [-1]
+    for place, depth in enumerate(indents):
+        while depths[-1] >= depth:
+            ends[around.pop()] = place
+            depths.pop()
+        parent = around[-1]
+        parents.append(parent)
+        if inside[parent] is _NOTHING:
+            inside[parent] = [place]
+        else:
+            inside[parent].append(place)
+        around.append(place)
+        depths.append(depth)
+    return _Shown(rows, indents, parents, ends, keys, boxes, inside)
+
+
+def _window(screen: _Shown, place: int) -> int:
+    """The number of the window that an element is in, 0 if it has none yet."""
+    while screen.parents[place] >= 0:
+        place = screen.parents[place]
+    return screen.numbers[place]
+
+
+class Numbers:
+    """The numbers of one trajectory's elements. Screens are given in the order in which they were shown."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._next_kind = 0
+        self._last: _Shown | None = None
+        self._kinds: dict[tuple[object, ...], int] = {}
+        # By the number of the element around: those that were ever in it, the latest first.
+        self._by_kind: dict[tuple[int, int], list[int]] = {}
+        self._by_key: dict[tuple[int, Key], list[int]] = {}
+
+    def shown(self, text: str) -> tuple[str, Mapping[int, int]]:
+        """A screen's text with numbers that last, and the number of each place that an action may name, from 1.
+
+        Args:
+            text: of `connectors.screens.tree`, elements counted from 1.
+        """
+        screen, last = _read(text), self._last
+        if last is not None and screen.keys == last.keys and screen.parents == last.parents:
+            screen.kinds, screen.numbers, screen.places = last.kinds, last.numbers, last.places
+        else:
+            self._number(screen)
+        self._last = screen
+        return screen.text, dict(enumerate(screen.numbers, 1))
+
+    def _number(self, screen: _Shown) -> None:
+        inside, keys, kinds = screen.inside, screen.keys, [0] * len(screen.keys)
+        for place in range(len(keys) - 1, -1, -1):
+            inner = (keys[place], *[kinds[one] for one in inside[place]]) if inside[place] else keys[place]
+            kind = self._kinds.get(inner)
+            if kind is None:
+                kind = self._kinds[inner] = self._next_kind
+                self._next_kind += 1
+            kinds[place] = kind
+        screen.kinds, screen.numbers = kinds, [0] * len(keys)
+        matching = _Matching(screen, self._last, self._by_kind, self._by_key)
+        matching.match()
+        for place, number in enumerate(screen.numbers):
+            if not number:
+                screen.numbers[place] = self._next
+                self._next += 1
+        screen.places = {number: place for place, number in enumerate(screen.numbers)}
+        self._remember(screen, matching.copied)
+
+    def _remember(self, screen: _Shown, copied: Mapping[int, int]) -> None:
+        if len(self._by_kind) + len(self._kinds) > _MOST_KNOWN:
+            self._by_kind.clear()
+            self._by_key.clear()
+            kept = set(screen.kinds)
+            self._kinds = {told: kind for told, kind in self._kinds.items() if kind in kept}
+            copied = {}
+        kinds: dict[tuple[int, int], list[int]] = {}
+        keys: dict[tuple[int, Key], list[int]] = {}
+        place = 0
+        while place < len(screen.numbers):
+            number, parent = screen.numbers[place], screen.parents[place]
+            around = screen.numbers[parent] if parent >= 0 else 0
+            kinds.setdefault((around, screen.kinds[place]), []).append(number)
+            keys.setdefault((around, screen.keys[place]), []).append(number)
+            place = copied.get(place, place + 1)
+        _put(self._by_kind, kinds)
+        _put(self._by_key, keys)
+
+
+def _put(known: dict[Told, list[int]], now: Mapping[Told, list[int]]) -> None:
+    """Puts the numbers of this screen before those that were known."""
+    for told, numbers in now.items():
+        before = known.get(told)
+        if before is not None and before != numbers:
+            here = set(numbers)
+            numbers += [one for one in before if one not in here]
+        known[told] = numbers
+
+
+@dataclass(slots=True)
+class _Matching:
+    """One screen against those before it: gives its elements the numbers by which they are known.
+
+    Attributes:
+        taken: numbers that were given.
+        copied: the ends of elements in which all is as it was on the screen before, by their places.
+    """
+
+    screen: _Shown
+    last: _Shown | None
+    by_kind: Mapping[tuple[int, int], list[int]]
+    by_key: Mapping[tuple[int, Key], list[int]]
+    taken: set[int] = field(default_factory=set)
+    copied: dict[int, int] = field(default_factory=dict)
+
+    def match(self) -> None:
+        """From the windows inwards, since an element is known by the one around it; then what moved elsewhere."""
+        self._inwards(-1, 0)
+        if self.last is None:
+            return
+        here, before = Counter(self.screen.keys), Counter(self.last.keys)
+        places = {key: place for place, key in enumerate(self.last.keys) if before[key] == 1}
+        for place, key in enumerate(self.screen.keys):
+            if self.screen.numbers[place] or here[key] > 1 or not (key[1] or key[2]):
+                continue
+            other = places.get(key)
+            if other is None or _window(self.screen, place) != _window(self.last, other):
+                continue
+            if self._take(place, self.last.numbers[other]):
+                self._inwards(place, self.last.numbers[other])
+
+    def _take(self, place: int, number: int) -> bool:
+        if number in self.taken:
+            return False
+        self.taken.add(number)
+        self.screen.numbers[place] = number
+        return True
+
+    def _inwards(self, place: int, number: int) -> None:
+        """Numbers what is in an element that has a number, as far as it is known."""
+        waiting = [(place, number)]
+        while waiting:
+            place, number = waiting.pop()
+            if self._copy(place, number):
+                continue
+            brothers = self.screen.inside[place]
+            self._by_what_is_in_them(brothers, number)
+            self._by_name(brothers, number)
+            if self.last is not None and any(not self.screen.numbers[one] for one in brothers):
+                self._by_place(brothers, self.last.brothers(number), self.last)
+            numbers = self.screen.numbers
+            waiting += [(one, numbers[one]) for one in brothers[::-1] if numbers[one] and self.screen.inside[one]]
+
+    def _copy(self, place: int, number: int) -> bool:
+        """Gives all in an element the numbers of the screen before, if the same stood in it."""
+        screen, last = self.screen, self.last
+        other = last.places.get(number) if last is not None else None
+        if last is None or other is None or place < 0 or screen.kinds[place] != last.kinds[other]:
+            return False
+        end = screen.ends[place]
+        inner = last.numbers[other + 1 : last.ends[other]]
+        if any(screen.numbers[place + 1 : end]) or not self.taken.isdisjoint(inner):
+            return False
+        screen.numbers[place + 1 : end] = inner
+        self.taken.update(inner)
+        self.copied[place] = end
+        return True
+
+    def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
+        """Of several of one kind those go first that stand where they stood, and then each in its order."""
+        screen, last = self.screen, self.last
+        others = self._as_before(brothers, around)
+        alike: dict[int, list[int]] = {}
+        for place in brothers:
+            if not screen.numbers[place] and (around, screen.kinds[place]) in self.by_kind:
+                alike.setdefault(screen.kinds[place], []).append(place)
+        if last is not None and any(len(places) > 1 for places in alike.values()):
+            stood = {(last.kinds[one], last.boxes[one]): last.numbers[one] for one in others}
+            for kind, places in alike.items():
+                for place in places:
+                    number = stood.get((kind, screen.boxes[place]), 0)
+                    if number and screen.boxes[place]:
+                        self._take(place, number)
+        for kind, places in alike.items():
+            free = [one for one in self.by_kind[around, kind] if one not in self.taken]
+            waiting = [place for place in places if not screen.numbers[place]]
+            for place, number in zip(waiting, free, strict=False):
+                self._take(place, number)
+
+    def _as_before(self, brothers: Sequence[int], around: int) -> list[int]:
+        """Numbers the first brothers and the last ones, as far as they are as they were; what stood there before."""
+        screen, last = self.screen, self.last
+        others = last.brothers(around) if last is not None else []
+        if last is None or not others:
+            return []
+        for pairs in (zip(brothers, others, strict=False), zip(brothers[::-1], others[::-1], strict=False)):
+            for place, other in pairs:
+                if screen.kinds[place] != last.kinds[other] or screen.boxes[place] != last.boxes[other]:
+                    break
+                if not screen.numbers[place]:
+                    self._take(place, last.numbers[other])
+        return others
+
+    def _by_name(self, brothers: Sequence[int], around: int) -> None:
+        keys = self.screen.keys
+        here = Counter([keys[place] for place in brothers])
+        for place in brothers:
+            key = keys[place]
+            if self.screen.numbers[place] or here[key] > 1 or not (key[1] or key[2]):
+                continue
+            known = self.by_key.get((around, key), ())
+            if len(known) == 1:
+                self._take(place, known[0])
+
+    def _by_place(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+        """Of brothers without a number, those that stand between the same two as ones of the screen before."""
+        at = {last.numbers[place]: order for order, place in enumerate(others)}
+        gap: list[int] = []
+        low = -1
+        for place in [*brothers, -1]:
+            number = self.screen.numbers[place] if place >= 0 else 0
+            if place >= 0 and not number:
+                gap.append(place)
+                continue
+            high = at.get(number, -1) if place >= 0 else len(others)
+            if high >= 0:
+                if gap and low < high:
+                    free = [one for one in others[low + 1 : high] if last.numbers[one] not in self.taken]
+                    self._in_gap(gap, free, last)
+                gap, low = [], high
+
+    def _in_gap(self, gap: Sequence[int], free: Sequence[int], last: _Shown) -> None:
+        screen = self.screen
+        rest: list[int] = []
+        done = 0
+        for place in gap:
+            ahead = range(done, min(done + _AHEAD, len(free)))
+            fit = next((at for at in ahead if self._is_same(place, free[at], last)), -1)
+            if fit >= 0 and self._take(place, last.numbers[free[fit]]):
+                done = fit + 1
+            else:
+                rest.append(place)
+        left = [one for one in free if last.numbers[one] not in self.taken]
+        kinds = [(screen.keys[place][0], screen.keys[place][2]) for place in rest]
+        if kinds == [(last.keys[one][0], last.keys[one][2]) for one in left]:
+            for place, one in zip(rest, left, strict=True):
+                # A window of another name is another program's, or another document's.
+                if screen.keys[place][0] != "window" or screen.keys[place] == last.keys[one]:
+                    self._take(place, last.numbers[one])
+
+    def _is_same(self, place: int, other: int, last: _Shown) -> bool:
+        """Whether two elements of one role and id hold mostly the same."""
+        one, two = self.screen.keys[place], last.keys[other]
+        if (one[0], one[2]) != (two[0], two[2]):
+            return False
+        if one == two and self.screen.ends[place] == place + 1 and last.ends[other] == other + 1:
+            return True
+        mine, theirs = self.screen.within(place), last.within(other)
+        smaller = min(len(mine), len(theirs))
+        return smaller > 0 and len(mine & theirs) > _ALIKE * smaller

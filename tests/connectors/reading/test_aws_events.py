@@ -1,0 +1,61 @@
+"""Event streams of Amazon's services: what their messages hold, and what is damaged."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.reading.aws_events import EventStreamError, aws_events, is_event_stream
+from tests.connectors.aws_streams import chunk, event, framed, header, text_header
+
+TWO = event("messageStart", {"role": "assistant"}) + event("messageStop", {"stopReason": "end_turn"})
+
+
+def test_events_are_objects_of_their_kind_and_payload():
+    assert is_event_stream(TWO)
+    assert list(aws_events(TWO)) == [
+        {"messageStart": {"role": "assistant"}},
+        {"messageStop": {"stopReason": "end_turn"}},
+    ]
+
+
+def test_a_chunk_is_the_event_that_it_holds():
+    assert list(aws_events(chunk({"type": "message_start"}))) == [{"type": "message_start"}]
+
+
+def test_headers_of_every_type_are_passed_over():
+    sizes = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+    headers = b"".join(header(f"h{kind}", kind, bytes(size)) for kind, size in sizes.items())
+    headers += header("h6", 6, struct.pack(">H", 3) + b"\0\1\2") + text_header(":event-type", "metadata")
+    assert list(aws_events(framed(headers, b'{"a": 1}'))) == [{"metadata": {"a": 1}}]
+
+
+@pytest.mark.parametrize("payload", [b"", b"[1]", b"no json", b"\xff"])
+def test_a_message_without_an_object_is_left_out(payload):
+    assert list(aws_events(framed(text_header(":event-type", "ping"), payload) + TWO)) == list(aws_events(TWO))
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 16, b'{"a": 1, "b": 2222222}', TWO[:11], TWO[1:]])
+def test_other_bytes_are_no_event_stream(data):
+    assert not is_event_stream(data)
+
+
+@given(st.integers(0, len(TWO)))
+def test_a_stream_that_breaks_off_gives_the_events_before(size):
+    assert list(aws_events(TWO[:size])) == list(aws_events(TWO))[: _whole(size)]
+
+
+def _whole(size: int) -> int:
+    first = int.from_bytes(TWO[:4], "big")
+    return (size >= first) + (size >= len(TWO))
+
+
+@given(st.integers(0, len(TWO) - 1), st.integers(1, 255))
+def test_a_damaged_byte_is_told_or_ends_the_stream(place, change):
+    data = bytearray(TWO)
+    data[place] ^= change
+    with pytest.raises(EventStreamError):
+        list(aws_events(bytes(data)))

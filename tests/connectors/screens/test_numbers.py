@@ -1,0 +1,152 @@
+"""Numbers of elements over the screens of a trajectory: who keeps one, who gets the next, and what never changes."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.screens.numbers import Numbers
+from connectors.screens.tree import Node, Tree
+
+
+def shown(*screens: list[str]) -> list[list[str]]:
+    """The screens with numbers that last; each line is given by its indent and what follows the number."""
+    numbers = Numbers()
+    told = []
+    for screen in screens:
+        placed = [re.sub(r"^( *)", rf"\1#{place} ", line) for place, line in enumerate(screen, 1)]
+        told.append(numbers.shown("\n".join(placed))[0].split("\n"))
+    return told
+
+
+def numbers_of(screen: list[str]) -> list[int]:
+    return [int(line.lstrip()[1:].split()[0]) for line in screen]
+
+
+def bare(text: str) -> str:
+    return re.sub(r"(?m)^( *)#[0-9]+ ", r"\1", text)
+
+
+SHOP = ["window", '  text "Tea"', '  button "Buy"', '  text "Rye"', '  button "Buy"']
+
+
+def test_values_states_and_boxes_change_and_the_numbers_stay() -> None:
+    before = ["window [0,0][9,9]", '  textbox "To" value="a" [1,1][2,2]', "  switch checked id=wifi"]
+    after = ["window focused [0,0][9,9]", '  textbox "To" value="ab" focused [1,5][2,6]', "  switch unchecked id=wifi"]
+    assert [numbers_of(one) for one in shown(before, after)] == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_a_new_element_takes_the_next_number_and_moves_no_other() -> None:
+    first, second = shown(SHOP, [*SHOP[:1], '  text "In your cart: 1"', *SHOP[1:]])
+    assert numbers_of(second) == [1, 6, 2, 3, 4, 5]
+    assert set(first) <= set(second)
+
+
+def test_an_element_that_went_and_comes_back_has_its_number_again() -> None:
+    dialog = [*SHOP, "  dialog", '    button "OK"']
+    first, _, third, fourth = shown(SHOP, dialog, SHOP, dialog)
+    assert third == first
+    assert numbers_of(fourth) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_text_that_changes_in_its_place_is_the_same_element() -> None:
+    first, second = shown(
+        ["window", '  text "1 left"', '  button "Buy"'], ["window", '  text "none"', '  button "Buy"']
+    )
+    assert numbers_of(first) == numbers_of(second) == [1, 2, 3]
+
+
+def test_rows_that_are_scrolled_keep_their_numbers_and_what_stands_in_them_tells_them_apart() -> None:
+    rows = [["  group id=row [0,{0}][9,{0}]", f'    text "name {name}"', "    image"] for name in "abcdef"]
+
+    def scrolled(first: int) -> list[str]:
+        lines = [(at, line) for at, row in enumerate(rows[first : first + 4]) for line in row]
+        return ["window", *(line.replace("{0}", str(at * 10)) for at, line in lines)]
+
+    first, second = shown(scrolled(0), scrolled(2))
+    assert numbers_of(first) == list(range(1, 14))
+    assert numbers_of(second) == [1, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
+
+
+def test_of_equal_elements_those_keep_their_numbers_that_stand_where_they_stood() -> None:
+    icons = [f"  image [{left},0][{left + 9},9]" for left in (0, 10, 20)]
+    first, second = shown(["window", *icons], ["window", "  image [30,0][39,9]", *icons[1:]])
+    assert numbers_of(first) == [1, 2, 3, 4]
+    assert numbers_of(second) == [1, 2, 3, 4]
+    assert first[2:] == second[2:]
+
+
+def test_an_element_that_moved_under_another_is_known_by_its_name() -> None:
+    first, second = shown(
+        ["window", "  group id=a", '    button "Send" id=send', "  list"],
+        ["window", "  group id=a", "  list", '    button "Send" id=send'],
+    )
+    assert (numbers_of(first), numbers_of(second)) == ([1, 2, 3, 4], [1, 2, 4, 3])
+
+
+def test_another_program_s_window_is_another_and_a_changed_title_is_not() -> None:
+    _, second, third = shown(
+        ['window "org.mail"', '  button "Back"', '  text "Inbox"'],
+        ['window "org.clock"', '  button "Back"', '  text "Alarms"'],
+        ['window "org.clock *"', '  button "Back"', '  text "Alarms"'],
+    )
+    assert numbers_of(second) == numbers_of(third) == [4, 5, 6]
+
+
+def test_a_name_that_looks_like_a_line_s_end_is_read_whole() -> None:
+    odd = ['text "a\\" id=b [0,0][1,1]"', '  text value="x id=y" id="two words"', "  text id=z"]
+    (first,) = shown(odd)
+    assert [bare(line) for line in first] == odd
+
+
+TREES = st.lists(
+    st.tuples(st.sampled_from(["group", "text", "button"]), st.sampled_from(["", "a", "b"]), st.integers(0, 3)),
+    min_size=1,
+    max_size=12,
+)
+
+
+def text_of(rows: list[tuple[str, str, int]]) -> str:
+    depths: list[int] = []
+    for _, _, depth in rows:
+        depths.append(min(depth, depths[-1] + 1) if depths else 0)
+    return Tree([Node(role, name, bounds=(0, 0, 1, at)) for at, (role, name, _) in enumerate(rows)], depths).text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TREES, min_size=1, max_size=6))
+def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
+    screens: list[list[tuple[str, str, int]]],
+) -> None:
+    texts = [text_of(rows) for rows in screens]
+    numbers = Numbers()
+    told = [numbers.shown(text) for text in texts]
+    again = Numbers()
+    assert [again.shown(text)[0] for text in texts[: len(texts) // 2]] == [text for text, _ in told[: len(texts) // 2]]
+    seen: set[int] = set()
+    for text, (written, places) in zip(texts, told, strict=True):
+        assert bare(written) == bare(text)
+        here = Tree.parse(written).numbers or tuple(range(1, written.count("\n") + 2))
+        assert list(here) == list(places.values())
+        assert sorted(set(here) - seen) == list(range(len(seen) + 1, len(seen | set(here)) + 1))
+        seen |= set(here)
+
+
+@settings(max_examples=100, deadline=None)
+@given(TREES, TREES)
+def test_equal_screens_one_after_the_other_have_equal_texts(
+    one: list[tuple[str, str, int]], other: list[tuple[str, str, int]]
+) -> None:
+    numbers = Numbers()
+    numbers.shown(text_of(one))
+    assert numbers.shown(text_of(other)) == numbers.shown(text_of(other))
+
+
+def test_thousands_of_equal_elements_and_many_screens_take_no_square_of_time() -> None:
+    rows = ["window", *("  cell" for _ in range(20_000))]
+    first, second = shown(rows, [*rows, '  text "end"'])
+    assert numbers_of(first) == list(range(1, 20_002))
+    assert numbers_of(second)[-1] == 20_002
+    assert numbers_of(shown(*(["window", f'  text "{at}"', '  button "Next"'] for at in range(3000)))[-1]) == [1, 2, 3]

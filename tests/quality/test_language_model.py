@@ -1,0 +1,38 @@
+"""The model of languages that comes with trajmill, asked as the built-in recipes ask it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.recipe.recipe_file import load_recipe
+from quality.signal import Measured
+from quality.tokens import TokenCounter
+from schemas import DOMAINS
+from tests.conftest import ROOT
+from tests.make import batch_of, trajectory
+
+SENTENCES = json.loads((ROOT / "benchmarks" / "languages.json").read_text("utf-8"))
+
+
+def kept(text: str) -> bool:
+    judge = load_recipe("all").judge
+    rule = judge.rules["other_language"]
+    (told,) = set(judge.made(rule.signal).measure(Measured.of(batch_of(trajectory(text)), TokenCounter())).tolist())
+    return told >= rule.min
+
+
+@pytest.mark.parametrize("language", sorted(SENTENCES))
+def test_prose_stays_in_the_languages_of_the_recipe_and_goes_in_any_other(language):
+    assert kept("\n".join(SENTENCES[language])) == (language in ("en", "zh"))
+
+
+@pytest.mark.parametrize("text", ["total 2\ndrwxr-xr-x 2 root", "x = {1: 2}", '#1 button "Weiter"', ""])
+def test_what_is_no_prose_stays(text):
+    assert kept(text)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_every_built_in_recipe_asks_for_the_language(domain):
+    assert "other_language" in load_recipe(domain).judge.rules
