@@ -87,6 +87,14 @@ def test_answers_go_by_id_and_in_order_where_an_id_repeats():
     assert [step.next_observation and step.next_observation.content for step in made] == ["one", "two"]
 
 
+def test_what_the_api_found_in_its_own_search_for_tools_answers_the_search():
+    search = item(1, "tool_search_call", id="t", call_id=None, execution="server", arguments={"paths": ["rate"]})
+    found = item(1, "tool_search_output", id="o", call_id=None, execution="server", tools=[{"name": "rate"}])
+    told = steps(call(0, "a"), search, found, answer(2, "a"))
+    shown = [(one.action.name, one.next_observation and one.next_observation.content) for one in told]
+    assert shown == [("shell", "ok"), ("tool_search", '[{"name": "rate"}]')]
+
+
 def test_a_text_that_stands_twice_is_said_once():
     speech = item(2, "message", role="assistant", content=[{"type": "output_text", "text": "So."}])
     made = steps(event(1, "agent_message"), speech, call(3, "a"), answer(4, "a"))

@@ -221,7 +221,7 @@ class Reader:
 
     def _result(self, offset: int, item: dict[str, Any], timestamp: Any) -> None:
         call_id = item.get("call_id")
-        call_id = call_id if isinstance(call_id, str) else ""
+        call_id = call_id if isinstance(call_id, str) else self._searching() if "tools" in item else ""
         given = item.get("output", item.get("tools"))
         told, error, attachments = self._given(offset, given)
         waiting = self._waiting.get(call_id)
@@ -259,6 +259,10 @@ class Reader:
         if self._turn is not None and all(call is not one for one in self._turn.calls):
             call.late = True
             self.items.append(call.shown)
+
+    def _searching(self) -> str:
+        """The id of the search for tools that is open, since what the API searched itself names none."""
+        return next((key for key, calls in self._waiting.items() if calls[0].name == "tool_search"), "")
 
     def _given(self, offset: int, given: Any) -> tuple[Output, bool | None, tuple[Attachment, ...]]:
         """The output, whether it was marked as an error, and its images."""
