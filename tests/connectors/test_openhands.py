@@ -426,3 +426,19 @@ def test_an_error_that_says_that_nothing_was_done_is_the_reply_of_the_harness(te
     seen = steps[0].next_observation
     assert seen is not None
     assert (seen.content, seen.origin, seen.is_error) == (text, origin, True)
+
+
+def test_tools_are_those_that_any_prompt_of_the_session_names():
+    def prompt(key: str, *names: str) -> dict:
+        told = [{"type": "function", "function": {"name": name}} for name in names]
+        return {"id": key, "source": "agent", "kind": "SystemPromptEvent", "tools": told}
+
+    found = OpenHands().parse(
+        MemoryBlob(
+            "events.json",
+            json.dumps([prompt("a", "run"), run(1, "ls"), out(1, "x"), prompt("b", "run", "browse")]).encode(),
+        )
+    )
+    (made,) = (one for one in found if isinstance(one, Trajectory))
+    names = [one["function"]["name"] for one in json.loads(made.context.action_space or "")]
+    assert names == ["run", "browse"]

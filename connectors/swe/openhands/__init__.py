@@ -46,12 +46,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.conversation.declared_tools import declare
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call, seconds_between
 from connectors.reading.documents import json_document, json_rows
 from connectors.reading.fields import text_in, whole_number_of
+from connectors.reading.json_text import shallow_json
 from connectors.reading.places import places_by_lines
-from connectors.reading.values import BOM
+from connectors.reading.values import BOM, json_value
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.openhands.events import BadEventError, Did, Event, Gap, Said, Shown, event_of
@@ -333,7 +335,7 @@ class _Telling:
         if said.role == "system":
             self._given.system = self._given.system or said.text
         elif said.role == "tools":
-            self._given.tools = self._given.tools or said.text
+            self._given.tools = _all_tools(self._given.tools, said.text)
         elif said.role == "user" and not self._course.acted and not self._open and self._first(said):
             self._given.instruction = said.text
         elif said.seen is not None and self._open and self._open[-1][1] is None and _speaks(self._open[-1][0]):
@@ -380,6 +382,15 @@ class _Telling:
         for role, text in self._notes:
             self._course.say(role, text)
         self._notes = []
+
+
+def _all_tools(known: str | None, more: str) -> str | None:
+    """The tools of a session that was told of some before, both as JSON texts of arrays."""
+    if known is None or known == more:
+        return more
+    tools = json_value(known)
+    declare(tools, json_value(more))
+    return shallow_json(tools)
 
 
 def _speaks(did: Did) -> bool:
