@@ -73,7 +73,7 @@ class Awm(Connector):
     """Runs of agents in generated environments."""
 
     name: ClassVar[str] = "awm"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "Agent World Model run folders (trajectory and verdicts)"
     companions = re.compile(r"[^/]*\.db|server(?:_code\.py|\.log)|agent\.log")

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from connectors.conversation.client_outputs import command_output
 from connectors.conversation.content import observation
 from connectors.conversation.items import Items
 from connectors.conversation.reminders import CLOSE, voices, without_reminders
@@ -35,6 +36,7 @@ from connectors.conversation.turns import (
     Turn,
     seconds_between,
 )
+from connectors.conversation.wrapped_output import Output
 from schemas import Step, Steps
 from schemas.record import record
 
@@ -167,9 +169,12 @@ class Pairing:
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
         turn, call = found
-        call.shown = observation(result.content, result.is_error, result.attachments)
+        told = (command_output(result.content) if result.content else None) or Output(result.content)
+        cut = "harness" if told.cut else "none"
+        call.shown = observation(told.text, result.is_error, result.attachments, cut)
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
+        call.ends(told)
         if call.call_id is not None and self._by_id.get(call.call_id) != _SEVERAL:
             self._by_id[call.call_id] = hash(result.content)
         if turn is not self._turn:

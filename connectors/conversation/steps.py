@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from connectors.conversation.turns import Gap, Item, Said, Turn, began, seconds_between
+from connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
 from connectors.reading.fields import joined
 from schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
 
@@ -106,6 +106,7 @@ class _Making:
         self.waiting: list[dict[str, str]] = []
         self.ends: dict[int, int] = {}
         self._turns = 0
+        self._limits: dict[str, float] = {}
 
     def hear(self, items: Iterable[_Between]) -> None:
         """Takes in what was said and shown between turns."""
@@ -156,7 +157,7 @@ class _Making:
                     exit_code=call.exit_code,
                     started_at=began(call.at),
                     duration_s=call.seconds,
-                    time_limit_s=call.limit,
+                    time_limit_s=self._limit(call),
                     timed_out=call.killed,
                 )
             )
@@ -165,6 +166,14 @@ class _Making:
         for call in turn.calls:
             self.waiting += [{"role": "harness", "content": note} for note in call.notes]
         self._turns += 1
+
+    def _limit(self, call: Call) -> float | None:
+        """The seconds that a call was given; what the harness once named holds for later calls of the tool too."""
+        if call.limit is not None:
+            return call.limit
+        if call.named is not None:
+            self._limits[call.name] = call.named
+        return self._limits.get(call.name)
 
     def _message(self, turn: Turn, reply: Said | None) -> None:
         arguments = json_text({"content": joined(turn.texts)})

@@ -35,7 +35,7 @@ class TerminusRows(Connector):
     """Rows with conversations of Terminus."""
 
     name: ClassVar[str] = "terminus_rows"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "rows with conversations of Terminus (JSONL)"
 

@@ -11,8 +11,10 @@ import pytest
 
 from connectors.agents.codex import Codex
 from connectors.agents.codex_exec import CodexExec
-from connectors.agents.codex_texts import origin, output, truncation, voices
+from connectors.agents.codex_texts import origin, truncation, voices
 from connectors.connector import Connector, MemoryBlob
+from connectors.conversation.client_outputs import codex_output
+from connectors.conversation.wrapped_output import Output
 from connectors.registry import sniff
 from schemas import ParseError, Reject, Step, Trajectory
 
@@ -137,7 +139,9 @@ def test_an_unanswered_call_has_no_next_observation_and_the_next_step_keeps_the_
     ],
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
-    assert tuple(output(text)) == (content, code, seconds, note)
+    told = codex_output(text) or Output(text)
+    assert (told.text, told.exit_code, told.seconds) == (content, code, seconds)
+    assert told.notes == ((note,) if note else ())
 
 
 def test_who_answered_is_told_by_the_words_and_by_the_tool():

@@ -61,7 +61,7 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl"
     companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
@@ -348,9 +348,6 @@ class _Telling:
         self._course.turn(acts)
         own = [shown for _, shown in self._open if shown is not None and shown.offset >= 0]
         self._overtaken = self._overtaken or any(id(shown) not in self._met for shown in own)
-        for _, shown in self._open:
-            for note in shown.notes if shown is not None else ():
-                self._course.say("harness", note)
         self._open = []
         for role, text in self._notes:
             self._course.say(role, text)
@@ -368,7 +365,7 @@ def _place(members: Sequence[str], offset: int) -> tuple[str, int]:
 
 def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
     member, offset = _place(members, did.offset)
-    return answered(
+    made = answered(
         did.action,
         shown.seen if shown is not None else None,
         offset,
@@ -377,3 +374,6 @@ def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
         seconds=seconds_between(did.at, shown.at) if shown is not None else None,
         member=member,
     )
+    if shown is not None:
+        made.ends(shown.told)
+    return made
