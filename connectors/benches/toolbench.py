@@ -68,7 +68,7 @@ class ToolBench(Connector):
     """Answer files of ToolBench (DFSDT and chains kept as trees)."""
 
     name: ClassVar[str] = "toolbench"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "ToolBench answer trees"
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from connectors.conversation.references import with_references
 from connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
 from connectors.reading.fields import joined
 from schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
@@ -112,7 +113,7 @@ class _Making:
         """Takes in what was said and shown between turns."""
         for item in items:
             if isinstance(item, Observation | Gap):
-                self.shown = item if isinstance(item, Observation) else None
+                self.shown = with_references(item) if isinstance(item, Observation) else None
             elif item.text:
                 self.waiting.append({"role": item.role, "content": item.text})
 
@@ -140,10 +141,11 @@ class _Making:
         before = self.shown
         for index, call in enumerate(turn.calls):
             reward, terminated, truncated = call.ending
+            call.shown = with_references(call.shown)
             self.steps.append(
                 Step(
                     action=Action(call.name, call.written, call.arguments, call.call_id, call.message, call.reasoning),
-                    observation=before if call.seen is None else call.seen[0],
+                    observation=before if call.seen is None else with_references(call.seen[0]),
                     next_observation=call.shown,
                     turn=self._turns,
                     offset=call.offset,
@@ -180,7 +182,8 @@ class _Making:
         answer = None
         if reply is not None:
             origin = "user" if reply.role == "user" else "harness"
-            answer = Observation(reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments)
+            said = Observation(reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments)
+            answer = with_references(said)
         self.steps.append(
             Step(
                 action=Action(MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=joined(turn.thoughts)),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from connectors.conversation.references import referring
 from connectors.screens.page import page_of
 from connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
 from connectors.web.bodies import Body
@@ -91,7 +92,8 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
         lost = body is not None and body.lost and not bodiless
         if body is not None and (found := body.attachment()):
             attachments.append(found)
-        text = body.text if body is not None else None
+        text, held = referring(body.text) if body is not None and body.text else (None, ())
+        attachments += held
         if text and tree and body is not None and "html" in body.media_type and (shown := _page(text, one.url)):
             text, dialect = shown, TREE_DIALECT
         parts.append("\n".join([*head, "", text] if text else head))
