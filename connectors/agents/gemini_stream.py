@@ -181,7 +181,8 @@ class _Stream(EventSession):
 
     def _say(self, role: str, text: str | None) -> None:
         if text and not text.isspace():
-            self.items.append(Said(role, text))
+            # what is said once the run has ended answers nothing
+            self.items.append(Said(role, text, answers=False if self._status is not None else None))
             self._turn = None
 
     def _acts(self, offset: int, event: dict[str, Any]) -> Turn:

@@ -163,8 +163,9 @@ class _Making:
                     timed_out=call.killed,
                 )
             )
-            if call.shown is not None and not call.late:
-                self.shown = call.shown
+        shown = [call.shown for call in turn.calls if call.shown is not None and not call.late]
+        if shown or not any(call.late for call in turn.calls):
+            self.shown = shown[-1] if shown else None
         for call in turn.calls:
             self.waiting += [{"role": "harness", "content": note} for note in call.notes]
         self._turns += 1

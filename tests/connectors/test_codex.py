@@ -103,10 +103,10 @@ def test_a_call_whose_line_was_written_after_its_command_ran_does_not_tell_when_
     assert late.duration_s == live.duration_s == 4.0
 
 
-def test_an_unanswered_call_has_no_next_observation_and_the_next_step_keeps_the_last_one():
+def test_what_stands_after_an_unanswered_call_is_not_known():
     made = steps(call(1, "a"), answer(2, "a", "one"), call(3, "b"), event(3, "turn_aborted"), call(5, "c"))
     assert made[1].next_observation is None
-    assert made[2].observation == made[0].next_observation
+    assert made[2].observation is None
 
 
 @pytest.mark.parametrize(

@@ -426,3 +426,11 @@ def test_an_error_that_says_that_nothing_was_done_is_the_reply_of_the_harness(te
     seen = steps[0].next_observation
     assert seen is not None
     assert (seen.content, seen.origin, seen.is_error) == (text, origin, True)
+
+
+def test_what_the_user_says_once_the_agent_has_finished_answers_nothing():
+    finish = {"id": 3, "source": "agent", "action": "finish", "args": {"final_thought": "Done."}}
+    steps, _ = read(run(1, "a"), out(1, "of a"), finish, said("user", "Thanks. Now the other."), run(5, "b"))
+    assert answers(steps) == ["of a", None, None]
+    assert steps[2].interleaved == '[{"role": "user", "content": "Thanks. Now the other."}]'
+    assert answers(read(said("agent", "Which one?"), said("user", "The first."))[0]) == ["The first."]

@@ -42,6 +42,12 @@ _MINI_HEADING: Final = re.compile(
 _MINI_NOISE: Final = re.compile(
     r"^(?:\d\d:\d\d:\d\d - LiteLLM|─{20,}|Saved trajectory to '|.? ?Waiting for the LM to respond\.\.\.)", re.MULTILINE
 )
+_LIBRARY: Final = re.compile(
+    r"(?:\d\d:\d\d:\d\d - LiteLLM[^\n]*|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
+    r"|Give Feedback / Get Help: [^\n]*|INFO:(?:httpx|LiteLLM|openai):[^\n]*|[ \t]*)\n"
+)
+"""Lines that libraries of the client log, wherever they stand: here before a message."""
+
 _FENCE: Final = re.compile(r"^```(bash)?[ \t]*$", re.MULTILINE)
 _BEGINS: Final = "--BEGIN AGENT OBSERVATION--\n"
 _ENDS: Final = "\n--END AGENT OBSERVATION--"
@@ -220,9 +226,17 @@ def _without_noise(body: str) -> str:
     return (body[: found.start()] if found else body).strip("\n")
 
 
+def _message(body: str, columns: int) -> str:
+    """A message as it was before the console broke its lines, without what libraries logged before it."""
+    body, begin = unfolded(body, columns), 0
+    while (line := _LIBRARY.match(body, begin)) is not None:
+        begin = line.end()
+    return body[begin:]
+
+
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
     """(thought, command) of an agent's message; the command is None unless there is exactly one block of bash."""
-    body = unfolded(body, columns)
+    body = _message(body, columns)
     blocks: list[tuple[int, str]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(body):
@@ -238,7 +252,7 @@ def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
 
 def _mini_answer(body: str | None, columns: int, is_harness: bool) -> tuple[Observation | None, Output]:
     """What was shown, and what the harness said of it, in a user's message."""
-    body = unfolded(body or "", columns)
+    body = _message(body or "", columns)
     told = None if is_harness else unwrapped(body, whole=False)
     if told is None:
         said = _without_noise(body)

@@ -12,7 +12,8 @@ An array stands alone or, as the app's interface gives it, under `trajectory`; a
 
 An observation answers the action that it names as its cause, wherever it stands. In logs whose events carry no ids (the
 oldest, and pairs `[action, observation]`), it answers the action before it. Actions of one reply of the model are the
-calls of one turn. What the user answers to a message of the agent is its next observation. An evaluation answers in the
+calls of one turn. What the user answers to a message of the agent is its next observation; what comes after `finish`
+answers nothing. An evaluation answers in the
 user's place; that answer is the harness's. Other words of both stand between turns. `finish` and a message to the user
 are steps like others, often without an answer.
 
@@ -311,7 +312,7 @@ class _Telling:
             self._given.tools = self._given.tools or said.text
         elif said.role == "user" and not self._course.acted and not self._open and self._first(said):
             self._given.instruction = said.text
-        elif said.seen is not None and self._open and self._open[-1][1] is None and _speaks(self._open[-1][0]):
+        elif said.seen is not None and self._open and self._open[-1][1] is None and _asks(self._open[-1][0]):
             self._open[-1] = self._open[-1][0], Shown(said.seen, -1, None, at=said.at)
             self._last = said.seen
             self._close()
@@ -352,6 +353,11 @@ class _Telling:
         for role, text in self._notes:
             self._course.say(role, text)
         self._notes = []
+
+
+def _asks(did: Did) -> bool:
+    """Whether what the user says next answers the action; what is said once the agent has finished answers nothing."""
+    return did.action.name == "message"
 
 
 def _speaks(did: Did) -> bool:
