@@ -145,10 +145,11 @@ def received_of(one: Exchange, messages: Sequence[Message]) -> Observation:
     """A run of messages that came over a web socket, as one observation."""
     attachments = [found for message in messages if (found := message.body.attachment())]
     lost = any(message.body.lost for message in messages)
+    content, held = referring("\n".join(_body_text(message.body) for message in messages))
     return Observation(
-        "\n".join(_body_text(message.body) for message in messages),
+        content,
         form="stream",
         truncation="recorder" if lost else "none",
         uri=one.url or None,
-        attachments=tuple(attachments),
+        attachments=(*attachments, *held),
     )
