@@ -23,6 +23,12 @@ from connectors.conversation.wrapped_output import Output, limit_of, unwrapped
 from connectors.reading.fields import INT32, whole_number_of
 from connectors.reading.values import JsonError, json_value
 
+_BEGINNING: Final = re.compile(
+    r'\s*(?:<(?:exception|returncode)>|\{\s*"(?:returncode|output)":|The\s+last\s|Exit code: |Chunk ID: |Wall time: '
+    r"|failed in sandbox |command timed out after |Command was auto|Command: |Output: |Stdout: )"
+)
+"""How the forms begin: what begins otherwise, as nearly every answer does, has none of them."""
+
 _OBJECT: Final = '{"output":'
 _FREEFORM: Final = re.compile(
     r"Exit code: (-?\d{1,10})\nWall time: ([\d.]{1,20}) seconds\n(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
@@ -58,8 +64,10 @@ _NONE: Final = ("(none)", "(empty)")
 
 def command_output(text: str) -> Output | None:
     """The output that an answer holds in the form of any agent's harness; None where it has none of the forms."""
-    of_others = text.startswith(_OBJECT) and '"exit_code"' not in text
-    told = unwrapped(text) or (None if of_others else codex_output(text)) or gemini_output(text)
+    told = None
+    if _BEGINNING.match(text):
+        of_others = text.startswith(_OBJECT) and '"exit_code"' not in text
+        told = unwrapped(text) or (None if of_others else codex_output(text)) or gemini_output(text)
     if told is None and may_be_dressed(text):
         dressed = undressed(text)
         told = dressed if dressed.notes else None

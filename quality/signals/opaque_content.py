@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from math import log2
+from string import ascii_letters, digits
 from typing import ClassVar, Final
 
 import numpy as np
+import pyarrow as pa
 
+from quality.shingle import buffers
 from quality.signal import Measured, Numbers, Signal
 
 LEAST: Final = 96
@@ -23,7 +26,10 @@ _BITS: Final = 5.2
 _LOOKED_AT: Final = 4096
 """Characters of a word that tell its entropy."""
 
-_CANDIDATE: Final = rf"[A-Za-z0-9+/_-]{{{LEAST}}}"
+_BLOCK: Final = 1 << 20
+_BREAKS: Final = np.array([chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256)])
+"""Bytes that no word of base64 holds."""
+
 _WORD: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
@@ -39,6 +45,22 @@ def opaque_share(text: str) -> float:
     return sum(len(word) for word in words if len(word) >= LEAST and _bits(word) >= _BITS) / max(len(text), 1)
 
 
+def with_long_words(texts: pa.StringArray) -> np.ndarray:
+    """Whether each text may hold a word of `LEAST` characters: none that does is missed, and few others are named."""
+    data, starts = buffers(texts)
+    found = np.zeros(len(texts), np.bool_)
+    last = int(starts[0]) - 1
+    for begin in range(int(starts[0]), int(starts[-1]), _BLOCK):
+        end = min(begin + _BLOCK, int(starts[-1]))
+        breaks = np.flatnonzero(_BREAKS[data[begin:end]]) + begin
+        first, after = np.append(last, breaks) + 1, np.append(breaks, end)
+        long = after - first >= LEAST
+        for low, high in zip(*(np.searchsorted(starts, at[long], "right") for at in (first, after - 1)), strict=True):
+            found[low - 1 : high] = True
+        last = int(breaks[-1]) if len(breaks) else last
+    return found
+
+
 class OpaqueContent(Signal):
     """Share of the next observation's characters that stand in long words as evenly spread as random base64."""
 
@@ -51,6 +73,6 @@ class OpaqueContent(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         texts = measured.texts("next_observation", "content")
-        texts = texts.at(texts.matching(_CANDIDATE))
+        texts = texts.at(texts.spread(with_long_words(texts.texts), False))
         shares = np.array([opaque_share(text) for text in texts.texts.to_pylist()], np.float64)
         return texts.spread(shares).astype(np.float32)
