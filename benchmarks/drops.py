@@ -51,6 +51,7 @@ MORE: Final[Mapping[str, RuleValues]] = {
     "unannounced_timeout": RuleValues(signal="unannounced_timeout", max=0, use="context"),
     "harness_answer": RuleValues(signal="harness_answer", max=0, use="omit"),
     "binary_content": RuleValues(signal="binary_content", max=0.05, use="omit"),
+    "opaque_content": RuleValues(signal="opaque_content", max=0.1, use="context"),
     "unsettled": RuleValues(signal="unsettled", max=0, use="context"),
     "context_leak": RuleValues(signal="context_leak", max=0.2, use="context"),
     "reasoning_leak": RuleValues(signal="reasoning_leak", max=0.05, use="context"),

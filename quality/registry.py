@@ -32,6 +32,7 @@ from quality.signals.length_ratio import LengthRatio
 from quality.signals.loop import Loop
 from quality.signals.no_op import NoOp
 from quality.signals.novelty import Novelty
+from quality.signals.opaque_content import OpaqueContent
 from quality.signals.overlap import Overlap
 from quality.signals.predictability import HistoryPredictability, StepPredictability
 from quality.signals.reasoning_leak import ReasoningLeak
@@ -60,6 +61,7 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     TurnTokens,
     UndeclaredTool,
     BinaryContent,
+    OpaqueContent,
     ControlTokens,
     NoOp,
     SideRequest,

@@ -23,13 +23,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from connectors.agents.codex_texts import domain, origin, truncation
+from connectors.agents.codex_texts import domain, killed_by_code, origin, truncation
 from connectors.agents.event_stream import EventSession, head_events, read_sessions
 from connectors.connector import Blob, Connector, Sniff
+from connectors.conversation.client_outputs import codex_output
 from connectors.conversation.content import media_type
 from connectors.conversation.steps import course, mark_dangling
 from connectors.conversation.tools import MCP_PREFIX
 from connectors.conversation.turns import Call, Said, Turn
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import INT32, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
@@ -47,7 +49,7 @@ class CodexExec(Connector):
     """Event streams of `codex exec --json`, versions 0.44 to 0.14x."""
 
     name: ClassVar[str] = "codex_exec"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "codex exec --json event stream (JSONL)"
 
@@ -154,7 +156,10 @@ class _Stream(EventSession):
         if known is not None and stage == "completed":
             self._answered = True
             if known.shown is None:
-                known.shown, known.exit_code = _answer(kind, known.name, item)
+                known.shown, told = _answer(kind, known.name, item)
+                known.ends(told)
+                if kind == "command_execution" and killed_by_code(known.arguments, known.exit_code):
+                    known.exit_code, known.killed = None, True
             if known.shown is not None:
                 # of an answered call the id is all that is remembered, so that a long log does not keep them in memory
                 del self._calls[item["id"]]
@@ -177,25 +182,29 @@ class _Stream(EventSession):
         return call
 
 
-def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | None, int | None]:
-    """What a completed item says that was shown, and the exit status."""
+def _answer(kind: str, name: str, item: dict[str, Any]) -> tuple[Observation | None, Output]:
+    """What a completed item says that was shown, and how its command ended."""
     status = item.get("status")
     error = status in ("failed", "declined") if isinstance(status, str) else None
     if kind == "command_execution":
         text, code = item.get("aggregated_output"), whole_number_of(item.get("exit_code"), INT32)
         if not isinstance(text, str):
-            return None, code
+            return None, Output(None, code)
+        told = codex_output(text) or Output(text)
+        told = told if told.killed else replace(told, exit_code=code if told.exit_code is None else told.exit_code)
+        text = told.text or ""
         who = "user" if status == "declined" else origin(name, "")
-        return Observation(text, media_type(text), origin=who, is_error=error, truncation=truncation(text)), code
+        return Observation(text, media_type(text), origin=who, is_error=error, truncation=truncation(text)), told
     if kind == "mcp_tool_call":
         failure, result = item.get("error"), item.get("result")
         text = failure.get("message") if isinstance(failure, dict) else _result(result)
-        return Observation(text, media_type(text), is_error=error) if isinstance(text, str) else None, None
+        return Observation(text, media_type(text), is_error=error) if isinstance(text, str) else None, Output(None)
     if kind == "collab_tool_call" and isinstance(item.get("agents_states"), dict):
         states = shallow_json(item["agents_states"])
         who = "agent" if name == "wait" else "harness"
-        return Observation(states, media_type(states), origin=who, is_error=error) if states else None, None
-    return None, None
+        shown = Observation(states, media_type(states), origin=who, is_error=error) if states else None
+        return shown, Output(None)
+    return None, Output(None)
 
 
 def _result(result: Any) -> str | None:

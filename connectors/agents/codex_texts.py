@@ -1,18 +1,18 @@
-"""What Codex writes into strings: the outputs of its tools and the texts that it puts into a user's message.
+"""What Codex writes into strings: who answers its tools, and the texts that it puts into a user's message.
 
-An output is a JSON text of the output and its metadata, a text under a header of its own, or plain. Formats of versions
-0.2 to 0.14x, after the client's public source (codex-rs/core/src/tools). Nothing here knows a line; see `codex.items`.
+Formats of versions 0.2 to 0.14x, after the client's public source (codex-rs/core/src/tools). What stands around an
+output is read by `conversation.client_outputs`. Nothing here knows a line; see `codex.items`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from connectors.conversation.tools import MCP_PREFIX, domain_of
-from connectors.reading.fields import INT32, whole_number_of
-from connectors.reading.values import JsonError, json_value
+from connectors.conversation.wrapped_output import limit_of
+from connectors.reading.values import value_or_none
 
 HARNESS_TOOLS: Final = frozenset(
     {
@@ -64,22 +64,13 @@ _BY_HARNESS: Final = (
     "tool call error: ",
     "This action was rejected due to unacceptable risk",
 )
-_FREEFORM: Final = re.compile(
-    r"Exit code: (-?\d{1,10})\nWall time: ([\d.]{1,20}) seconds\n(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
-)
-_UNIFIED: Final = re.compile(
-    r"(?:Chunk ID: [^\n]{0,80}\n)?Wall time: ([\d.]{1,20}) seconds\n"
-    r"(?:Process exited with code (-?\d{1,10})\n)?(?:Process running with session ID [^\n]{1,80}\n)?"
-    r"(?:Original token count: \d+\n)?(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
-)
-_DENIED: Final = re.compile(
-    r"failed in sandbox \w+ with execution error: sandbox denied exec error, exit code: (-?\d+)"
-)
 _CUT: Final = re.compile(
     r"^\[\.\.\. (?:omitted \d+ of \d+ lines|output truncated to fit \d+ bytes) \.\.\.\]$"
     r"|…\d+ (?:tokens|chars|bytes) truncated…",
     re.M,
 )
+
+_OUT_OF_TIME: Final = 124
 
 _HARNESS_STARTS: Final = (
     "<user_instructions>",
@@ -100,59 +91,19 @@ _IDE: Final = "# Context from my IDE setup:"
 _REQUEST: Final = "\n## My request for Codex:\n"
 
 
-class Output(NamedTuple):
-    """The text of an output, and what the log says of its command.
+def killed_by_code(command: str | None, code: int | None) -> bool:
+    """Whether the client killed a command since its time was up, as the exit status that it gives such ones tells.
 
-    Attributes:
-        text: what the tool put out, without the header that the harness gave it.
-        exit_code: of the command, None if it is not told.
-        seconds: that it took, None if that is not told.
-        note: the header that the harness gave it, empty if it has none.
+    `timeout` gives the same, so of a command that names it the status tells nothing.
     """
-
-    text: str
-    exit_code: int | None = None
-    seconds: float | None = None
-    note: str = ""
+    return code == _OUT_OF_TIME and "timeout" not in (command or "")
 
 
-def output(text: str) -> Output:
-    """The output that a call's result holds."""
-    if text.startswith('{"output":'):
-        return _structured(text)
-    if text.startswith("Exit code: ") and (match := _FREEFORM.match(text)):
-        return Output(text[match.end() :], _int32(match[1]), _seconds(match[2]), match[0].rstrip("\n"))
-    if text.startswith(("Chunk ID: ", "Wall time: ")) and (match := _UNIFIED.match(text)):
-        return Output(text[match.end() :], _int32(match[2]), _seconds(match[1]), match[0].rstrip("\n"))
-    if text.startswith("failed in sandbox ") and (match := _DENIED.match(text)):
-        return Output(text, _int32(match[1]))
-    return Output(text)
-
-
-def _structured(text: str) -> Output:
-    try:
-        value = json_value(text)
-    except JsonError:
-        return Output(text)
-    inner, metadata = value.get("output"), value.get("metadata")
-    if len(value) != 2 or not isinstance(inner, str) or not isinstance(metadata, dict):
-        return Output(text)
-    code, seconds = whole_number_of(metadata.get("exit_code"), INT32), metadata.get("duration_seconds")
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < 1e9:
-        seconds = None
-    return Output(inner, code, seconds if seconds is None else float(seconds))
-
-
-def _int32(digits: str | None) -> int | None:
-    return None if digits is None else whole_number_of(int(digits), INT32)
-
-
-def _seconds(digits: str) -> float | None:
-    try:
-        seconds = float(digits)
-    except ValueError:
-        return None
-    return seconds if seconds < 1e9 else None
+def limit(arguments: str) -> float | None:
+    """The seconds that the agent gave a command; the client's own limit is not in the log."""
+    given = value_or_none(arguments) if '"timeout' in arguments else None
+    told = (given.get("timeout_ms") or given.get("timeout")) if isinstance(given, dict) else None
+    return limit_of(told / 1000) if isinstance(told, int | float) and not isinstance(told, bool) else None
 
 
 def origin(name: str, text: str) -> str:

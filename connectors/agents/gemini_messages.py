@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from connectors.conversation.client_outputs import gemini_output
 from connectors.conversation.content import media_type
 from connectors.conversation.opaque import attachment, role_of
 from connectors.conversation.tools import domain_of
@@ -53,7 +54,6 @@ _HARNESS_STARTS: Final = (
     "<compression",
     "This is the Gemini CLI. We are setting up the context for our chat.",
 )
-_EXIT: Final = re.compile(r"Exit Code: (-?\d{1,10})$", re.M)
 _CUT: Final = re.compile(
     r"^(?:IMPORTANT: The file content has been truncated|Tool output was too large and has been truncated)"
     r"|\.\.\. ?\[?\d* ?(?:lines|characters)? ?(?:truncated|omitted)\]? ?\.\.\.",
@@ -268,8 +268,10 @@ class Rendering:
         if at is not None and (recorded := microseconds(get("timestamp"))) is not None and recorded >= at:
             call.seconds = (recorded - at) / 1e6
         status = get("status")
-        if name == "run_shell_command":
-            call.exit_code = _exit_code(text)
+        told = gemini_output(text, True) if name == "run_shell_command" else None
+        if told is not None:
+            call.ends(told)
+            text = told.text or ""
         call.shown = Observation(
             content=None if attachments and not text else text,
             media_type=media_type(text),
@@ -347,10 +349,3 @@ def _origin(name: str, text: str, given: dict[str, Any]) -> str:
     if name in USER_TOOLS:
         return "user"
     return "harness" if name in HARNESS_TOOLS else "environment"
-
-
-def _exit_code(text: str) -> int | None:
-    """The exit status that the last line of that name in a shell's answer states."""
-    found = _EXIT.match(text, max(text.rfind("\nExit Code: ") + 1, 0))
-    code = int(found[1]) if found else None
-    return code if code is not None and -(2**31) <= code < 2**31 else None

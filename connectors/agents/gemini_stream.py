@@ -31,10 +31,12 @@ from typing import Any, ClassVar, Final
 from connectors.agents.event_stream import EventSession, head_events, read_sessions
 from connectors.agents.gemini_messages import AGENT_TOOLS, HARNESS_TOOLS, SEARCHES, USER_TOOLS
 from connectors.connector import Blob, Connector, Sniff
+from connectors.conversation.client_outputs import gemini_output
 from connectors.conversation.content import media_type
 from connectors.conversation.steps import course
 from connectors.conversation.tools import domain_of
 from connectors.conversation.turns import Call, Said, Turn, seconds_between
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import str_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.times import microseconds
@@ -75,7 +77,7 @@ class GeminiStream(Connector):
     """Event streams of the Gemini command line client."""
 
     name: ClassVar[str] = "gemini_stream"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("terminal", "mcp", "search")
     title: ClassVar[str] = "Gemini CLI event stream (stream-json)"
 
@@ -179,7 +181,8 @@ class _Stream(EventSession):
 
     def _say(self, role: str, text: str | None) -> None:
         if text and not text.isspace():
-            self.items.append(Said(role, text))
+            # what is said once the run has ended answers nothing
+            self.items.append(Said(role, text, answers=False if self._status is not None else None))
             self._turn = None
 
     def _acts(self, offset: int, event: dict[str, Any]) -> Turn:
@@ -212,9 +215,18 @@ class _Stream(EventSession):
         self._answered = True
         call.shown = _shown(call.name, event)
         if call.name == _SHELL and call.shown is not None:
-            found = _EXIT.fullmatch((call.shown.content or "").strip())
-            call.exit_code = int(found[1]) if found else None
+            _end(call, call.shown)
         call.seconds = seconds_between(call.at, microseconds(event.get("timestamp")))
+
+
+def _end(call: Call, shown: Observation) -> None:
+    """Takes in what the client says of how a command ended, where it displays that in place of an output."""
+    text = shown.content or ""
+    found = _EXIT.fullmatch(text.strip())
+    told = gemini_output(text) if found is None else Output("", int(found[1]), notes=(text,))
+    if told is not None:
+        call.ends(told)
+        call.shown = replace(shown, content=told.text, media_type="text/plain")
 
 
 def _shown(name: str, event: dict[str, Any]) -> Observation | None:

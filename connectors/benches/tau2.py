@@ -63,7 +63,7 @@ class Tau2(Connector):
     """Results of tau2-bench, text runs."""
 
     name: ClassVar[str] = "tau2"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "tau2-bench results (tool agents and a simulated user)"
 

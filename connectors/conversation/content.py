@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from connectors.conversation.calls import json_of
-from connectors.conversation.opaque import SEALED, attachment_in, attachment_of_url
+from connectors.conversation.opaque import ENCRYPTED, SEALED, attachment_in, attachment_of_url, reference, size_of
 from connectors.reading.fields import objects_of, plain_text, str_of
 from connectors.reading.json_text import is_json
 from schemas import Attachment, Observation
@@ -51,9 +51,9 @@ def shown(content: object) -> Shown:
     if isinstance(content, str):
         return without_pictures(content)
     if not isinstance(content, list):
-        return Shown(json_of(content))
+        return Shown(_unsealed(content))
     if not all(isinstance(block, str) or (isinstance(block, dict) and _is_block(block)) for block in content):
-        return Shown(json_of(content))
+        return Shown(_unsealed(content))
     texts: list[str] = []
     attached: list[Attachment] = []
     for block in content:
@@ -79,7 +79,21 @@ def _of_block(block: Mapping[str, Any]) -> Shown:
         return Shown(resource["text"])
     if block.get("type") in _PICTURES:
         return Shown(None)
-    return Shown(json_of({key: value for key, value in block.items() if key not in SEALED}))
+    return Shown(_unsealed({key: value for key, value in block.items() if key not in SEALED}))
+
+
+def _unsealed(value: object) -> str | None:
+    """The JSON text of a value without what an API sealed, at whatever level."""
+    written = json_of(value)
+    return json_of(_without_encrypted(value)) if written is not None and '"encrypted_' in written else written
+
+
+def _without_encrypted(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_encrypted(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_encrypted(one) for key, one in value.items() if key not in ENCRYPTED}
 
 
 def spoken_text(content: object) -> str:
@@ -100,7 +114,7 @@ def without_pictures(text: str) -> Shown:
         if held is None:
             return found[0]
         images.append(held)
-        return f"![{found[1]}](attachment:{held.sha256})"
+        return f"![{found[1]}]({reference(held, size_of(found[2]))})"
 
     return Shown(_PICTURE.sub(named, text), tuple(images))
 

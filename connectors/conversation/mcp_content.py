@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connectors.conversation.content import observation
-from connectors.conversation.opaque import attachment
+from connectors.conversation.opaque import attachment, reference, size_of
+from connectors.conversation.references import with_references
 from connectors.reading.json_text import shallow_json
 from schemas import Attachment, Observation
 
@@ -26,7 +27,7 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
     if not isinstance(result, dict):
         error = body.get("error") if result is None else None
         told = error if isinstance(error, str) else shallow_json(result if error is None else error)
-        return None if told is None else observation(told, error is not None, (), truncation)
+        return None if told is None else with_references(observation(told, error is not None, (), truncation))
     if method == "tools/call":
         text, attached = tool_result(result)
     elif method == "resources/read" and isinstance(result.get("contents"), list):
@@ -36,7 +37,7 @@ def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Obs
         text = shallow_json(without_data(result, attached))
     if text is None and not attached:
         return None
-    return observation(text, result.get("isError") is True, attached, truncation)
+    return with_references(observation(text, result.get("isError") is True, attached, truncation))
 
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:
@@ -108,7 +109,7 @@ def _blob(data: str, role: str, media_type: Any, name: Any = None) -> list[Attac
 
 
 def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
-    """`value` with the base64 of its content blocks replaced by their digest; these go to `attached`.
+    """`value` with references in place of the base64 of its content blocks; what they refer to goes to `attached`.
 
     Levels below `depth` are left as they are.
     """
@@ -123,5 +124,5 @@ def without_data(value: Any, attached: list[Attachment], depth: int = 8) -> Any:
         if isinstance(value.get(key), str) and role in ("image", "audio", "resource"):
             for blob in _blob(value[key], str(role), value.get("mimeType"), value.get("uri")):
                 attached.append(blob)
-                return {**value, key: f"sha256:{blob.sha256}"}
+                return {**value, key: reference(blob, size_of(value[key]))}
     return {key: without_data(one, attached, depth - 1) for key, one in value.items()}

@@ -16,8 +16,14 @@ from typing import Any, Final
 
 from schemas import Attachment
 
-SEALED: Final = frozenset({"encrypted_content", "encrypted_index", "citations"})
+ENCRYPTED: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
+"""What an API sealed, wherever it stands."""
+
+SEALED: Final = ENCRYPTED | {"citations"}
 """What stands in a block for the API alone: what it sealed, and its switch for citations."""
+
+UNKNOWN: Final = "application/octet-stream"
+"""The media type of bytes of which nobody says what they are."""
 
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,", re.ASCII)
 _DOCUMENTS: Final = ("file", "input_file", "document")
@@ -47,6 +53,16 @@ def attachment(data: object, media_type: object, role: str, name: object = None)
         return None
     kind = media_type if isinstance(media_type, str) and media_type.isascii() and "/" in media_type else None
     return Attachment(hashlib.sha256(held).hexdigest(), role, kind, name if isinstance(name, str) else None)
+
+
+def reference(held: Attachment, size: int) -> str:
+    """What stands in a text for an attachment of so many bytes: type, length and the beginning of its digest."""
+    return f"attachment:{held.media_type or UNKNOWN};bytes={size};sha256={held.sha256[:16]}"
+
+
+def size_of(data: str) -> int:
+    """How many bytes base64, or a URL that ends in it, stands for; 0 of anything else."""
+    return len(_bytes_of(data.rpartition(",")[2]) or b"")
 
 
 def role_of(media_type: object) -> str:

@@ -19,9 +19,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from connectors.conversation.client_outputs import command_output
 from connectors.conversation.content import observation
 from connectors.conversation.items import Items
 from connectors.conversation.reminders import CLOSE, voices, without_reminders
+from connectors.conversation.retries import asks_again, without_retry
 from connectors.conversation.steps import course
 from connectors.conversation.turns import (
     Call,
@@ -35,6 +37,7 @@ from connectors.conversation.turns import (
     Turn,
     seconds_between,
 )
+from connectors.conversation.wrapped_output import Output
 from schemas import Step, Steps
 from schemas.record import record
 
@@ -122,6 +125,8 @@ class Pairing:
         if isinstance(part, Result):
             self._answer(part)
         elif isinstance(part, Said):
+            if part.role == "user" and asks_again(part.text):
+                part = replace(part, role="harness", answers=True)
             self._hear(*(_voices(part) if part.role == "user" and CLOSE in part.text else (part,)))
         elif isinstance(part, System) and self._turn is not None:
             self._hear(Said("harness", part.text))
@@ -167,9 +172,12 @@ class Pairing:
                 self.unmatched.append(Unmatched(result, "result_repeated" if repeated else "result_without_call"))
             return
         turn, call = found
-        call.shown = observation(result.content, result.is_error, result.attachments)
+        told = _told(result.content)
+        seen = observation(told.text, result.is_error, result.attachments, "harness" if told.cut else "none")
+        call.shown = replace(seen, origin="harness") if asks_again(told.text or "") else seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
+        call.ends(told)
         if call.call_id is not None and self._by_id.get(call.call_id) != _SEVERAL:
             self._by_id[call.call_id] = hash(result.content)
         if turn is not self._turn:
@@ -195,6 +203,17 @@ class Pairing:
             if one.name == result.name:
                 return turn, one
         return (turn, waiting[0]) if len(waiting) == 1 or (waiting and result.name is None) else None
+
+
+def _told(content: str | None) -> Output:
+    """What an answer shows, and what its harness says around it."""
+    if not content:
+        return Output(content)
+    told = command_output(content)
+    if told is not None:
+        return told
+    text, notes = without_retry(content)
+    return Output(text, notes=notes)
 
 
 def _voices(said: Said) -> list[Said]:

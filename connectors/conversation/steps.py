@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from connectors.conversation.turns import Gap, Item, Said, Turn, began, seconds_between
+from connectors.conversation.references import with_references
+from connectors.conversation.turns import Call, Gap, Item, Said, Turn, began, seconds_between
 from connectors.reading.fields import joined
 from schemas import MESSAGE, Action, Observation, Step, Steps, call_text_of, json_text
 
@@ -106,12 +107,13 @@ class _Making:
         self.waiting: list[dict[str, str]] = []
         self.ends: dict[int, int] = {}
         self._turns = 0
+        self._limits: dict[str, float] = {}
 
     def hear(self, items: Iterable[_Between]) -> None:
         """Takes in what was said and shown between turns."""
         for item in items:
             if isinstance(item, Observation | Gap):
-                self.shown = item if isinstance(item, Observation) else None
+                self.shown = with_references(item) if isinstance(item, Observation) else None
             elif item.text:
                 self.waiting.append({"role": item.role, "content": item.text})
 
@@ -139,10 +141,11 @@ class _Making:
         before = self.shown
         for index, call in enumerate(turn.calls):
             reward, terminated, truncated = call.ending
+            call.shown = with_references(call.shown)
             self.steps.append(
                 Step(
                     action=Action(call.name, call.written, call.arguments, call.call_id, call.message, call.reasoning),
-                    observation=before if call.seen is None else call.seen[0],
+                    observation=before if call.seen is None else with_references(call.seen[0]),
                     next_observation=call.shown,
                     turn=self._turns,
                     offset=call.offset,
@@ -156,22 +159,32 @@ class _Making:
                     exit_code=call.exit_code,
                     started_at=began(call.at),
                     duration_s=call.seconds,
-                    time_limit_s=call.limit,
+                    time_limit_s=self._limit(call),
                     timed_out=call.killed,
                 )
             )
-            if call.shown is not None and not call.late:
-                self.shown = call.shown
+        shown = [call.shown for call in turn.calls if call.shown is not None and not call.late]
+        if shown or not any(call.late for call in turn.calls):
+            self.shown = shown[-1] if shown else None
         for call in turn.calls:
             self.waiting += [{"role": "harness", "content": note} for note in call.notes]
         self._turns += 1
+
+    def _limit(self, call: Call) -> float | None:
+        """The seconds that a call was given; what the harness once named holds for later calls of the tool too."""
+        if call.limit is not None:
+            return call.limit
+        if call.named is not None:
+            self._limits[call.name] = call.named
+        return self._limits.get(call.name)
 
     def _message(self, turn: Turn, reply: Said | None) -> None:
         arguments = json_text({"content": joined(turn.texts)})
         answer = None
         if reply is not None:
             origin = "user" if reply.role == "user" else "harness"
-            answer = Observation(reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments)
+            said = Observation(reply.text or None, origin=origin, uri=reply.uri, attachments=reply.attachments)
+            answer = with_references(said)
         self.steps.append(
             Step(
                 action=Action(MESSAGE, call_text_of(MESSAGE, arguments), arguments, reasoning=joined(turn.thoughts)),

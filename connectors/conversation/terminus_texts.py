@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from connectors.conversation.wrapped_output import Output, limit_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, Observation, keystrokes_text
@@ -25,6 +26,11 @@ _CONFIRM: Final = "\n\nAre you sure you want to mark the task as complete?"
 _REFUSED: Final = "Previous response had parsing errors:"
 _HANDOVER: Final = ("Here are the answers the other agent provided", "Here is a summary", "You are picking up work")
 _HARNESS: Final = (*_HANDOVER, "ERROR!! NONE of the actions", "Technical difficulties", "Previous response had")
+_OUT_OF_TIME: Final = re.compile(
+    r"^The previous command timed out after ([0-9]{1,6}(?:\.[0-9]{1,6})?) seconds\.?\n"
+    r"[^\n]*\n[^\n]*\n(?:[^\n]*\n)?Here is the current (?:state of the terminal|terminal state):\n\n?",
+    re.MULTILINE,
+)
 _LIMITED: Final = re.compile(r"\[\.\.\. output limited to \d+ bytes; \d+ interior bytes omitted \.\.\.\]")
 _XML: Final = re.compile(r"\s*<response>(.*)</response>\s*", re.DOTALL)
 _MARKS: Final = re.compile(r"\\.|[\"{}]", re.DOTALL)
@@ -42,6 +48,7 @@ class Prompt:
         refused: whether the harness refused the response before, so that nothing of it was done.
         task: the task's instruction, of a first prompt.
         system: what stands before the task, of a first prompt.
+        told: how what the agent typed before it ended, where the harness's time for it ran out.
     """
 
     seen: Observation | None
@@ -49,6 +56,7 @@ class Prompt:
     refused: bool = False
     task: str | None = None
     system: str | None = None
+    told: Output = Output(None)
 
 
 class Response(NamedTuple):
@@ -86,8 +94,26 @@ def prompt_of(text: str, bare: bool) -> Prompt:
         return Prompt(seen, note, task=text[task + len(_TASK) : state].strip(), system=text[:task].strip() or None)
     if text.startswith(_REFUSED):
         return Prompt(Observation(text, origin="harness"), refused=True)
+    if (late := out_of_time(text)) is not None:
+        shown = late.text or ""
+        marker = _MARKER.match(shown)
+        seen = _seen(shown[marker.end() :] if marker is not None else shown, _form(marker))
+        return Prompt(seen, late.notes[0], told=replace(late, notes=()))
     seen, note = _terminal(text, bare and not text.startswith(_HARNESS))
     return Prompt(seen, note)
+
+
+def out_of_time(text: str) -> Output | None:
+    """What the terminal showed where the harness says that its time for a command ran out; None if it does not."""
+    late = _OUT_OF_TIME.search(text) if text.startswith("Previous command:\n") else None
+    if late is None:
+        return None
+    return Output(text[late.end() :], None, True, limit_of(float(late[1])), notes=(text[: late.end()].strip(),))
+
+
+def _form(marker: re.Match[str] | None) -> str:
+    """Whether what stands below a heading is what was put out, or a screen; a screen where there is none."""
+    return "stream" if marker is not None and marker[1].startswith("New") else "screen"
 
 
 def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
@@ -104,8 +130,7 @@ def _terminal(text: str, bare: bool) -> tuple[Observation | None, str]:
             return _seen(body.removeprefix(_STATE), "stream"), "\n\n".join(filter(None, (heading, question)))
         return None, text.strip()
     before = body[: marker.end()].strip()
-    form = "stream" if marker[1].startswith("New") else "screen"
-    return _seen(body[marker.end() :], form), f"{before}\n\n{question}" if question else before
+    return _seen(body[marker.end() :], _form(marker)), f"{before}\n\n{question}" if question else before
 
 
 def _seen(content: str, form: str) -> Observation:
@@ -267,3 +292,11 @@ def _response(
     else:
         name, text = KEYSTROKES if any(keys for keys, _ in strokes) else WAIT, keystrokes_text(strokes)
     return Response(Action(name, text, arguments, reasoning=reasoning), agent, complete)
+
+
+def limit_in(action: Action) -> float | None:
+    """The seconds that a response of Terminus 1 gives its only command that it waits for; None of any other."""
+    arguments = action.arguments or ""
+    told = json_value(arguments)["commands"] if '"timeout_sec"' in arguments else ()
+    waits = [one for one in told if isinstance(one, dict) and one.get("is_blocking") is True]
+    return limit_of(waits[0].get("timeout_sec")) if len(waits) == 1 else None

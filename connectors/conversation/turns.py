@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import joined
 from connectors.reading.times import microseconds
 from connectors.reading.values import json_value
@@ -80,8 +81,9 @@ class Call:
         seen: what stood before it, alone in a tuple, where the log says so itself.
         exit_code: of the command.
         seconds: from call to answer.
-        limit: seconds that it was given, where they are known.
-        killed: whether the harness killed it when they were up.
+        limit: seconds that it was given, where they were known before it.
+        killed: whether the harness killed it, or waited no longer, when they were up.
+        named: seconds that it had been given, as the harness said when they were up.
         notes: texts of the harness that came with the answer.
         ending: reward, terminated and truncated, where the log has them.
         late: whether the answer came after a later turn had begun, so that it stood before none of that turn's calls;
@@ -108,6 +110,7 @@ class Call:
     late: bool = False
     limit: float | None = None
     killed: bool | None = None
+    named: float | None = None
     server: str | None = None
     hosted: bool = False
 
@@ -115,6 +118,13 @@ class Call:
     def written(self) -> str:
         """The form a model reads."""
         return call_text_of(self.name, self.arguments) if self.text is None else self.text
+
+    def ends(self, output: Output) -> None:
+        """Takes in how what it started ended, as the harness's words around its output tell."""
+        self.exit_code = output.exit_code if self.exit_code is None else self.exit_code
+        self.killed, self.named = output.killed or self.killed, output.limit or self.named
+        self.seconds = output.seconds if self.seconds is None else self.seconds
+        self.notes += output.notes
 
 
 @record

@@ -25,13 +25,20 @@ _KILLED: Final = re.compile(
     r"The\s+output\s+of\s+the\s+command\s+was:)\s*",
     re.DOTALL,
 )
-_LIMIT: Final = re.compile(r"timed\s+out\s+after\s+([0-9]{1,6}(?:\.[0-9]{1,6})?)\s+s(?:econds)?\b")
+_LIMIT: Final = re.compile(
+    r"(?:timed\s+out|no\s+new\s+output|took\s+more\s+than|for\s+more\s+than)(?:\s+after)?"
+    r"\s+([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*s(?:ec|econds)?\b",
+    re.IGNORECASE,
+)
 _WARNING: Final = re.compile(r"\s*<warning>\s*(.*?)\s*</warning>\s*", re.DOTALL)
 _ADVICE: Final = "Please try another command and make sure to avoid those requiring interactive input."
 _OUTPUT: Final = re.compile(r"\s*<output>")
 _HEAD: Final = re.compile(r"\s*<output_head>")
 _LONGEST_LIMIT: Final = 1e6
 _OBJECT: Final = re.compile(r'\s*\{\s*"returncode":\s*-?[0-9]{1,9}\s*[,}]')
+_MEMBERS: Final = frozenset(
+    {"returncode", "output", "output_head", "output_tail", "elided_chars", "warning", "exception_info"}
+)
 
 
 @record
@@ -45,6 +52,8 @@ class Output:
         limit: seconds that it was given, where the harness says so.
         cut: whether the harness left something of it out.
         notes: the harness's words around it, in their order.
+        seconds: that it took, where the harness says so.
+        folder: where the shell then stood, where the harness says so.
     """
 
     text: str | None
@@ -53,6 +62,8 @@ class Output:
     limit: float | None = None
     cut: bool = False
     notes: tuple[str, ...] = ()
+    seconds: float | None = None
+    folder: str | None = None
 
 
 def unwrapped(text: str, whole: bool = True) -> Output | None:
@@ -115,7 +126,7 @@ def _of_object(text: str) -> Output | None:
         value: Any = json_value(text)
     except ValueError:
         return None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value.keys() <= _MEMBERS:
         return None
     code, told = value.get("returncode"), value.get("output")
     head, tail, elided = value.get("output_head"), value.get("output_tail"), value.get("elided_chars")

@@ -46,7 +46,7 @@ class McpDesktopLog(Connector):
     """Logs of Claude Desktop's MCP clients."""
 
     name: ClassVar[str] = "mcp_desktop_log"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "Claude Desktop MCP log (mcp-server-*.log, mcp.log)"
 

@@ -56,7 +56,7 @@ class McpInspector(Connector):
     """Exports that the MCP Inspector wrote, version 2."""
 
     name: ClassVar[str] = "mcp_inspector"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP Inspector exports (history and network, JSON)"
 

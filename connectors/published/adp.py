@@ -65,7 +65,7 @@ class Adp(Connector):
     """ADP's standardized trajectories."""
 
     name: ClassVar[str] = "adp"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = DOMAINS
     title: ClassVar[str] = "Agent Data Protocol, standardized rows (JSONL or JSON)"
 

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from connectors.column_mapping import Rows
 from connectors.conversation.calls import MessageError, call
 from connectors.conversation.content import media_type, shown
+from connectors.conversation.references import with_references
 from connectors.conversation.turns import Call
 from connectors.published.cells import FORMS, number, role, text, truth, written
 from connectors.reading.fields import whole_number_of
@@ -143,7 +144,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
         return None
     seen = shown(value)
     content = seen.text if seen.text is not None or seen.attachments else ""
-    return Observation(
+    made = Observation(
         content=content,
         media_type=media_type(content),
         form=form,
@@ -151,6 +152,7 @@ def observation_of(value: Any, values: Mapping[str, Any], rows: Rows, form: str,
         uri=None if after else text(role(values, rows, "url")),
         attachments=seen.attachments,
     )
+    return with_references(made)
 
 
 def actions_of(values: Mapping[str, Any], rows: Rows) -> list[Action]:

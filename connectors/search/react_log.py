@@ -59,7 +59,7 @@ class ReactLog(Connector):
     """Text logs of ReAct and Reflexion agents on questions."""
 
     name: ClassVar[str] = "react_log"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "ReAct and Reflexion question logs (text)"
 

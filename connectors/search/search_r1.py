@@ -87,7 +87,7 @@ class SearchR1(Connector):
     """Texts of Search-R1."""
 
     name: ClassVar[str] = "search_r1"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     domains: ClassVar[tuple[str, ...]] = ("search",)
     title: ClassVar[str] = "Search-R1 completions (text with <search> and <information> tags)"
 

@@ -80,7 +80,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
@@ -233,7 +233,8 @@ class _Run:
                     action.killed = output.killed or reply.killed_after is not None or None
             took = seconds_between(turn.message.at, reply.at)
         if acted:
-            action.limit = output.limit or (reply.killed_after if reply is not None else None) or self._limit
+            action.limit = self._limit
+            action.named = output.limit or (reply.killed_after if reply is not None else None)
         started = turn.message.at if turn.message.at is not None else microseconds(turn.message.created)
         return answered(
             action, seen, turn.offset, exit_code=action.exit_code, at=started, seconds=took, member=self._member

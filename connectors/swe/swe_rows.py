@@ -31,8 +31,10 @@ from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.conversation.templates import may_be_dressed, state_apart, undressed
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call
+from connectors.conversation.wrapped_output import Output, unwrapped
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in
 from connectors.reading.json_text import shallow_json
@@ -44,7 +46,6 @@ from connectors.swe.answer import is_clipped
 from connectors.swe.evaluation import VERIFIER
 from connectors.swe.instance import environment
 from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
-from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import function, last_fence
 from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -66,7 +67,7 @@ class SweRows(Connector):
     """Rows of published trajectories."""
 
     name: ClassVar[str] = "swe_rows"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "rows of SWE trajectory data sets (SWE-smith, Nebius, CoderForge)"
 
@@ -189,7 +190,6 @@ def _add(course: Told, turn: Exchange, reading: str) -> bool:
     after, offset = turn.after, turn.offset
     acts: list[Call] = []
     used: set[int] = set()
-    notes: list[str] = []
     for index, action in enumerate(actions):
         if action is None:
             return False
@@ -198,11 +198,10 @@ def _add(course: Told, turn: Exchange, reading: str) -> bool:
             acts.append(answered(action, None, offset))
         else:
             used.add(place)
-            seen, code = _seen(after[place], action, acted, notes)
-            acts.append(answered(action, seen, offset, exit_code=code))
+            seen, told = _seen(after[place], action, acted)
+            acts.append(answered(action, seen, offset))
+            action.ends(told)
     course.turn(acts)
-    for note in notes:
-        course.say("harness", note)
     if len(used) < len(after):
         for place, message in enumerate(after):
             if place not in used:
@@ -225,21 +224,25 @@ def _actions(message: Message, reading: str) -> tuple[list[Call | None], bool]:
     return [call(written.name, written.arguments, reasoning=reasoning)], True
 
 
-def _seen(message: Message, action: Call, acted: bool, notes: list[str]) -> tuple[Observation | None, int | None]:
-    """What a message shows, and the exit code that it tells; the harness's words in it are added to `notes`."""
-    text = message.text
-    if text is None:
-        if not message.attachments:
-            return None, None
-        harness, cut, code = not acted or action.name in _THOUGHTS, False, None
-    else:
-        harness = not acted or action.name in _THOUGHTS or text.startswith(_TURNED_AWAY)
-        cut, code = is_clipped(text), None
-        if not harness and may_be_dressed(text):
-            text, said, code = undressed(text)
-            notes += said
-    origin, truncation = "harness" if harness else "environment", "harness" if cut else "none"
-    return Observation(content=text, origin=origin, truncation=truncation, attachments=message.attachments), code
+def _seen(message: Message, action: Call, acted: bool) -> tuple[Observation | None, Output]:
+    """What a message shows, and what the harness says around it of how the action ended."""
+    text, own = message.text, not acted or action.name in _THOUGHTS
+    told = Output(text, message.exit_code)
+    if text is None and not message.attachments:
+        return None, told
+    if text is not None:
+        own = own or text.startswith(_TURNED_AWAY)
+        wrapped = None if own else unwrapped(text)
+        if wrapped is not None or (not own and may_be_dressed(text)):
+            told = wrapped or undressed(text)
+    cut = told.cut or is_clipped(told.text or "")
+    seen = Observation(
+        content=told.text,
+        origin="harness" if own else "environment",
+        truncation="harness" if cut else "none",
+        attachments=message.attachments,
+    )
+    return (seen if told.text is not None or message.attachments else None), told
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome | None:

@@ -39,8 +39,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.conversation.templates import may_be_dressed, out_of_time, state_apart, undressed
 from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call
+from connectors.conversation.wrapped_output import Output, limit_of
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, objects_of, plain_text, text_in
 from connectors.reading.json_text import shallow_json
@@ -51,7 +53,6 @@ from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import content_of, observed
 from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
 from connectors.swe.instance import environment, instance_of
-from connectors.swe.templates import may_be_dressed, state_apart, undressed
 from connectors.swe.text_action import last_fence
 from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
@@ -73,7 +74,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     companions = re.compile(
@@ -151,6 +152,8 @@ class _Attempt:
         self._data = data
         self._begin = begin
         self._config = _object(told.get("replay_config"))
+        tools = object_of(object_of(self._config.get("agent")).get("tools"))
+        self._limit = limit_of(tools.get("execution_timeout"))
         self._history = _listed(told.get("history"))
 
     def trajectory(self, suffix: str, known: Mapping[str, Outcome]) -> Trajectory | None:
@@ -214,9 +217,14 @@ class _Attempt:
                 seen = observed(step.get("observation"), uri=place)
             action = self._action(step, calls.of(step["action"]) if done else None, offset)
             if action is not None:
-                course.turn(
-                    [answered(action, seen, offset, seconds=_seconds(step) if done else None, member=self._member)]
-                )
+                late = out_of_time(seen.content) if done and seen is not None and seen.content else None
+                if late is not None and seen is not None:
+                    seen = replace(seen, content=late.text)
+                    action.ends(late)
+                if done and step["action"]:
+                    action.limit = self._limit
+                took = _seconds(step) if done else None
+                course.turn([answered(action, seen, offset, seconds=took, member=self._member)])
         self._end(course, gave_up)
 
     def _action(self, step: Mapping[str, Any], called: Mapping[str, Any] | None, offset: int) -> Call | None:
@@ -245,19 +253,18 @@ class _Attempt:
                 continue
             begun = True
             follows = own[number + 1] if number + 1 < len(own) else {}
-            seen, notes = None, tuple[str, ...]()
+            seen, told = None, Output(None)
             if follows.get("role") in ("user", "tool"):
                 shown = content_of(follows.get("content")).text
                 seen = observed(follows.get("content"), uri=_tail_folder(shown or ""))
                 if seen is not None and seen.content is not None and may_be_dressed(seen.content):
                     told = undressed(seen.content)
-                    seen, notes = replace(seen, content=told.text), told.notes
+                    seen = replace(seen, content=told.text)
             offset = offsets[own.places[number]]
             action = self._said(entry, offset)
             if action is not None:
-                course.turn([answered(action, seen, offset, member=self._member)])
-                for note in notes:
-                    course.say("harness", note)
+                answered(action, seen, offset, member=self._member).ends(told)
+                course.turn([action])
         self._end(course, False)
 
     def _said(self, entry: Mapping[str, Any], offset: int) -> Call | None:

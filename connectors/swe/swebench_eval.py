@@ -12,9 +12,8 @@ A folder `<instance>/` holds `patch.diff`, `test_output.txt`, `report.json`, `ev
 (swebench.harness, `logs/run_evaluation/<run>/<model>/<instance>/`). The action is the patch. The next observation is
 what the tests put out: what stands between `>>>>> Start Test Output` and `>>>>> End Test Output` where the file has
 these marks, else the whole file. Where the patch could not be applied, it is the reason that the run's log gives. Tests
-that ran out of time end with a line of the harness: it is taken off and the step is truncated, and where nothing else
-was put out the line is an observation of the harness. The outcome is that of the report. A report without the patch
-holds no action and is rejected.
+whose time ran out end with a line of the harness: it is taken off, and the step is `timed_out`, with the seconds that
+the line names. The outcome is that of the report. A report without the patch holds no action and is rejected.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
+from connectors.conversation.wrapped_output import Output, limit_of
 from connectors.reading.documents import json_document
 from connectors.swe.actions import submitted
 from connectors.swe.evaluation import EVALUATION_FILES, outcomes
@@ -39,7 +39,7 @@ _MEMBERS: Final = (PATCH, REPORT, OUTPUT, RUN, "eval.sh")
 
 _START: Final = re.compile(r"^.*>>>>> Start Test Output.*\n", re.MULTILINE)
 _END: Final = re.compile(r"^.*>>>>> End Test Output.*$", re.MULTILINE)
-_OUT_OF_TIME: Final = re.compile(r"\n{0,2}(Timeout error: [0-9.]{1,12} seconds exceeded\.)\n?\Z")
+_OUT_OF_TIME: Final = re.compile(r"\n{0,2}(Timeout error: ([0-9]{1,9})(?:\.[0-9]{0,3})? seconds exceeded\.)\n?\Z")
 _LONGEST_ENDING: Final = 80
 _FAILED: Final = re.compile(r">>>>> Patch Apply Failed:?[ \t]*\n?(.*?)(?=\n[0-9]{4}-[0-9]{2}-[0-9]{2} |\Z)", re.DOTALL)
 _REPORTS: Final = (b'"patch_successfully_applied"', b'"patch_is_None"')
@@ -49,7 +49,7 @@ class SwebenchEval(Connector):
     """Evaluation folders of SWE-bench."""
 
     name: ClassVar[str] = "swebench_eval"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report)"
     companions = EVALUATION_FILES
@@ -82,11 +82,11 @@ class SwebenchEval(Connector):
                 instance, outcome = _judgement(blob, instance)
             except ParseError as error:
                 yield Reject.of(error, "record", self.name)
-        seen, out_of_time = _answer(blob)
+        seen, told = _answer(blob)
         course = Told()
-        course.turn([answered(submitted(patch), seen, 0, member=PATCH)])
-        if out_of_time:
-            course.end(None, True)
+        made = answered(submitted(patch), seen, 0, member=PATCH)
+        made.ends(told)
+        course.turn([made])
         yield Trajectory(
             native_id=instance or "",
             domain="swe",
@@ -118,30 +118,30 @@ def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | 
     return name or instance, outcome
 
 
-def _answer(blob: Blob) -> tuple[Observation | None, bool]:
-    """(what the tests put out, or why the patch could not be applied; whether time ran out); None: neither is there."""
+def _answer(blob: Blob) -> tuple[Observation | None, Output]:
+    """(what the tests put out, or why the patch could not be applied; how they ended); None: neither is there."""
     if OUTPUT in blob.members:
-        text, ending = _timed(blob.read(OUTPUT).decode("utf-8", "replace"))
-        ended = False
+        told = _timed(blob.read(OUTPUT).decode("utf-8", "replace"))
+        text = told.text or ""
         begin = _START.search(text)
         if begin is not None:
             end = _END.search(text, begin.end())
-            ended = end is not None
             text = text[begin.end() : end.start() if end is not None else len(text)]
-        if text or ending is None:
-            return (Observation(text, form="stream") if text else None), ending is not None and not ended
-        return Observation(ending, form="stream", origin="harness"), not ended
+            told = told if end is None else Output(None)
+        return (Observation(text, form="stream") if text or told.killed else None), told
     if RUN in blob.members:
         failed = _FAILED.search(blob.read(RUN).decode("utf-8", "replace"))
         if failed is not None and failed[1].strip():
-            return Observation(failed[1], form="stream", is_error=True), False
-    return None, False
+            return Observation(failed[1], form="stream", is_error=True), Output(None)
+    return None, Output(None)
 
 
-def _timed(text: str) -> tuple[str, str | None]:
-    """A test output without the harness's line about the time limit, and that line; None if it has none."""
+def _timed(text: str) -> Output:
+    """A test output without the harness's line about the time limit, if it has one."""
     found = _OUT_OF_TIME.search(text, max(0, len(text) - _LONGEST_ENDING))
-    return (text[: found.start()], found[1]) if found is not None else (text, None)
+    if found is None:
+        return Output(text)
+    return Output(text[: found.start()], None, True, limit_of(int(found[2])), notes=(found[1],))
 
 
 def _model(uri: str) -> str | None:

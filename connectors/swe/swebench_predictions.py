@@ -36,7 +36,7 @@ class SwebenchPredictions(Connector):
     """Predictions for SWE-bench."""
 
     name: ClassVar[str] = "swebench_predictions"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench predictions (JSONL or JSON)"
 

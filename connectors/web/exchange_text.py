@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from connectors.conversation.references import referring
 from connectors.screens.page import page_of
 from connectors.web.action import HTTP_REQUEST, WEBSOCKET_SEND
 from connectors.web.bodies import Body
@@ -91,7 +92,8 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
         lost = body is not None and body.lost and not bodiless
         if body is not None and (found := body.attachment()):
             attachments.append(found)
-        text = body.text if body is not None else None
+        text, held = referring(body.text) if body is not None and body.text else (None, ())
+        attachments += held
         if text and tree and body is not None and "html" in body.media_type and (shown := _page(text, one.url)):
             text, dialect = shown, TREE_DIALECT
         parts.append("\n".join([*head, "", text] if text else head))
@@ -143,10 +145,11 @@ def received_of(one: Exchange, messages: Sequence[Message]) -> Observation:
     """A run of messages that came over a web socket, as one observation."""
     attachments = [found for message in messages if (found := message.body.attachment())]
     lost = any(message.body.lost for message in messages)
+    content, held = referring("\n".join(_body_text(message.body) for message in messages))
     return Observation(
-        "\n".join(_body_text(message.body) for message in messages),
+        content,
         form="stream",
         truncation="recorder" if lost else "none",
         uri=one.url or None,
-        attachments=tuple(attachments),
+        attachments=(*attachments, *held),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from quality.signal import Measured, Numbers, Signal
 
@@ -16,7 +17,10 @@ _BLANK: Final = r"\A(?:\s|\x1b\[[0-9;?]*[A-Za-z])*\z"
 
 
 class EmptyAnswer(Signal):
-    """1 where the next observation is a stream or response without a word, else 0; none at all is no answer."""
+    """1 where the next observation is a stream or response without a word, else 0; none at all is no answer.
+
+    Where the time of what ran was up, that is an answer.
+    """
 
     name: ClassVar[str] = "empty_answer"
     scope: ClassVar[str] = "transition"
@@ -24,4 +28,5 @@ class EmptyAnswer(Signal):
 
     def measure(self, measured: Measured) -> Numbers:
         put_out = measured.texts("next_observation", "form").matching("^(?:stream|response)$")
-        return (put_out & measured.texts("next_observation", "content").matching(_BLANK)).astype(np.float32)
+        ended = ~pc.fill_null(measured.batch["timed_out"], False).to_numpy(zero_copy_only=False)
+        return (ended & put_out & measured.texts("next_observation", "content").matching(_BLANK)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Commands that were killed when their time was up, though nothing said how much time they had."""
+"""Commands that were killed when their time was up, though nothing before them said how much time they had."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from typing import ClassVar
 import numpy as np
 import pyarrow.compute as pc
 
+from quality.reach import looked_back
 from quality.signal import Measured, Numbers, Signal
+from quality.texts import Flags
+
+
+def _announced(measured: Measured) -> Flags:
+    """Of each row whether the limit stands in the action itself, or on a row before it."""
+    limited = pc.is_valid(measured.batch["time_limit_s"]).to_numpy(zero_copy_only=False)
+    total = np.concatenate([[0], np.cumsum(limited)])
+    before: Flags = total[:-1] > total[measured.once(looked_back)]
+    return limited & (before | measured.texts("action", "arguments").matching('"timeout'))
 
 
 class UnannouncedTimeout(Signal):
-    """1 where the harness killed what the action started and the limit is not known, else 0.
+    """1 where the harness killed what the action started and its limit was not known before, else 0.
 
-    Whoever knows the limit can learn when a command does not end in time; whoever does not sees it end at random.
+    Whoever knows the limit can learn when a command does not end in time; whoever does not sees it end at random. A
+    limit that a log names only where it killed would give away that it did.
     """
 
     name: ClassVar[str] = "unannounced_timeout"
     scope: ClassVar[str] = "transition"
-    measures: ClassVar[str] = "1: killed when its time was up, of which the log does not say how much it was"
+    measures: ClassVar[str] = "1: killed when its time was up, of which nothing before it says how much it was"
 
     def measure(self, measured: Measured) -> Numbers:
-        batch = measured.batch
-        killed = pc.and_(pc.fill_null(batch["timed_out"], False), pc.is_null(batch["time_limit_s"]))
-        return killed.to_numpy(zero_copy_only=False).astype(np.float32)
+        killed = pc.fill_null(measured.batch["timed_out"], False).to_numpy(zero_copy_only=False)
+        return (killed & ~measured.around(_announced)).astype(np.float32)

@@ -209,7 +209,7 @@ def test_a_terminal_s_output_is_told_apart_from_what_the_harness_says():
     asked = "Are you sure you want to mark the task as complete? y"
     screen, notes = terminal_output(f"Current terminal state:\nCurrent Terminal Screen:\n$ ls\n\n{asked}")
     assert (screen.content, screen.form) == ("$ ls", "screen")
-    assert notes == (asked,)
+    assert notes.notes == (asked,)
     assert terminal_output("$ ls")[0].content == "$ ls"
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from connectors.agents.codex import Codex
 from connectors.agents.codex_exec import CodexExec
-from connectors.agents.codex_texts import origin, output, truncation, voices
+from connectors.agents.codex_texts import origin, truncation, voices
 from connectors.connector import Connector, MemoryBlob
+from connectors.conversation.client_outputs import codex_output
+from connectors.conversation.wrapped_output import Output
 from connectors.registry import sniff
 from schemas import ParseError, Reject, Step, Trajectory
 
@@ -109,10 +111,10 @@ def test_a_call_whose_line_was_written_after_its_command_ran_does_not_tell_when_
     assert late.duration_s == live.duration_s == 4.0
 
 
-def test_an_unanswered_call_has_no_next_observation_and_the_next_step_keeps_the_last_one():
+def test_what_stands_after_an_unanswered_call_is_not_known():
     made = steps(call(1, "a"), answer(2, "a", "one"), call(3, "b"), event(3, "turn_aborted"), call(5, "c"))
     assert made[1].next_observation is None
-    assert made[2].observation == made[0].next_observation
+    assert made[2].observation is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,9 @@ def test_an_unanswered_call_has_no_next_observation_and_the_next_step_keeps_the_
     ],
 )  # fmt: skip
 def test_an_output_is_told_apart_from_what_the_harness_says_of_it(text, content, code, seconds, note):
-    assert tuple(output(text)) == (content, code, seconds, note)
+    told = codex_output(text) or Output(text)
+    assert (told.text, told.exit_code, told.seconds) == (content, code, seconds)
+    assert told.notes == ((note,) if note else ())
 
 
 def test_who_answered_is_told_by_the_words_and_by_the_tool():

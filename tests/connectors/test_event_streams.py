@@ -177,3 +177,11 @@ def test_streams_are_told_from_each_other_and_from_other_json_lines() -> None:
         assert [one.name for one, _ in sniff(head, "transcript.jsonl")][:1] == [name]
     for other in ({"type": "message", "role": "user", "content": "x"}, {"role": "user", "kind": "note"}):
         assert not any(c.sniff(log(other), "a.jsonl") for c in (GeminiStream(), ManagedAgent()))
+
+
+def test_what_is_said_after_the_end_of_a_run_answers_nothing() -> None:
+    ended = {"type": "result", "status": "success"}
+    steps = gemini(INIT, use("a"), answer("a"), said("Done."), ended, said("Thanks.", "user"))[0][0].steps
+    assert [seen(step) for step in steps] == ["ok", None]
+    steps = gemini(INIT, use("a"), answer("a"), said("Which?"), said("That.", "user"))[0][0].steps
+    assert [seen(step) for step in steps] == ["ok", "That."]

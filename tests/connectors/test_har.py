@@ -396,3 +396,12 @@ def test_a_body_deflated_without_a_header_is_unpacked_as_browsers_do():
     assert byte_body(packed, "application/json", "deflate").text == '{"a": 1}'
     assert byte_body(packed[:-1], "application/json", "deflate").text is None
     assert byte_body(b'{"a": 1}', "application/json", "deflate").text == '{"a": 1}'
+
+
+def test_base64_within_a_json_answer_is_a_reference_to_an_attachment():
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(300)
+    body = json.dumps({"preview": base64.b64encode(picture).decode(), "width": 3})
+    (step,) = steps(entry("http://a/1", 1, text=body))
+    assert step.next_observation is not None
+    assert f'{{"preview": "attachment:image/png;bytes={len(picture)};sha256=' in step.next_observation.content
+    assert [(one.role, one.media_type) for one in step.next_observation.attachments] == [("image", "image/png")]

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from connectors.connector import MemoryBlob
+from connectors.conversation.templates import undressed
 from connectors.registry import connectors
-from connectors.swe.templates import undressed
 from tests.rows import parsed
 
 
@@ -298,7 +298,8 @@ def test_what_an_evaluation_answers_in_the_users_place_is_the_harnesss():
     ],
 )
 def test_only_whole_templates_at_the_ends_are_taken_off(text, shown, notes, code):
-    assert undressed(text) == (shown, notes, code)
+    told = undressed(text)
+    assert (told.text, told.notes, told.exit_code) == (shown, notes, code)
 
 
 @pytest.mark.parametrize(

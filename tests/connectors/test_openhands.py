@@ -442,3 +442,11 @@ def test_tools_are_those_that_any_prompt_of_the_session_names():
     (made,) = (one for one in found if isinstance(one, Trajectory))
     names = [one["function"]["name"] for one in json.loads(made.context.action_space or "")]
     assert names == ["run", "browse"]
+
+
+def test_what_the_user_says_once_the_agent_has_finished_answers_nothing():
+    finish = {"id": 3, "source": "agent", "action": "finish", "args": {"final_thought": "Done."}}
+    steps, _ = read(run(1, "a"), out(1, "of a"), finish, said("user", "Thanks. Now the other."), run(5, "b"))
+    assert answers(steps) == ["of a", None, None]
+    assert steps[2].interleaved == '[{"role": "user", "content": "Thanks. Now the other."}]'
+    assert answers(read(said("agent", "Which one?"), said("user", "The first."))[0]) == ["The first."]

@@ -80,28 +80,32 @@ def test_an_output_cut_before_its_end_mark_is_taken_to_its_end():
 def test_the_line_of_the_harness_about_its_time_limit_is_no_output_of_the_tests(mark):
     ending = "\n\nTimeout error: 1800 seconds exceeded."
     made = evaluated(patch_diff=DIFF, test=f"{mark}test_a ok\ntest_b ...{ending}")
-    assert (shown(made), made.steps[0].truncated, made.steps[0].terminated) == ("test_a ok\ntest_b ...", True, None)
+    step = made.steps[0]
+    assert (shown(made), step.timed_out, step.time_limit_s, step.truncated) == (
+        "test_a ok\ntest_b ...",
+        True,
+        1800,
+        None,
+    )
     assert made.steps[0].next_observation is not None
     assert made.steps[0].next_observation.origin == "environment"
 
 
-def test_tests_that_ended_before_the_time_limit_are_not_truncated():
+def test_tests_that_ended_before_the_time_limit_were_not_killed():
     text = ">>>>> Start Test Output\n1 passed\n>>>>> End Test Output\ncleaning\n\nTimeout error: 60 seconds exceeded."
     made = evaluated(patch_diff=DIFF, test=text)
-    assert (shown(made), made.steps[0].truncated) == ("1 passed\n", None)
+    assert (shown(made), made.steps[0].timed_out) == ("1 passed\n", None)
 
 
-def test_where_tests_put_out_nothing_before_the_time_limit_the_harness_answered():
+def test_where_tests_put_out_nothing_before_the_time_limit_nothing_is_shown():
     made = evaluated(patch_diff=DIFF, test="\n\nTimeout error: 60 seconds exceeded.")
-    assert (shown(made), made.steps[0].truncated) == ("Timeout error: 60 seconds exceeded.", True)
-    assert made.steps[0].next_observation is not None
-    assert made.steps[0].next_observation.origin == "harness"
+    assert (shown(made), made.steps[0].timed_out, made.steps[0].time_limit_s) == ("", True, 60)
 
 
 def test_a_timeout_that_the_tests_speak_of_themselves_stays_theirs():
     text = "Timeout error: 5 seconds exceeded.\n1 failed\n"
     made = evaluated(patch_diff=DIFF, test=text)
-    assert (shown(made), made.steps[0].truncated) == (text, None)
+    assert (shown(made), made.steps[0].timed_out) == (text, None)
 
 
 def test_an_evaluation_without_an_output_has_an_outcome_and_no_observation():

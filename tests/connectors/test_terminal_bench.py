@@ -220,3 +220,24 @@ def test_what_openhands_itself_ran_is_no_step():
     assert log is not None
     assert [step.action.arguments for step in log.runs()[0]] == ['{"command": "pwd"}']
     assert log.runs()[0][0].next_observation is None
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        "06:00:01 - LiteLLM:INFO: utils.py:3230 -\nLiteLLM completion() model= m; provider = anthropic\n",
+        "\nGive Feedback / Get Help: https://github.com/BerriAI/litellm/issues/new\nProvider List: https://docs\n\n",
+        "INFO:httpx:HTTP Request: POST https://api.example\n",
+    ],
+)
+def test_what_a_library_logs_between_role_and_answer_is_no_part_of_it(logged):
+    (step,) = mini_steps(("ls", f"{logged}<returncode>1</returncode>\n<output>\nno\n</output>"))
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.origin, step.exit_code) == ("no", "environment", 1)
+
+
+def test_what_a_command_put_out_may_look_like_a_library_s_log():
+    line = "06:00:01 - LiteLLM:INFO: of the program itself"
+    (step,) = mini_steps(("ls", f"<returncode>0</returncode>\n<output>\n{line}\n</output>"))
+    assert step.next_observation is not None
+    assert step.next_observation.content == line

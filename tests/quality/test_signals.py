@@ -130,11 +130,19 @@ def test_what_the_environment_did_not_say_is_foreign(origin, foreign):
 
 
 @pytest.mark.parametrize(
-    ("killed", "limit", "told"), [(True, None, 1), (True, 60.0, 0), (False, None, 0), (None, None, 0)]
+    ("before", "killed", "limit", "told"),
+    [(None, True, None, 1), (60.0, True, None, 1), (None, True, 60.0, 1), (60.0, True, 60.0, 0), (None, None, None, 0)],
 )
-def test_a_command_killed_at_a_limit_that_nobody_told_is_marked(killed, limit, told):
-    step = Step(call(), None, Observation("x"), 0, 0, time_limit_s=limit, timed_out=killed)
-    assert measure("unannounced_timeout", Trajectory("t", "swe", [step])) == [told]
+def test_a_command_killed_at_a_limit_that_nobody_told_before_is_marked(before, killed, limit, told):
+    first = Step(call(), None, Observation("x"), 0, 0, time_limit_s=before)
+    step = Step(call(), None, Observation("x"), 1, 0, time_limit_s=limit, timed_out=killed)
+    assert measure("unannounced_timeout", Trajectory("t", "swe", [first, step])) == [0, told]
+
+
+def test_a_limit_that_the_action_itself_states_is_announced():
+    action = Action("bash", "make", '{"command": "make", "timeout_ms": 60000}')
+    step = Step(action, None, Observation("x"), 0, 0, time_limit_s=60.0, timed_out=True)
+    assert measure("unannounced_timeout", Trajectory("t", "swe", [step])) == [0]
 
 
 @pytest.mark.parametrize(("truncation", "cut"), [("none", 0), ("harness", 0), ("recorder", 1)])

@@ -1,6 +1,10 @@
 """What is wrong with the text of a transition, and what it says of its world."""
 
 import json
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +17,7 @@ from quality.registry import signal
 from quality.screens import canonical_hashes
 from quality.signal import Measured
 from quality.signals.binary_content import binary_shares
+from quality.signals.opaque_content import with_long_words
 from quality.signals.undeclared_tool import declared
 from quality.texts import Texts
 from quality.tokens import TokenCounter
@@ -132,6 +137,27 @@ def test_binary_content_is_the_share_of_control_and_replacement_characters():
     texts = ["ab\x00\x01", "��中文", "\x1b[1mred\x1b[0m\ttab\r\n\x07", "\x85a", "", "naïve ¿é", None]
     shown = one(*(row(after=text) for text in texts))
     assert measure("binary_content", shown) == [0.5, 0.5, 0, 0.5, 0, 0, 0]
+
+
+def test_opaque_content_is_the_share_of_long_words_that_are_evenly_spread():
+    sealed = b64encode(b"".join(sha256(bytes([n])).digest() for n in range(6))).decode()
+    slug = "https://example.org/" + "a-very-long-title-of-a-page-about-nothing-in-particular-" * 3
+    texts = [sealed, f"token={sealed}&next=" + " " * 244, slug, sealed[:80], "0123456789abcdef" * 12, "", None]
+    assert len(sealed) == 256
+    assert measure("opaque_content", one(*(row(after=text) for text in texts))) == [1, 0.5, 0, 0, 0, 0, 0]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(["a" * 95, "b" * 96, " ", "-" * 40, "é", ""]).flatmap(
+    lambda word: st.lists(st.just(word), max_size=3).map("".join)), max_size=8))  # fmt: skip
+def test_no_text_with_a_long_word_is_passed_over(texts):
+    found = with_long_words(pa.array(texts, pa.string()))
+    assert not [text for text, told in zip(texts, found, strict=True) if re.search(r"[a-z-]{96}", text) and not told]
+
+
+def test_a_killed_command_that_put_nothing_out_has_an_answer():
+    steps = [row(after=""), replace(row(after=""), turn=1, timed_out=True)]
+    assert measure("empty_answer", Trajectory("t", "terminal", steps)) == [1, 0]
 
 
 @settings(max_examples=60)

@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from connectors.agents.atif import values
 from connectors.agents.atif.calls import all_typed, commands_of, first_among, together
+from connectors.conversation.client_outputs import command_output
 from connectors.conversation.content import media_type
 from connectors.conversation.failures import failed
 from connectors.conversation.terminus_texts import prompt_of
 from connectors.conversation.turns import Call, Item, Said, Time, Turn
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import str_in, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.own_arguments import arguments_in
@@ -239,7 +241,9 @@ class Reader:
         ):
             return None
         call = Call(name, arguments, call_id, self._offset, self._member, at)
-        call.shown = Observation(content, media_type(content))
+        told = command_output(content) or Output(content)
+        call.shown = Observation(told.text, media_type(told.text))
+        call.ends(told)
         self._answered[call_id] = call, self._offset
         return call
 
@@ -391,12 +395,11 @@ class Reader:
     def _answer(self, call: Call, call_id: str | None, result: Any, step: dict[str, Any], alone: bool) -> None:
         """Gives a result, which names its call by that id, to the call."""
         earlier = call.shown
-        shown, notes = self._observation(result, step, alone)
+        shown, told = self._observation(result, step, alone)
         call.shown = shown if earlier is None else together(earlier, shown)
         if call_id is not None:
             self._answered[call_id] = call, self._offset
-        if notes:
-            call.notes += notes
+        call.ends(told)
         turn = self._turn
         if turn is not None and call.shown is not None and first_among(turn.calls, [call]) is None:
             if call.late:
@@ -406,29 +409,28 @@ class Reader:
         if call.exit_code is None and isinstance(result, dict) and "extra" in result:
             call.exit_code = values.int32(result["extra"], "exit_code")
 
-    def _observation(
-        self, result: Any, step: dict[str, Any], alone: bool
-    ) -> tuple[Observation | None, tuple[str, ...]]:
-        """What a result shows, and what the harness put around it."""
-        notes: tuple[str, ...]
+    def _observation(self, result: Any, step: dict[str, Any], alone: bool) -> tuple[Observation | None, Output]:
+        """What a result shows, and what the harness's words around it tell of how the call ended."""
         if not isinstance(result, dict):
             self._report(self._offset, "bad_result", "wanted an object in the results of an observation")
-            return None, ()
+            return None, Output(None)
         content = result.get("content")
         shown, images = (content, ()) if isinstance(content, str) else self._content(content)
         extra = values.table(result, "extra") if "extra" in result else values.NOTHING
         told = values.table(extra, values.OWN) if extra else extra
         if shown is None and not images and not told:
-            return None, ()
+            return None, Output(None)
         # some emitters add sections of their own to what the agent saw and keep that beside it
         if extra:
             shown = text_in(values.table(extra, "tool_result_metadata"), "raw_tool_result") or shown
         if alone and "extra" in step:
             shown = text_in(values.table(step["extra"], "tool_result_metadata"), "raw_tool_result") or shown
-        origin, form, cut, notes = "environment", "response", "none", ()
+        origin, form, cut, ended = "environment", "response", "none", Output(None)
         if shown is not None and self._terminus:
-            given, notes = values.terminal_output(shown)
+            given, ended = values.terminal_output(shown)
             shown, form, origin, cut = given.content, given.form, given.origin, given.truncation
+        elif shown is not None and (own := command_output(shown)) is not None:
+            shown, cut, ended = own.text, "harness" if own.cut else "none", own
         if result.get("subagent_trajectory_ref"):
             origin = "agent"
         error = failed(extra) if extra else None
@@ -441,7 +443,7 @@ class Reader:
             truncation=cut,
             attachments=images,
         )
-        return (values.observation(shown, told, made) if told else made), notes
+        return (values.observation(shown, told, made) if told else made), ended
 
     def _refer(self, result: Any, turn: Turn | None) -> None:
         """Notes the sub-agents that a result refers to."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 from connectors.conversation.content import media_type
+from connectors.conversation.terminus_texts import out_of_time
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import INT32, text_in, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
@@ -150,16 +153,20 @@ def outcome(told: dict[str, Any]) -> Outcome | None:
     return Outcome(flag(given, "resolved"), number(given, "score"), text_in(given, "verifier")) if given else None
 
 
-def terminal_output(content: str) -> tuple[Observation, tuple[str, ...]]:
+def terminal_output(content: str) -> tuple[Observation, Output]:
     """What a terminal showed, from an observation as Terminus-2 words it, and what the harness put around it."""
     if content.startswith(_REFUSED):
-        return Observation(content, origin="harness"), ()
+        return Observation(content, origin="harness"), Output(None)
     notes = []
     if content.startswith(_WARNED):
         warning, blank, rest = content.partition("\n\n")
         if blank:
             notes.append(warning)
             content = rest
+    late = out_of_time(content)
+    if late is not None:
+        notes += late.notes
+        content = late.text or ""
     if content.startswith(_STATE) and (place := content.rfind(_ASKED)) >= 0:
         notes.append(content[place:].lstrip("\n"))
         content = content[len(_STATE) : place]
@@ -169,4 +176,5 @@ def terminal_output(content: str) -> tuple[Observation, tuple[str, ...]]:
             content, form = content[len(head) :], kind
             break
     cut = "harness" if "bytes omitted" in content and _CUT.search(content) else "none"
-    return Observation(content, form=form, truncation=cut), tuple(notes)
+    told = replace(late or Output(None), text=None, notes=tuple(notes))
+    return Observation(content, form=form, truncation=cut), told

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from connectors.agents.codex_texts import Output, origin, output, truncation, voices
+from connectors.agents.codex_texts import killed_by_code, limit, origin, truncation, voices
+from connectors.conversation.client_outputs import codex_output
 from connectors.conversation.content import media_type
 from connectors.conversation.items import Items
 from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.turns import Call, Said, Turn, seconds_between
+from connectors.conversation.wrapped_output import Output
 from connectors.reading.fields import brief
 from connectors.reading.json_text import shallow_json
 from connectors.reading.own_arguments import arguments_in
@@ -212,7 +214,7 @@ class Reader:
         call_id = item.get("call_id") or item.get("id")
         call_id = call_id if isinstance(call_id, str) else None
         at = microseconds(timestamp) if isinstance(timestamp, str) else None
-        call = Call(name, arguments, call_id, offset, at=at)
+        call = Call(name, arguments, call_id, offset, at=at, limit=limit(arguments))
         self._acts(offset, timestamp).add(call)
         if kind == _SERVED:
             self._ended = True
@@ -245,14 +247,17 @@ class Reader:
         took = seconds_between(call.at, at) or 0.0
         if call.at is not None and at is not None and told.seconds is not None and took < told.seconds - 0.1:
             call.at = None  # a line that was written only after its command had run does not tell when it began
-        call.exit_code, call.seconds = told.exit_code, told.seconds
-        call.notes = (told.note,) if told.note else ()
+        call.ends(told)
+        if killed_by_code(call.arguments, told.exit_code):
+            call.exit_code, call.killed = None, True
+        text = told.text or ""
+        put_out = told.exit_code is not None or told.seconds is not None or told.killed
         call.shown = Observation(
-            content=None if attachments and not told.text else told.text,
-            media_type=media_type(told.text),
-            origin=origin(call.name, told.text if told.exit_code is None and told.seconds is None else ""),
+            content=None if attachments and not text else text,
+            media_type=media_type(text),
+            origin=origin(call.name, "" if put_out else text),
             is_error=error,
-            truncation=truncation(told.text),
+            truncation=truncation(text),
             uri=self.cwd,
             attachments=attachments,
         )
@@ -272,10 +277,11 @@ class Reader:
             error = not success if isinstance(success, bool) else None
             given = given.get("content_items") or given["content"]
         if isinstance(given, str):
-            return output(given), error, ()
+            return codex_output(given) or Output(given), error, ()
         if isinstance(given, list) and any(_text(part) is not None or _is_image(part) for part in given):
             images = tuple(one for part in given for one in self._images(offset, part))
-            return output("\n".join(text for part in given if (text := _text(part)) is not None)), error, images
+            text = "\n".join(text for part in given if (text := _text(part)) is not None)
+            return codex_output(text) or Output(text), error, images
         return Output(shallow_json(given) or "" if given is not None else ""), error, ()
 
 

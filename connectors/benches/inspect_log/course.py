@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connectors.benches.inspect_log.sample import Attachments, Times, content, objects, observation
+from connectors.benches.inspect_log.sample import SHELLS, Attachments, Times, content, ended, objects, observation
 from connectors.conversation import search_tools
 from connectors.conversation.content import media_type
 from connectors.conversation.items import Items
 from connectors.conversation.steps import course
 from connectors.conversation.turns import Call, Said, Turn
+from connectors.conversation.wrapped_output import limit_of
 from connectors.reading.fields import joined, plain_text, text_of
 from connectors.reading.json_text import is_shallow
 from connectors.reading.values import JsonError, json_value
@@ -91,7 +92,10 @@ class Course:
             rows = []
             for one, answer in zip(calls, answers, strict=True):
                 shown = observation(answer, one["function"], self.held) if answer is not None else None
-                rows.append(self._call(one["function"], one.get("arguments"), text_of(one.get("id")), shown))
+                call = self._call(one["function"], one.get("arguments"), text_of(one.get("id")), shown)
+                if answer is not None:
+                    call.ends(ended(answer, self.held))
+                rows.append(call)
             rows[0].message, rows[0].reasoning = spoken, thought
             self._turn(rows)
         else:
@@ -105,6 +109,8 @@ class Course:
         if not self.renamed:
             call.name, call.text = name, None
         call.shown = shown
+        if name in SHELLS and isinstance(given, dict):
+            call.limit = limit_of(given.get("timeout"))
         call.at, call.seconds = self.times.by_id.get(call_id or "", (None, None))
         return call
 

@@ -16,6 +16,7 @@ from connectors.conversation import search_tools as vocabulary
 from connectors.conversation.content import media_type
 from connectors.conversation.declared_tools import declare
 from connectors.conversation.opaque import attachment_of_url
+from connectors.conversation.wrapped_output import Output, killed_after
 from connectors.reading.fields import objects_of, text_of
 from connectors.reading.json_text import is_shallow
 from connectors.reading.large.outline import ARRAY, OBJECT, Array, Chosen
@@ -26,10 +27,11 @@ _PROTOCOLS: Final = ("attachment://", "tc://")
 _BY_HARNESS: Final = frozenset({"parsing", "approval"})
 """Kinds of tool error by which a call never reached its tool."""
 
+_OUT_OF_TIME: Final = "timeout"
 _CUT: Final = "too long to be displayed.\nHere is a truncated version:"
 _BROWSER: Final = "web_browser_"
 _EDITORS: Final = frozenset({"text_editor", "str_replace_editor", "str_replace_based_edit_tool", "apply_patch"})
-_SHELLS: Final = frozenset({"bash", "bash_session", "python", "shell", "exec", "terminal", "execute_bash"})
+SHELLS: Final = frozenset({"bash", "bash_session", "python", "shell", "exec", "terminal", "execute_bash"})
 _GRADES: Final[Mapping[Any, float]] = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _BEGINNING: Final = 200
 """Characters of a result in which the harness says that it was cut."""
@@ -49,7 +51,7 @@ def domain(names: set[str]) -> str:
         return "os"
     if names & _EDITORS:
         return "swe"
-    return "terminal" if names & _SHELLS else "mcp"
+    return "terminal" if names & SHELLS else "mcp"
 
 
 def objects(value: Any) -> Sequence[dict[str, Any]]:
@@ -224,13 +226,24 @@ class Times:
         return cls(found)
 
 
+def ended(message: Mapping[str, Any], held: Attachments) -> Output:
+    """How the call that a tool message answers ended, where its time was up."""
+    error = message.get("error")
+    if not isinstance(error, dict) or error.get("type") != _OUT_OF_TIME:
+        return Output(None)
+    said = held.text(error["message"]) if isinstance(error.get("message"), str) else None
+    return Output(None, None, True, killed_after(said), notes=(said,) if said else ())
+
+
 def observation(message: Mapping[str, Any], name: str, held: Attachments) -> Observation:
     """What a tool message shows."""
     made = content(message, held)
     error = message.get("error")
     kind = error.get("type") if isinstance(error, dict) else None
     text = made.text
-    if text is None and isinstance(error, dict) and isinstance(error.get("message"), str):
+    if kind == _OUT_OF_TIME:
+        text = text or ""
+    elif text is None and isinstance(error, dict) and isinstance(error.get("message"), str):
         text = held.text(error["message"])
     truncation = "recorder" if made.lost else "none"
     if kind == "output_limit" or _CUT in (text or "")[:_BEGINNING]:

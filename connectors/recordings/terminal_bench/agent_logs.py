@@ -18,10 +18,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
+from connectors.conversation.templates import undressed
 from connectors.conversation.told import Told, answered, call_of
 from connectors.conversation.turns import Call
 from connectors.conversation.wrapped_output import Output, unwrapped
@@ -41,6 +42,12 @@ _MINI_HEADING: Final = re.compile(
 _MINI_NOISE: Final = re.compile(
     r"^(?:\d\d:\d\d:\d\d - LiteLLM|─{20,}|Saved trajectory to '|.? ?Waiting for the LM to respond\.\.\.)", re.MULTILINE
 )
+_LIBRARY: Final = re.compile(
+    r"(?:\d\d:\d\d:\d\d - LiteLLM[^\n]*|LiteLLM(?: completion\(\)|\.Info: )[^\n]*|Provider List: [^\n]*"
+    r"|Give Feedback / Get Help: [^\n]*|INFO:(?:httpx|LiteLLM|openai):[^\n]*|[ \t]*)\n"
+)
+"""Lines that libraries of the client log, wherever they stand: here before a message."""
+
 _FENCE: Final = re.compile(r"^```(bash)?[ \t]*$", re.MULTILINE)
 _BEGINS: Final = "--BEGIN AGENT OBSERVATION--\n"
 _ENDS: Final = "\n--END AGENT OBSERVATION--"
@@ -54,13 +61,8 @@ _HANDS_ACTION: Final = re.compile(
     re.DOTALL,
 )
 _HANDS_NOT_ACTIONS: Final = frozenset({"Recall", "ChangeAgentState", "Null"})
-_HANDS_ADDED: Final = re.compile(
-    r"(?:\n?\[Current working directory: (?P<folder>[^\n]*)\])?(?:\n?\[Python interpreter: [^\n]*\])?"
-    r"(?:\n?\[Command finished with exit code -?\d+\])?\Z"
-)
 _HANDS_COMMAND: Final = re.compile(r"(?:THOUGHT: (.*?)\n)?COMMAND:\n(.*)", re.DOTALL)
 _HANDS_OUTPUT: Final = re.compile(r"\*\*CmdOutputObservation \((.*?)exit code=(-?\d{1,9})", re.DOTALL)
-_ADDED_CHARS: Final = 4096
 _CUT: Final = "[... Observation truncated due to length ...]"
 
 
@@ -211,7 +213,7 @@ class _Mini:
             at=None if self._began is None else round((self._began + now) * 1e6),
             seconds=None if answered_at is None else round(max(0.0, self._printed.at(answered_at + 2)[1] - now), 6),
         )
-        call.ending, call.killed, call.limit = (None, True if ends else None, None), output.killed or None, output.limit
+        call.ending, call.killed, call.named = (None, True if ends else None, None), output.killed or None, output.limit
         told = self._log.told[-1]
         _tell(told, call)
         for note in output.notes:
@@ -224,9 +226,17 @@ def _without_noise(body: str) -> str:
     return (body[: found.start()] if found else body).strip("\n")
 
 
+def _message(body: str, columns: int) -> str:
+    """A message as it was before the console broke its lines, without what libraries logged before it."""
+    body, begin = unfolded(body, columns), 0
+    while (line := _LIBRARY.match(body, begin)) is not None:
+        begin = line.end()
+    return body[begin:]
+
+
 def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
     """(thought, command) of an agent's message; the command is None unless there is exactly one block of bash."""
-    body = unfolded(body, columns)
+    body = _message(body, columns)
     blocks: list[tuple[int, str]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(body):
@@ -242,7 +252,7 @@ def _mini_action(body: str, columns: int) -> tuple[str, str | None]:
 
 def _mini_answer(body: str | None, columns: int, is_harness: bool) -> tuple[Observation | None, Output]:
     """What was shown, and what the harness said of it, in a user's message."""
-    body = unfolded(body or "", columns)
+    body = _message(body or "", columns)
     told = None if is_harness else unwrapped(body, whole=False)
     if told is None:
         said = _without_noise(body)
@@ -285,8 +295,9 @@ def _hands(printed: Printed, began: float | None, log: AgentLog) -> AgentLog:
                 call.ending = (None, True if action.name == COMPLETE else None, None)
                 begun, is_open = now, True
         elif kind == "OBSERVATION" and is_open and call is not None:
-            call.shown, call.exit_code = _hands_observation(body)
+            call.shown, output = _hands_observation(body)
             call.seconds, is_open = round(max(0.0, now - begun), 6), False
+            call.ends(output)
     _tell(told, call)
     return log
 
@@ -362,21 +373,18 @@ def _hands_action(body: str, log: AgentLog) -> Action | None:
     return Action(BASH, call_text(BASH, told), json_text(told), reasoning=command[1])
 
 
-def _hands_observation(body: str) -> tuple[Observation, int | None]:
-    """(what was shown, exit status) of a record, without the lines that OpenHands adds at the end."""
+def _hands_observation(body: str) -> tuple[Observation, Output]:
+    """(what was shown, how the command ended) of a record, without the lines that OpenHands adds at the ends."""
     output = _HANDS_OUTPUT.match(body)
     begin, end = body.find(_BEGINS), body.rfind(_ENDS)
-    seen = body[begin + len(_BEGINS) : end] if begin >= 0 and begin + len(_BEGINS) <= end else None
-    folder = None
-    if seen is not None:
-        # What is added is three lines of moderate length.
-        place = max(0, len(seen) - _ADDED_CHARS)
-        added = _HANDS_ADDED.search(seen, place)
-        content = seen[: added.start()] if added else seen
-        folder = added["folder"] if added else None
+    if begin >= 0 and begin + len(_BEGINS) <= end:
+        told = undressed(body[begin + len(_BEGINS) : end])
     else:
-        content = body.partition("**\n")[2] if body.startswith("**") else body
+        told = Output(body.partition("**\n")[2] if body.startswith("**") else body)
+    content = told.text or ""
     truncation = "harness" if _CUT in content else "none"
     is_error = True if body.startswith("**ErrorObservation") else None
     status = int(output[2]) if output and int(output[2]) >= 0 else None
-    return Observation(content, truncation=truncation, is_error=is_error, uri=folder), status
+    notes = tuple(note for note in told.notes if told.killed)
+    ended = replace(told, exit_code=status, notes=notes)
+    return Observation(content, truncation=truncation, is_error=is_error, uri=told.folder), ended

@@ -50,6 +50,7 @@ from connectors.conversation.terminus_texts import (
     Prompt,
     Response,
     UnclearResponseError,
+    limit_in,
     prompt_of,
     recovered,
     response_of,
@@ -75,7 +76,7 @@ class Terminus(Connector):
     """Episode folders of Terminus 1 and 2."""
 
     name: ClassVar[str] = "terminus"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("terminal",)
     title: ClassVar[str] = "Terminus episodes (prompt.txt and response.txt)"
 
@@ -206,6 +207,9 @@ class Episodes(ABC):
             seen = after.seen if after is not None else None
             ends = complete and number == last and (completed or self.agent == "terminus-1")
             call = answered(call_of(action), seen, place, member=self.member(number))
+            call.limit = limit_in(action)
+            if after is not None:
+                call.ends(after.told)
             call.ending = (None, True if ends else None, None)
             run.turn([call])
             run.show(seen)

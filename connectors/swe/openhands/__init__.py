@@ -23,7 +23,8 @@ An array stands alone or, as the app's interface gives it, under `trajectory`; a
 
 An observation answers the action that it names as its cause, wherever it stands. In logs whose events carry no ids (the
 oldest, and pairs `[action, observation]`), it answers the action before it. Actions of one reply of the model are the
-calls of one turn. What the user answers to a message of the agent is its next observation. An evaluation answers in the
+calls of one turn. What the user answers to a message of the agent is its next observation; what comes after `finish`
+answers nothing. An evaluation answers in the
 user's place; that answer is the harness's. Other words of both stand between turns. `finish` and a message to the user
 are steps like others, often without an answer.
 
@@ -76,7 +77,7 @@ class OpenHands(Connector):
     """Events and evaluation outputs of OpenHands."""
 
     name: ClassVar[str] = "openhands"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "OpenHands events (array, folder) and output.jsonl (evaluation, resolver)"
     companions = re.compile(r"(?:infer_)?logs/instance_[^/]*\.log|(?:agent_state|conversation_stats)\.pkl")
@@ -338,7 +339,7 @@ class _Telling:
             self._given.tools = _all_tools(self._given.tools, said.text)
         elif said.role == "user" and not self._course.acted and not self._open and self._first(said):
             self._given.instruction = said.text
-        elif said.seen is not None and self._open and self._open[-1][1] is None and _speaks(self._open[-1][0]):
+        elif said.seen is not None and self._open and self._open[-1][1] is None and _asks(self._open[-1][0]):
             self._open[-1] = self._open[-1][0], Shown(said.seen, -1, None, at=said.at)
             self._last = said.seen
             self._close()
@@ -375,9 +376,6 @@ class _Telling:
         self._course.turn(acts)
         own = [shown for _, shown in self._open if shown is not None and shown.offset >= 0]
         self._overtaken = self._overtaken or any(id(shown) not in self._met for shown in own)
-        for _, shown in self._open:
-            for note in shown.notes if shown is not None else ():
-                self._course.say("harness", note)
         self._open = []
         for role, text in self._notes:
             self._course.say(role, text)
@@ -393,6 +391,11 @@ def _all_tools(known: str | None, more: str) -> str | None:
     return shallow_json(tools)
 
 
+def _asks(did: Did) -> bool:
+    """Whether what the user says next answers the action; what is said once the agent has finished answers nothing."""
+    return did.action.name == "message"
+
+
 def _speaks(did: Did) -> bool:
     return did.action.name in ("message", "finish")
 
@@ -404,7 +407,7 @@ def _place(members: Sequence[str], offset: int) -> tuple[str, int]:
 
 def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
     member, offset = _place(members, did.offset)
-    return answered(
+    made = answered(
         did.action,
         shown.seen if shown is not None else None,
         offset,
@@ -413,3 +416,6 @@ def _act(did: Did, shown: Shown | None, members: Sequence[str]) -> Call:
         seconds=seconds_between(did.at, shown.at) if shown is not None else None,
         member=member,
     )
+    if shown is not None:
+        made.ends(shown.told)
+    return made

@@ -21,9 +21,12 @@ from typing import Any, Final, TypeAlias
 
 from connectors.conversation.failures import failed
 from connectors.conversation.opaque import attachment_of_url
+from connectors.conversation.templates import may_be_dressed, undressed
 from connectors.conversation.turns import Call
+from connectors.conversation.wrapped_output import Output, limit_of
 from connectors.reading.fields import key_of, text_in, whole_number_of
 from connectors.reading.json_text import shallow_json
+from connectors.reading.values import value_or_none
 from connectors.swe.actions import call, spoken
 from connectors.swe.answer import content_of, observed
 from schemas import Observation
@@ -80,7 +83,9 @@ _REFUSAL: Final = re.compile(
 )
 """How errors begin that agent and controller make themselves: the environment was never asked."""
 
+_RUN: Final = ("run", "run_ipython")
 _NO_OBSERVATIONS: Final = frozenset({"agent_state_changed", "null", "recall", "agent_condensation"})
+_SHELLS: Final = frozenset({"execute_bash", "terminal", "bash"})
 _NO_ACTIONS: Final = frozenset({"change_agent_state", "null", "recall", "condensation_request", "send_pr", "push"})
 
 
@@ -102,14 +107,14 @@ class Did:
 
 @record
 class Shown:
-    """An observation, the event that caused it if it says so, and the harness's words around it."""
+    """An observation, the event that caused it if it says so, and what the harness's words around it tell."""
 
     seen: Observation | None
     offset: int
     cause: str | None
     exit_code: int | None = None
     at: int | None = None
-    notes: tuple[str, ...] = ()
+    told: Output = Output(None)
     alone: bool = False
     """An error that may answer nothing: what could not be read as a call at all."""
 
@@ -194,6 +199,8 @@ def _acted(value: Mapping[str, Any], offset: int) -> list[Event]:
         action = _call(name, args, value, own)
     if action is None:
         raise BadEventError("the arguments of an action are nested too deeply")
+    if name in _RUN:
+        action.limit = limit_of(args.get("timeout")) or limit_of(value.get("timeout"))
     ends = name in ("finish", "reject")
     return [Did(action=action, offset=offset, ident=ident, reply=reply, at=at, is_utc=is_utc, ends=ends)]
 
@@ -276,19 +283,22 @@ def _observed(value: Mapping[str, Any], offset: int) -> list[Event]:
     for held in (metadata, extras, value):
         if code is None:
             code = held.get("exit_code")
-    notes = _around(metadata)
     cause = key_of(value.get("cause"))
-    return [
-        Shown(
-            seen=seen, offset=offset, cause=cause, exit_code=exit_code(code), at=at, notes=notes, alone=name == "error"
-        )
-    ]
+    told = _around(metadata, extras)
+    if seen is not None and seen.content and not told.notes and name in _RUN and may_be_dressed(seen.content):
+        told = undressed(seen.content)  # older versions write these words into the content
+        seen = replace(seen, content=told.text, uri=seen.uri or told.folder)
+    known = exit_code(code)
+    return [Shown(seen=seen, offset=offset, cause=cause, exit_code=known, at=at, told=told, alone=name == "error")]
 
 
-def _around(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The harness's words before and after an output."""
+def _around(metadata: Mapping[str, Any], beside: Mapping[str, Any]) -> Output:
+    """What the harness's words before and after an output, and the mark `beside` it, tell of how it ended."""
     before, after = metadata.get("prefix"), metadata.get("suffix")
-    return tuple([one for one in (before, after) if isinstance(one, str) and one]) if before or after else ()
+    notes = tuple([one for one in (before, after) if isinstance(one, str) and one]) if before or after else ()
+    told = undressed(after.strip("\n")) if isinstance(after, str) else Output(None)
+    killed = told.killed or beside.get("timeout") is True
+    return Output(None, told.exit_code, killed, told.limit, notes=notes)
 
 
 def _of_kind(value: Mapping[str, Any], offset: int) -> list[Event]:
@@ -335,6 +345,7 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
     action = call(name, arguments, ident, None, reasoning)
     if action is None:
         raise BadEventError("the arguments of an action are nested too deeply")
+    action.limit = _limit(arguments) if name in _SHELLS else None
     reply = text_in(value, "llm_response_id")
     return Did(
         action=action,
@@ -345,6 +356,12 @@ def _sdk_action(value: Mapping[str, Any], offset: int, at: int | None, is_utc: b
         is_utc=is_utc,
         ends=name == "finish",
     )
+
+
+def _limit(arguments: Any) -> float | None:
+    """The seconds that an agent gave its command."""
+    given = value_or_none(arguments) if isinstance(arguments, str) else arguments
+    return limit_of(given.get("timeout")) if isinstance(given, dict) else None
 
 
 def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> Shown:
@@ -363,8 +380,7 @@ def _sdk_observation(value: Mapping[str, Any], offset: int, at: int | None) -> S
     origin = "harness" if text_in(value, "tool_name") == "think" else "environment"
     seen = observed(content, origin, failed(inner), text_in(metadata, "working_dir"))
     code = exit_code(metadata.get("exit_code", inner.get("exit_code")))
-    notes = _around(metadata)
-    return Shown(seen, offset, cause, code, at, notes)
+    return Shown(seen, offset, cause, code, at, _around(metadata, inner))
 
 
 def exit_code(value: Any) -> int | None:

@@ -40,7 +40,7 @@ def test_bytes_of_a_block_become_an_attachment_and_no_text(block, role):
 
 def test_a_picture_within_a_text_is_named_where_it_stood():
     text, attached = shown(f"before ![screen]({URL}) after")
-    assert text == f"before ![screen](attachment:{DIGEST}) after"
+    assert text == f"before ![screen](attachment:image/png;bytes={len(PICTURE)};sha256={DIGEST[:16]}) after"
     assert [one.sha256 for one in attached] == [DIGEST]
 
 

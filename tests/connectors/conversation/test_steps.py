@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+from connectors.conversation.pairing import conversation
 from connectors.conversation.steps import mark_dangling
+from connectors.conversation.turns import Call, Part, Result, Said
 from schemas import Action, Observation, Step
 
 
@@ -16,3 +18,15 @@ def test_a_step_that_is_cut_keeps_all_that_it_held() -> None:
     steps = [step]
     mark_dangling(steps)
     assert steps == [replace(step, truncated=True)]
+
+
+def test_what_stands_after_a_turn_without_any_answer_is_not_known() -> None:
+    called: list[Part] = [Call("a", "{}", "1", 0), Result("1", None, "A", 1), Call("b", "{}", "2", 2)]
+    steps = list(conversation([*called, Said("harness", "Lost."), Call("c", "{}", "3", 3)]).steps)
+    assert [step.observation and step.observation.content for step in steps] == [None, "A", None]
+
+
+def test_what_stands_after_parallel_calls_is_the_last_answer_of_them() -> None:
+    called: list[Part] = [Call("a", "{}", "1", 0), Call("b", "{}", "2", 1), Result("1", None, "A", 2)]
+    steps = list(conversation([*called, Call("c", "{}", "3", 3)]).steps)
+    assert [step.observation and step.observation.content for step in steps] == [None, None, "A"]

@@ -48,7 +48,7 @@ def test_what_stands_before_is_what_was_shown_last_unless_the_log_says_otherwise
     told.turn([answered(Call("c", None, None, 0), None, 3)])
     told.show(None)
     told.turn([answered(Call("d", None, None, 0), None, 4)])
-    assert [shown(step) for step in told.steps()] == ["start", "A", "A", None]
+    assert [shown(step) for step in told.steps()] == ["start", "A", None, None]
 
 
 def test_the_ending_is_that_of_the_last_step():

@@ -1,0 +1,78 @@
+"""Next observations that hold what no model can read: ciphertext, signatures, packed bytes, tokens in addresses.
+
+What connectors know for opaque stands as a short reference; this tells what slips through. Words of base64 characters
+are told from names, paths and slugs by how evenly their characters are spread: random bytes come to 5.5 bits a
+character over a hundred of them, names joined by dashes to less than 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from math import log2
+from string import ascii_letters, digits
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from quality.shingle import buffers
+from quality.signal import Measured, Numbers, Signal
+
+LEAST: Final = 96
+"""Characters from which a word can be told to be opaque."""
+
+_BITS: Final = 5.2
+_LOOKED_AT: Final = 4096
+"""Characters of a word that tell its entropy."""
+
+_BLOCK: Final = 1 << 20
+_BREAKS: Final = np.array([chr(byte) not in f"{ascii_letters}{digits}+/_-" for byte in range(256)])
+"""Bytes that no word of base64 holds."""
+
+_WORD: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
+
+def _bits(word: str) -> float:
+    counts = Counter(word[:_LOOKED_AT])
+    whole = sum(counts.values())
+    return -sum(count / whole * log2(count / whole) for count in counts.values())
+
+
+def opaque_share(text: str) -> float:
+    """The share of a text's characters that stand in opaque words; 0 of an empty text."""
+    words = (found[0] for found in _WORD.finditer(text))
+    return sum(len(word) for word in words if len(word) >= LEAST and _bits(word) >= _BITS) / max(len(text), 1)
+
+
+def with_long_words(texts: pa.StringArray) -> np.ndarray:
+    """Whether each text may hold a word of `LEAST` characters: none that does is missed, and few others are named."""
+    data, starts = buffers(texts)
+    found = np.zeros(len(texts), np.bool_)
+    last = int(starts[0]) - 1
+    for begin in range(int(starts[0]), int(starts[-1]), _BLOCK):
+        end = min(begin + _BLOCK, int(starts[-1]))
+        breaks = np.flatnonzero(_BREAKS[data[begin:end]]) + begin
+        first, after = np.append(last, breaks) + 1, np.append(breaks, end)
+        long = after - first >= LEAST
+        for low, high in zip(*(np.searchsorted(starts, at[long], "right") for at in (first, after - 1)), strict=True):
+            found[low - 1 : high] = True
+        last = int(breaks[-1]) if len(breaks) else last
+    return found
+
+
+class OpaqueContent(Signal):
+    """Share of the next observation's characters that stand in long words as evenly spread as random base64."""
+
+    name: ClassVar[str] = "opaque_content"
+    scope: ClassVar[str] = "transition"
+    measures: ClassVar[str] = (
+        "share of the next observation's characters in words of 96 or more of base64's characters "
+        "with 5.2 bits or more each: ciphertext, signatures, packed bytes"
+    )
+
+    def measure(self, measured: Measured) -> Numbers:
+        texts = measured.texts("next_observation", "content")
+        texts = texts.at(texts.spread(with_long_words(texts.texts), False))
+        shares = np.array([opaque_share(text) for text in texts.texts.to_pylist()], np.float64)
+        return texts.spread(shares).astype(np.float32)

@@ -1,0 +1,288 @@
+"""What a command put out, told apart from what its harness wrote around it, whichever agent's form it has."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from connectors.benches.inspect_log import Inspect
+from connectors.connector import MemoryBlob
+from connectors.conversation.client_outputs import codex_output, command_output, gemini_output
+from connectors.conversation.pairing import conversation
+from connectors.conversation.templates import undressed
+from connectors.conversation.turns import Call, Part, Result
+from connectors.conversation.wrapped_output import Output
+from connectors.registry import connectors
+from schemas import Step, Trajectory
+
+GEMINI = "Command: make\nDirectory: (root)\nOutput: {}\nError: {}\nExit Code: {}\nSignal: {}\nBackground PIDs: {}\n"
+LATE = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output."
+SILENT = (
+    "EXECUTION TIMED OUT BECAUSE NO OUTPUT WAS PRODUCED FOR MORE THAN 60.0 SECONDS.\n"
+    "PLEASE REFINE YOUR RUNNING COMMAND SO IT WILL PRODUCE OUTPUT IN THE SPECIFIED TIME FRAME."
+)
+TOOK = "The command 'sleep 99' was cancelled because it took more than 30 seconds. Please try a different command."
+WAITS = "[The command has no new output after 10 seconds. You may wait longer to see additional output.]"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GEMINI.format("cc a.c", "(none)", 2, "(none)", "(none)") + "Process Group PGID: 77", Output("cc a.c", 2)),
+        (GEMINI.format("(empty)", "(none)", 0, "(none)", "(none)") + "Process Group PGID: 77", Output("", 0)),
+        (
+            GEMINI.format("a\n\nb", "no shell", "(none)", "9", "71, 72") + "Process Group PGID: 70",
+            Output("a\n\nb\nno shell", None, notes=("Signal: 9", "Background PIDs: 71, 72")),
+        ),
+        (
+            "Command: ls\nDirectory: src\nStdout: a.c\nStderr: (empty)\nError: (none)\nExit Code: 0\nSignal: (none)",
+            Output("a.c", 0),
+        ),
+        ("Output: a.c\nProcess Group PGID: 7", Output("a.c", 0)),
+        ("Output: no b\nExit Code: 1\nProcess Group PGID: 7", Output("no b", 1)),
+        (f"{LATE} Below is the output before it was cancelled:\ncc", Output("cc", None, True, 300.0, notes=(LATE,))),
+        (f"{LATE} There was no output before it was cancelled.", Output("", None, True, 300.0, notes=(LATE,))),
+        (f"{LATE} So it said.", None),
+        ("Output: a page of a manual", None),
+        ("Command: to be obeyed\nExit Code: 1", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_gemini_s_words_around_an_output_are_the_client_s(text, told):
+    assert gemini_output(text) == told
+
+
+def test_lines_at_an_end_alone_are_gemini_s_only_where_its_shell_answers():
+    assert gemini_output("rm: no b\nExit Code: 1") is None
+    assert gemini_output("rm: no b\nExit Code: 1", shell=True) == Output("rm: no b", 1)
+    assert gemini_output("a plain text", shell=True) is None
+
+
+@pytest.mark.parametrize("around", ["{}", "Exit code: 124\nWall time: 10.0 seconds\nOutput:\n{}"])
+def test_a_command_that_codex_killed_did_not_end_and_tells_its_limit(around):
+    told = codex_output(around.format("command timed out after 10000 milliseconds\ncc a.c\n"))
+    assert told is not None
+    assert (told.text, told.exit_code, told.killed, told.limit) == ("cc a.c\n", None, True, 10.0)
+    assert told.notes[-1] == "command timed out after 10000 milliseconds"
+
+
+def test_a_killed_command_in_codex_s_object_is_told_too():
+    text = json.dumps(
+        {
+            "output": "command timed out after 500 milliseconds\n",
+            "metadata": {"exit_code": 124, "duration_seconds": 0.5},
+        }
+    )
+    told = codex_output(text)
+    assert told is not None
+    assert (told.text, told.exit_code, told.killed, told.limit, told.seconds) == ("", None, True, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "limit"),
+    [
+        (f"a\n\n{SILENT}\n", "a\n", 60.0),
+        ("\nEXECUTION TIMED OUT", "", None),
+        (f"OBSERVATION:\n{TOOK}", "", 30.0),
+        (TOOK, "", 30.0),
+        (f"EXECUTION RESULT of [execute_bash]:\na\n{WAITS}", "a", 10.0),
+        (f"[Below is the output of the previous command.]\nb\n{WAITS}\n[Current working directory: /]", "b", 10.0),
+        ("a\n[The command timed out after 300 seconds. You may wait longer.]", "a", 300.0),
+    ],
+)
+def test_what_says_that_the_time_ran_out_is_no_output(text, shown, limit):
+    told = undressed(text)
+    assert (told.text, told.killed, told.limit, told.exit_code) == (shown, True, limit, None)
+    assert command_output(text) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{SILENT}\nso it was", f"He said: {TOOK}", f"{WAITS}\nand on", '{"output": "x", "metadata": {"page": 1}}',
+     '{"returncode": 0, "stdout": "a", "stderr": "b"}', "[1, 2]"],
+)  # fmt: skip
+def test_the_same_words_elsewhere_are_the_output_s(text):
+    assert command_output(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Output: " + "\nError: x" * 50000, "Command: " + "\nDirectory: " * 50000, "The command '" + TOOK * 5000,
+     "\nExit Code: 1" * 50000 + "x", "EXECUTION TIMED OUT\n" * 50000],
+)  # fmt: skip
+def test_outputs_are_told_in_linear_time(text):
+    command_output(text)
+    gemini_output(text, shell=True)
+
+
+def answered(*pairs: tuple[str, str, str | None]) -> list[Step]:
+    """The steps of calls, each (name, arguments, answer), one after the other."""
+    parts: list[Part] = []
+    for number, (name, arguments, text) in enumerate(pairs):
+        parts.append(Call(name, arguments, f"c{number}", number))
+        parts.append(Result(f"c{number}", None, text, number))
+    return list(conversation(parts).steps)
+
+
+def test_in_any_conversation_an_exit_code_stands_in_its_column():
+    made = answered(
+        ("sh", "{}", "<returncode>1</returncode>\n<output>\nno\n</output>"),
+        ("sh", "{}", "Exit code: 0\nWall time: 2 seconds\nOutput:\nyes"),
+    )
+    assert [(one.exit_code, one.next_observation and one.next_observation.content) for one in made] == [
+        (1, "no"),
+        (0, "yes"),
+    ]
+    assert made[1].observation is made[0].next_observation
+
+
+def test_a_limit_that_was_named_once_holds_for_later_calls_of_the_tool():
+    late = f"a\n{WAITS}"
+    made = answered(("sh", "{}", "a"), ("sh", "{}", late), ("read", "{}", "b"), ("sh", "{}", "c"))
+    assert [one.time_limit_s for one in made] == [None, 10.0, None, 10.0]
+    assert [one.timed_out for one in made] == [None, True, None, None]
+    assert made[2].interleaved is not None
+    assert WAITS in made[2].interleaved
+
+
+def steps_of(name: str, data: bytes | dict[str, bytes]) -> list[Step]:
+    blob = MemoryBlob("log", data)
+    (made,) = (one for one in connectors()[name].parse(blob) if isinstance(one, Trajectory))
+    return list(made.steps)
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in values)
+
+
+def test_codex_kills_a_command_at_the_limit_that_the_agent_gave():
+    given = {"type": "function_call", "name": "shell", "arguments": '{"timeout_ms": 2000}', "call_id": "a"}
+    late = "Exit code: 124\nWall time: 2.0 seconds\nOutput:\ncommand timed out after 2000 milliseconds\ncc"
+    log = lines(
+        {"type": "session_meta", "payload": {"id": "s"}},
+        {"type": "response_item", "payload": given},
+        {"type": "response_item", "payload": {"type": "function_call_output", "call_id": "a", "output": late}},
+    )
+    (step,) = steps_of("codex", log)
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.truncation) == ("cc", "none")
+    assert (step.exit_code, step.timed_out, step.time_limit_s, step.truncated) == (None, True, 2.0, None)
+
+
+@pytest.mark.parametrize(("command", "killed"), [("make", True), ("timeout 5 make", None)])
+def test_the_status_of_a_killed_command_tells_it_unless_the_command_may_have_made_it(command, killed):
+    item = {"id": "i", "type": "command_execution", "command": command, "aggregated_output": "cc", "exit_code": 124}
+    log = lines(
+        {"type": "thread.started", "thread_id": "t"}, {"type": "item.completed", "item": {**item, "status": "failed"}}
+    )
+    (step,) = steps_of("codex_exec", log)
+    assert (step.timed_out, step.exit_code) == (killed, None if killed else 124)
+
+
+def test_openhands_says_after_an_output_that_it_stopped_waiting():
+    acted = {"id": 1, "source": "agent", "action": "run", "args": {"command": "make"}, "timeout": 120}
+    after = {"exit_code": -1, "suffix": f"\n{WAITS}"}
+    seen = {"id": 2, "cause": 1, "observation": "run", "content": "cc", "extras": {"metadata": after}}
+    (step,) = steps_of("openhands", json.dumps([acted, seen]).encode())
+    assert (step.timed_out, step.time_limit_s, step.exit_code) == (True, 120.0, None)
+
+
+def test_older_versions_of_openhands_write_how_a_command_ended_into_the_content():
+    acted = {"id": 1, "source": "agent", "action": "run", "args": {"command": "make"}}
+    text = "cc\n[Current working directory: /kite]\n[Command finished with exit code 2]"
+    seen = {"id": 2, "cause": 1, "observation": "run", "content": text, "extras": {}}
+    (step,) = steps_of("openhands", json.dumps([acted, seen]).encode())
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.uri, step.exit_code) == ("cc", "/kite", 2)
+
+
+def test_inspect_says_by_an_error_of_its_own_kind_that_a_tool_s_time_ran_out():
+    asked = {"id": "c", "function": "bash", "arguments": {"cmd": "make", "timeout": 60}, "type": "function"}
+    error = {"type": "timeout", "message": "Command timed out before completing."}
+    messages = [
+        {"role": "user", "content": "Build."},
+        {"role": "assistant", "content": "", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "c", "content": "", "error": error},
+    ]
+    log = {"version": 2, "eval": {"task": "t", "model": "m"}, "samples": [{"id": 1, "epoch": 1, "messages": messages}]}
+    (made,) = (one for one in Inspect().parse(MemoryBlob("l", json.dumps(log).encode())) if isinstance(one, Trajectory))
+    (step,) = made.steps
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.next_observation.is_error) == ("", True)
+    assert (step.timed_out, step.time_limit_s, step.truncated) == (True, 60.0, None)
+
+
+def test_swe_agent_s_commands_have_the_limit_of_its_configuration():
+    config = json.dumps({"agent": {"tools": {"execution_timeout": 30}}})
+    log = {
+        "trajectory": [
+            {"action": "ls", "observation": "a", "response": "ls", "thought": "", "state": "{}"},
+            {"action": "make", "observation": TOOK, "response": "make", "thought": "", "state": "{}"},
+        ],
+        "replay_config": config,
+    }
+    first, late = steps_of("sweagent", json.dumps(log).encode())
+    assert (first.time_limit_s, first.timed_out) == (30.0, None)
+    assert late.next_observation is not None
+    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, "")
+
+
+def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():
+    def response(**command: Any) -> bytes:
+        told = {"state_analysis": "", "explanation": "", "commands": [command], "is_task_complete": False}
+        return json.dumps(told).encode()
+
+    late = (
+        "Previous command:\nmake\n\nThe previous command timed out after 7 seconds\n\nIt is possible that the command "
+        "is not yet finished executing.\n\nHere is the current state of the terminal:\n\n$ make\ncc"
+    )
+    members = {
+        "episode-0/prompt.txt": b"Use keystrokes.\nTask Description:\nBuild.\n\nCurrent terminal state:\n$",
+        "episode-0/response.txt": response(keystrokes="make\n", is_blocking=True, timeout_sec=7.0),
+        "episode-1/prompt.txt": late.encode(),
+        "episode-1/response.txt": response(keystrokes="ls\n", is_blocking=False, timeout_sec=5.0),
+    }
+    first, second = steps_of("terminus", members)
+    assert first.next_observation is not None
+    assert first.next_observation.content == "$ make\ncc"
+    assert (first.timed_out, first.time_limit_s) == (True, 7.0)
+    assert second.timed_out is None
+    assert "timed out after 7 seconds" in (second.interleaved or "")
+
+
+def test_rows_of_mini_swe_agent_are_read_as_its_logs_are():
+    row = {
+        "instance_id": "a__b-1",
+        "messages": [
+            {"role": "user", "content": "Build."},
+            {"role": "assistant", "content": "```bash\nmake\n```"},
+            {"role": "user", "content": "<returncode>2</returncode>\n<output>\ncc\n</output>"},
+            {"role": "assistant", "content": "```bash\nmake x\n```"},
+            {
+                "role": "user",
+                "content": "The last command <command>make x</command> timed out and has been killed.\n"
+                "The output of the command was:\n<output>\ncc x\n</output>\n"
+                "Please try another command and make sure to avoid those requiring interactive input.",
+            },
+        ],
+    }
+    first, late = steps_of("swe_rows", lines(row))
+    assert first.next_observation is not None
+    assert late.next_observation is not None
+    assert (first.next_observation.content, first.exit_code) == ("cc", 2)
+    assert (late.next_observation.content, late.timed_out, late.exit_code) == ("cc x", True, None)
+
+
+def test_documents_of_other_harnesses_are_read_as_the_agents_own_logs_are():
+    asked = {"tool_call_id": "c", "function_name": "bash", "arguments": {"command": "make"}}
+    answer = {"source_call_id": "c", "content": "<returncode>2</returncode>\n<output>\ncc\n</output>"}
+    steps = [
+        {"step_id": 1, "source": "user", "message": "Build."},
+        {"step_id": 2, "source": "agent", "message": "", "tool_calls": [asked], "observation": {"results": [answer]}},
+    ]
+    log = {"schema_version": "ATIF-v1.4", "agent": {"name": "mini-swe-agent"}, "steps": steps}
+    (step,) = steps_of("atif", json.dumps(log).encode())
+    assert step.next_observation is not None
+    assert (step.next_observation.content, step.exit_code) == ("cc", 2)
