@@ -18,6 +18,7 @@ import apache_beam as beam
 
 from pipelines.account.conservation import (
     Line,
+    attachment_line,
     input_line,
     record_line,
     trajectory_line,
@@ -29,7 +30,7 @@ from pipelines.account.reject_bounds import check_rejects
 from pipelines.account.run_record import Record
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
-from pipelines.engine.ownership import PLAN, RUN, SPILL, Identity, Ownership
+from pipelines.engine.ownership import BLOBS, PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.runner import Execution, Seeing, run_over
@@ -109,6 +110,7 @@ class Run:
         self._models: dict[str, str] = {}
         self._rejects = self.out / "rejects"
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
+        self.blobs = self.out / BLOBS if recipe.normalize.attachments == "keep" else None
         self.spans, self.measures = self.out / "spans", self.out / "measures"
         self.shards = self.out / "shards"
 
@@ -160,7 +162,8 @@ class Run:
         normalized = self._timed("normalize", lambda: self._normalize(plan))
         inputs, records = input_line(len(plan.inputs), normalized.counts, damaged), record_line(normalized.counts)
         files = unrecognized_line(sum(len(one.members) for one in plan.inputs), lost)
-        read = (files, inputs, records) if files.lost else (inputs, records)
+        attached = attachment_line(normalized.counts)
+        read = (*((files,) if files.lost else ()), inputs, records, *((attached,) if attached.entered else ()))
         parts = unit_manifests(self.transitions, [part.name for part in plan.parts])
         failed = failed_inputs(self._rejects / "normalize", parts)
         broken = broken_connectors([*withdrawals(plan), *failed])
@@ -230,15 +233,17 @@ class Run:
         folder, rejects = self.transitions, self._rejects / NORMALIZE
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
-        todo |= {part.name for part in plan.parts if not is_done(rejects, part.name, digests[part.name])}
+        beside = [rejects, *([self.blobs] if self.blobs is not None else [])]
+        todo |= {name for name, digest in digests.items() if not all(is_done(one, name, digest) for one in beside)}
         strict = self.execution.strict
         todo |= {one.unit for one in unit_manifests(folder, digests) if must_be_read_again(one, strict=strict)}
         parts = [part for part in plan.parts if part.name in todo]
         files = {f"transitions/{domain}/{part.name}.parquet" for domain in self.recipe.domains for part in parts}
         self._owner.intend(files | {f"rejects/normalize/{part.name}.parquet" for part in parts})
-        self._owner.intend(written_names("transitions", digests) | written_names("rejects/normalize", digests))
-        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict)))
-        return self._sealed(("transitions", "rejects/normalize"), "normalize", plan.digest, digests)
+        stages = ("transitions", "rejects/normalize", *([BLOBS] if self.blobs is not None else []))
+        self._owner.intend(set().union(*(written_names(stage, digests) for stage in stages)))
+        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict, self.blobs)))
+        return self._sealed(stages, "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
         """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""

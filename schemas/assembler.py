@@ -115,6 +115,8 @@ class Assembler:
         self._row_ids = RowIds()
         self.records = 0
         """Records of logs that the rows taken in so far were read from: lines, table rows, events; see `add_blocks`."""
+        self.attached: set[str] = set()
+        """sha256 of what the trajectory that was taken in last is attached to."""
         self._clear()
 
     def _clear(self) -> None:
@@ -177,6 +179,7 @@ class Assembler:
         parent = parents.get(trajectory.parent) if trajectory.parent else None
         parents.setdefault(trajectory.native_id, key)
         rest = iter(trajectory.steps)
+        self.attached = set()
         place: tuple[str, int] | None = None
         for (begin, segment), (end, _) in zip(found, [*found[1:], (total, 0)], strict=True):
             steps = trajectory.steps if len(found) == 1 else list(islice(rest, end - begin))
@@ -238,7 +241,9 @@ class Assembler:
             for name in _OBSERVATION_TEXT:
                 self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen])
             self._extend(f"{side}.is_error", [one.is_error if one else None for one in seen])
-            self._extend(f"{side}.attachments", [one.attachments if one else () for one in seen])
+            attachments = [one.attachments if one else () for one in seen]
+            self._extend(f"{side}.attachments", attachments)
+            self.attached.update(one.sha256 for row in attachments if row for one in row)
 
     def take(self) -> pa.RecordBatch:
         """The rows collected so far as one batch, in the order they came; the assembler is empty again."""

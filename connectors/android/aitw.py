@@ -28,7 +28,6 @@ The screenshot is an attachment by the digest of its pixels, as they are stored.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -39,6 +38,7 @@ from connectors.android.protos import text_of, whole_of
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading import tfrecord
+from connectors.reading.attached import attachment_of_bytes
 from connectors.screens.tree import DIALECT
 from schemas import Attachment, Observation, ParseError, Reject, Trajectory, json_text
 
@@ -151,7 +151,7 @@ def _picture(features: Mapping[str, Sequence[Any]]) -> tuple[Attachment, ...]:
     if not pixels or not isinstance(pixels[0], bytes) or not pixels[0]:
         return ()
     media_type = "image/png" if pixels[0].startswith(b"\x89PNG\r\n\x1a\n") else "application/octet-stream"
-    return (Attachment(hashlib.sha256(pixels[0]).hexdigest(), "screenshot", media_type),)
+    return (attachment_of_bytes(pixels[0], "screenshot", media_type),)
 
 
 def _point(values: Sequence[Any] | None) -> Point | None:

@@ -43,6 +43,7 @@ from connectors.android.annotations import (
 )
 from connectors.android.view import sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_of
 from connectors.reading.values import json_value
@@ -198,7 +199,7 @@ def _picture(blob: Blob, member: str, number: int) -> tuple[tuple[int, int] | No
         return None, ()
     with blob.open(name) as stream:
         head = stream.read(24)
-    attachments = (Attachment(blob.digest(name), "screenshot", "image/png", name),)
+    attachments = (attachment_of_member(blob, name, "screenshot", "image/png"),)
     if len(head) < 24 or not head.startswith(_PNG):
         return None, attachments
     width, height = struct.unpack(">II", head[16:])

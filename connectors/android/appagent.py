@@ -42,6 +42,7 @@ from connectors.android import action as act
 from connectors.android.dump import read_dump
 from connectors.android.view import Mark, Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.lines import json_lines
 from connectors.screens.moves import Moves
 from schemas import (
@@ -186,7 +187,7 @@ class _Folder:
     def _picture(self, kind: str, member: str) -> Attachment:
         role = "screenshot" + kind
         media_type = "image/png" if member.endswith(".png") else "image/jpeg"
-        return Attachment(self._blob.digest(member), role, media_type, member)
+        return attachment_of_member(self._blob, member, role, media_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ from connectors.android.view import (
     window_node,
 )
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.documents import json_document
 from connectors.screens.moves import Moves
 from connectors.screens.tree import MAX_DEPTH, Node, Tree
@@ -178,7 +179,7 @@ class _Screens:
         pictures: tuple[Attachment, ...] = ()
         if picture is not None:
             media_type = "image/png" if picture.endswith(".png") else "image/jpeg"
-            pictures = (Attachment(self._blob.digest(picture), "screenshot", media_type, picture),)
+            pictures = (attachment_of_member(self._blob, picture, "screenshot", media_type),)
         found = self._read(number)
         if found is not None:
             return found[0].observation(found[1], pictures)

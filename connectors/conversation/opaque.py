@@ -8,12 +8,12 @@ Gemini (`inlineData`) are told by their members.
 from __future__ import annotations
 
 import binascii
-import hashlib
 import re
 from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connectors.reading.attached import attachment_of_bytes
 from schemas import Attachment
 
 ENCRYPTED: Final = frozenset({"encrypted_content", "encrypted_index", "encrypted_stdout"})
@@ -52,7 +52,7 @@ def attachment(data: object, media_type: object, role: str, name: object = None)
     if held is None:
         return None
     kind = media_type if isinstance(media_type, str) and media_type.isascii() and "/" in media_type else None
-    return Attachment(hashlib.sha256(held).hexdigest(), role, kind, name if isinstance(name, str) else None)
+    return attachment_of_bytes(held, role, kind, name if isinstance(name, str) else None)
 
 
 def reference(held: Attachment, size: int) -> str:

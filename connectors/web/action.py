@@ -11,7 +11,7 @@
 | upload | gives files to a field | element, files |
 | drag | drags an element, or from a point | element or from, onto or to |
 | scroll | moves the view | element, direction, or x and y it was scrolled to |
-| goto, go_back, go_forward, reload | goes to an address | url |
+| goto, go_back, go_forward, reload | goes to an address, or loads a page from its HTML | url or html |
 | tab_new, tab_select, tab_close | tabs | url, tab |
 | resize | the window's size | width, height |
 | handle_dialog | answers an alert, confirm or prompt | accept, text |

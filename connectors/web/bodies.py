@@ -7,7 +7,6 @@ wire, compressed. Nothing here knows a log format; what cannot be read is `lost`
 from __future__ import annotations
 
 import binascii
-import hashlib
 import re
 import zlib
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 import pybase64
 import zstandard
 
+from connectors.reading.attached import digest_of
 from schemas import Attachment
 from schemas.record import record
 
@@ -126,15 +126,14 @@ def byte_body(data: bytes, content_type: str, coding: str = "") -> Body:
         coding: what the header `content-encoding` says; where the bytes are packed so, they are unpacked.
     """
     kind = media_type_of(content_type)
-    digest = hashlib.sha256(data).hexdigest()
     unpacked = _unpacked(data, coding.lower())
     if unpacked is None:
-        return Body(None, kind, digest, len(data), lost=True)
+        return Body(None, kind, digest_of(data), len(data), lost=True)
     text = _decoded(unpacked, kind, content_type)
     if text is None:
         # Bytes that should be text and are not were packed by a coding that is not known here.
         packed = unpacked is data and is_textual(kind)
-        return Body(None, kind, hashlib.sha256(unpacked).hexdigest(), len(unpacked), lost=packed)
+        return Body(None, kind, digest_of(unpacked), len(unpacked), lost=packed)
     return Body(text, kind)
 
 

@@ -35,12 +35,12 @@ no observation. An item without an answer is a failure of the harness, and told 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
+from connectors.reading.attached import attachment_of_bytes
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, objects_of, str_of
 from connectors.reading.values import BOM
@@ -233,4 +233,4 @@ def _screenshot(state: dict[str, Any]) -> tuple[Attachment, ...]:
     data = unbase64(text.rpartition(",")[2]) if text else None
     if not data:
         return ()
-    return (Attachment(hashlib.sha256(data).hexdigest(), "screenshot", "image/png"),)
+    return (attachment_of_bytes(data, "screenshot", "image/png"),)

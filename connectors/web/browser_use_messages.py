@@ -22,20 +22,20 @@ within a request tells what earlier actions gave, but not the actions, so none i
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.content import spoken_text
+from connectors.reading.attached import attachment_of_bytes
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, objects_of, str_of
 from connectors.reading.values import BOM, object_or_none
 from connectors.screens.moves import Moves
 from connectors.web.bodies import unbase64
 from connectors.web.browser_use import DIALECT, REQUEST, SCREEN, add_turn, calls_of
-from schemas import COMPLETE, Agent, Attachment, Context, Observation, ParseError, Reject, Task, Trajectory
+from schemas import COMPLETE, Agent, Context, Observation, ParseError, Reject, Task, Trajectory
 
 _SIGNS: Final = (b"<browser_state>", b"<user_request>", b"<agent_history>", b"automate browser tasks", b"<page_info>")
 _PICTURE: Final = re.compile(r"data:(image/[a-z.+-]{1,20});base64,(.*)", re.DOTALL)
@@ -110,7 +110,7 @@ def _page(text: str, content: Any) -> Observation | None:
         found = _PICTURE.fullmatch(str_of(image.get("url")))
         data = unbase64(found[2]) if found else None
         if found and data:
-            attachments.append(Attachment(hashlib.sha256(data).hexdigest(), "screenshot", found[1]))
+            attachments.append(attachment_of_bytes(data, "screenshot", found[1]))
     return Observation(shown[1], form="screen", dialect=DIALECT, attachments=tuple(attachments))
 
 

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.conversation.content import spoken_text
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.documents import json_document
 from connectors.reading.values import BOM
 from connectors.screens.moves import Moves
@@ -187,7 +188,7 @@ class _Course:
         picture = f"screenshot{self._shown}.png"
         attachments: tuple[Attachment, ...] = ()
         if picture in self._blob.members:
-            attachments = (Attachment(self._blob.digest(picture), "screenshot", "image/png", picture),)
+            attachments = (attachment_of_member(self._blob, picture, "screenshot", "image/png"),)
         content: str | None = None
         if not _OMITTED.search(text):
             lead = _LEAD.match(text)

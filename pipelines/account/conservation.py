@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pipelines.normalize.attachments import KEPT, LOST
 from schemas import ContractError
 
 NOTHING_TO_LEARN: Final = frozenset(
@@ -57,7 +58,7 @@ class Line:
     """The balance of one unit.
 
     Attributes:
-        unit: inputs, files (those that no connector recognized), records, trajectories or transitions.
+        unit: inputs, files (those that no connector recognized), records, attachments, trajectories or transitions.
         entered: how many went in.
         kept: how many are in the shards (for transitions: carry the loss).
         context: transitions that are shown without loss, by reason.
@@ -135,6 +136,13 @@ def unrecognized_line(files: int, unrecognized: Mapping[str, int]) -> Line:
     """The files of a run by whether a connector recognized them; `files` is how many were."""
     lost = dict(sorted(unrecognized.items()))
     return Line("files", files + sum(lost.values()), files, {}, lost, {}).checked()
+
+
+def attachment_line(normalize: Mapping[str, int]) -> Line:
+    """The balance of what logs attach: each picture, document or sound once for each trajectory that it belongs to."""
+    lost = _by_reason(normalize, LOST)
+    kept = normalize.get(KEPT, 0)
+    return Line("attachments", kept + sum(lost.values()), kept, {}, lost, {}).checked()
 
 
 def trajectory_line(normalize: Mapping[str, int], judge: Mapping[str, int], mix: Mapping[str, int]) -> Line:

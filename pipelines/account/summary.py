@@ -38,8 +38,8 @@ class Summary:
     Attributes:
         out: the output folder.
         last: the last stage that ran.
-        lines: the balance of files, if one was not recognized, inputs, records, trajectories and transitions, as far
-            as the run went.
+        lines: the balance of files, if one was not recognized, inputs, records, attachments, if there are any,
+            trajectories and transitions, as far as the run went.
         tokens: of actions and next observations, of all transitions.
         target_tokens: the same of those that carry the loss.
         samples: `pool.domain` → samples.

@@ -40,6 +40,11 @@ _ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN})
 _LAYOUT_1: Final = ("rejects/plan/part-00000.parquet", "measures/benchmarks.parquet", "measures/replicates.json")
 _LAYOUT_1_CARD: Final = "shards/README.md"
 _SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
+BLOBS: Final = "blobs"
+_BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
+"""A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
+manifest of its folder, as a run does before it writes the first of them."""
+
 _TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
 """What loaders leave in a folder from which they read; it is never touched."""
 
@@ -115,6 +120,7 @@ def survey(out: Folder) -> Survey:
         raise ConfigError(f"{out.path()} cannot be an output folder: it may not be read and written.")
     names = out.names(unfinished=True)
     found.listed = _listed(out, names, found)
+    found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
     for name in names:
         if name in found.listed or is_unfinished(name) or _SPILLED.fullmatch(name):
             found.ours.add(name)
@@ -302,12 +308,13 @@ class Ownership:
 
     def _take(self, found: Survey) -> None:
         """Marks the folder as this run's, and removes what it does not go on with."""
+        blobs = {name for name in found.ours if _BLOB.fullmatch(name)}
         self._names = {name for name in found.ours if not is_unfinished(name) and not _SPILLED.fullmatch(name)}
-        self._names -= _ALWAYS
+        self._names = self._names - blobs - _ALWAYS | ({f"{BLOBS}/{MANIFEST}"} if blobs else set())
         self._write_marker()
         leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
         replaced = found.layout and found.identity != self.identity
-        self._remove({*leftovers, *(self._names | {PLAN, RUN} if replaced else ())})
+        self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN} if replaced else ())})
         if replaced:
             self._names = set()
             self._write_marker()
@@ -337,7 +344,7 @@ class Ownership:
             self._names |= fresh
             self._write_marker()
 
-    def prune(self, folders: Iterable[str], wanted: Iterable[str]) -> None:
+    def prune(self, folders: Sequence[str], wanted: Iterable[str]) -> None:
         """Removes our files in these folders that are not wanted.
 
         Args:
@@ -345,7 +352,10 @@ class Ownership:
             wanted: names relative to the output folder.
         """
         lead = tuple(f"{folder}/" for folder in folders)
-        gone = {name for name in self._names if name.startswith(lead)} - set(wanted)
+        mine = {name for name in self._names if name.startswith(lead)}
+        if BLOBS in folders:
+            mine |= {name for name in (f"{BLOBS}/{one}" for one in (self.out / BLOBS).names()) if _BLOB.fullmatch(name)}
+        gone = mine - set(wanted)
         if gone:
             self._remove(gone)
             self._names -= gone

@@ -244,9 +244,10 @@ class StoredBlob:
     def digest(self, member: str = "") -> str:
         """sha256 of the decompressed member; of what can be decompressed, if the file is damaged."""
         if member not in self._digests:
-            digest = hashlib.sha256(self._held.get(member, b""))
+            digest = hashlib.sha256()
+            held = self._held.get(member)
             try:
-                with self.open(member) if member not in self._held else io.BytesIO() as stream:
+                with self._stream(member) if held is None else io.BytesIO(held) as stream:
                     while data := stream.read(_CHUNK):
                         digest.update(data)
             except ParseError:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipelines.engine.storage import MADE_AGAIN, Folder
 from schemas import ShardError
-from schemas.manifest import PROGRAM_VERSION, Manifest, summed_counts
+from schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest, summed_counts
 from schemas.transition import SCHEMA_VERSION
 
 UNITS: Final = "_units"
@@ -116,6 +116,11 @@ def unit_manifests(stage: Folder, units: Iterable[str]) -> list[Manifest]:
     return [manifest for manifest in found if manifest is not None]
 
 
+def files_of(manifests: Iterable[Manifest]) -> list[FileEntry]:
+    """The files of units by name, each once: a file that its content names may be of several."""
+    return sorted({file for one in manifests for file in one.files}, key=lambda file: file.name)
+
+
 def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **more: Any) -> Manifest:
     """Writes the stage's manifest over all its units.
 
@@ -138,7 +143,7 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
             f"{len(lost)} of {len(units)} units of {name} are not in {stage.path()}, the first is {lost[0]}: what "
             "worked on them did not write there. Workers have to see the output folder under the same path or URL."
         )
-    files = sorted((file for manifest in manifests for file in manifest.files), key=lambda file: file.name)
-    whole = Manifest(name, "", digest, SCHEMA_VERSION, tuple(files), summed_counts(manifests), **more)
+    files = tuple(files_of(manifests))
+    whole = Manifest(name, "", digest, SCHEMA_VERSION, files, summed_counts(manifests), **more)
     stage.write(MANIFEST, whole.to_json())
     return whole

@@ -13,11 +13,20 @@ from typing import Final
 from pipelines.engine.ownership import MARKER, Survey, survey
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, UNITS, read_manifest, units_of
+from pipelines.engine.units import MANIFEST, UNITS, files_of, read_manifest, units_of
 from schemas import ConfigError, ShardError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
-_ORDER: Final = ("rejects/plan", "transitions", "rejects/normalize", "measures", "verdicts", "spans", "rejects/judge")
+_ORDER: Final = (
+    "rejects/plan",
+    "transitions",
+    "rejects/normalize",
+    "blobs",
+    "measures",
+    "verdicts",
+    "spans",
+    "rejects/judge",
+)
 _READERS: Final = 4
 
 
@@ -143,8 +152,7 @@ def _damage(folder: Folder, file: FileEntry) -> str:
 
 def _disagreement(stage: str, sealed: Manifest, units: Sequence[Manifest]) -> list[Fault]:
     """Where a stage's manifest is not the sum of its units'."""
-    files = sorted((file for one in units for file in one.files), key=lambda file: file.name)
-    if list(sealed.files) == files and sealed.counts == summed_counts(list(units)):
+    if list(sealed.files) == files_of(units) and sealed.counts == summed_counts(list(units)):
         return []
     return [Fault(f"{stage}/{MANIFEST}", "is not the sum of the manifests of its units")]
 

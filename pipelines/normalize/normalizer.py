@@ -15,10 +15,12 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.reading.attached import handed_to
 from pipelines.engine.garbage_collection import rare_collections
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import finish_unit
+from pipelines.normalize.attachments import Attachments
 from pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
 from pipelines.normalize.connector_errors import code_digest, connector_error, is_connectors, noted
 from pipelines.normalize.input_reading import read_input
@@ -44,12 +46,14 @@ class Normalizer:
         transitions: folder of the transitions.
         rejects: folder of this stage's rejects.
         strict: whether a connector's exception ends the run, instead of costing its input.
+        blobs: folder of what logs attach; None where the recipe leaves it out.
     """
 
     recipe: Recipe
     transitions: Folder
     rejects: Folder
     strict: bool = False
+    blobs: Folder | None = None
 
     @property
     def salt(self) -> str:
@@ -63,8 +67,9 @@ class Normalizer:
 
 @dataclass(slots=True)
 class _Flow:
-    """What has been read of a part and not yet written."""
+    """What has been read of a part and not yet written; attachments are written with their trajectory."""
 
+    attachments: Attachments = field(default_factory=lambda: Attachments(None))
     assemblers: dict[str, Assembler] = field(default_factory=dict)
     row_ids: defaultdict[str, RowIds] = field(default_factory=lambda: defaultdict(RowIds))
     rejects: list[Reject] = field(default_factory=list)
@@ -96,12 +101,14 @@ def _take_input(one: Input, normalizer: Normalizer, flow: _Flow) -> Iterator[str
             before = assembler.records
             for _ in assembler.add_blocks(found, origin, parents):
                 yield found.domain
+            flow.attachments.settle(assembler.attached)
             trajectories += 1
             records += assembler.records - before
             transitions += len(found.steps)
     flow.counts["trajectories"] += trajectories
     flow.counts["transitions"] += transitions
     flow.counts["records"] += records if records > 1 else transitions
+    flow.attachments.forget()
     _settle(one, trajectories, rejects, normalizer, flow)
 
 
@@ -152,6 +159,7 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
             if failure.one is not None and normalizer.strict:
                 raise failure.error from None
             failed |= _failures(failure, rest, normalizer)
+    flow.counts.update(flow.attachments.counts)
     for one in part.inputs:
         if one.uri in failed:
             flow.counts.update({"inputs": 1, "bytes": one.bytes, CONNECTOR_COUNT: 1})
@@ -162,6 +170,8 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
     )
     made = Manifest(STAGE, part.name, unit_digest(part), SCHEMA_VERSION, code=code_digest() if failed else "")
     finish_unit(normalizer.rejects, replace(made, files=(entry,)))
+    if normalizer.blobs is not None:
+        finish_unit(normalizer.blobs, replace(made, files=flow.attachments.files))
     return finish_unit(normalizer.transitions, replace(made, files=files, counts=dict(sorted(flow.counts.items()))))
 
 
@@ -224,7 +234,7 @@ def _write_transitions(
     name: str, inputs: Sequence[Input], normalizer: Normalizer
 ) -> tuple[tuple[FileEntry, ...], _Flow]:
     """Writes the transitions of the inputs; nothing is left of them where that fails."""
-    flow = _Flow()
+    flow = _Flow(Attachments(normalizer.blobs))
     sinks: dict[str, ParquetSink] = {}
 
     def flush(domain: str) -> None:
@@ -239,10 +249,11 @@ def _write_transitions(
         sinks[domain].write(batch)
 
     try:
-        for one in inputs:
-            for domain in _taken(one, normalizer, flow):
-                if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
-                    flush(domain)
+        with handed_to(flow.attachments if normalizer.blobs is not None else None):
+            for one in inputs:
+                for domain in _taken(one, normalizer, flow):
+                    if flow.assemblers[domain].nbytes >= ROW_GROUP_BYTES:
+                        flush(domain)
         for domain in sorted(flow.assemblers):
             flush(domain)
     except BaseException:

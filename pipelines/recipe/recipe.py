@@ -45,6 +45,8 @@ class Normalize(Section):
         screen: `tree` for the compact text of raw UI, DOM and accessibility trees, `raw` for the log's own.
         static_assets: whether requests for images, fonts, style sheets and scripts are transitions too.
         dataset: which files of a published data set are read, and what the columns of its tables hold.
+        attachments: `drop` for the digests alone of what logs attach (screenshots, documents), `keep` to copy that into
+            the output folder as it is: no picture is scrubbed.
     """
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
@@ -56,6 +58,7 @@ class Normalize(Section):
     screen: Literal["tree", "raw"] = "tree"
     static_assets: bool = False
     dataset: Dataset = Dataset()
+    attachments: Literal["drop", "keep"] = "drop"
 
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
         """What connectors are told of it, in a recipe that takes in these domains."""

@@ -389,3 +389,22 @@ def test_the_marks_that_earlier_calls_left_on_their_targets_are_not_taken_for_th
         after("call@3"),
     )
     assert [json.loads(one.action.arguments).get("element") for one in told] == ["#2", "#3", None]
+
+
+def test_a_page_that_is_loaded_from_html_is_a_navigation_to_what_it_then_shows():
+    html = "<title>Tea</title><button>Brew</button>"
+    brew = ["BUTTON", {}, "Brew"]
+    first, second = steps(
+        options(),
+        before("c1", "setContent", {"html": html, "waitUntil": "load", "timeout": 30000}),
+        shot("c1", "before", ["HTML", {}, ["HEAD"], ["BODY"]], url="about:blank"),
+        after("c1"),
+        shot("c1", "after", document(brew), url="about:blank"),
+        before("c2", "click", {"selector": "button"}, start=3000.0),
+        shot("c2", "before", document(brew), url="about:blank"),
+        after("c2", end=3500.0),
+    )
+    assert (first.action.name, json.loads(first.action.text)["arguments"]) == ("goto", {"html": html})
+    assert "Brew" not in first.observation.content
+    assert first.next_observation.content == second.observation.content
+    assert 'button "Brew"' in first.next_observation.content

@@ -34,6 +34,7 @@ from connectors.connector import HEAD_BYTES, Blob, Connector, Log, Sniff
 from connectors.conversation.opaque import attachment_of_url
 from connectors.conversation.steps import course, mark_dangling, mark_turns
 from connectors.conversation.turns import Turn
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.documents import json_document
 from connectors.reading.fields import text_in, whole_number_of
 from connectors.reading.values import BOM
@@ -256,7 +257,7 @@ class _Log:
             held = attachment_of_url(path, "image")
             return held if held is None or kind is None else replace(held, media_type=kind)
         found = self._member(member, path)
-        return None if found is None else Attachment(self._blob.digest(found), "image", kind, path)
+        return None if found is None else attachment_of_member(self._blob, found, "image", kind, path)
 
     def _name(self, document: dict[str, Any], origin: _Origin | None) -> str:
         """The native id, made different from those before it in the log."""

@@ -29,7 +29,6 @@ Nothing says how an episode ended: there is no action for it, and no outcome.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -40,6 +39,7 @@ from connectors.android.protos import text_of, whole_of
 from connectors.android.view import Screen, environment_of, sound
 from connectors.connector import Blob, Connector, Sniff
 from connectors.reading import tfrecord
+from connectors.reading.attached import attachment_of_bytes
 from connectors.reading.values import json_value
 from connectors.screens.moves import Moves
 from schemas import WAIT, Action, Attachment, Environment, Observation, ParseError, Reject, Task, Trajectory
@@ -139,7 +139,7 @@ class _Episode:
         if place < len(self._pictures) and isinstance(self._pictures[place], bytes) and self._pictures[place]:
             picture = self._pictures[place]
             media_type = "image/png" if picture.startswith(_PNG) else None
-            pictures = (Attachment(hashlib.sha256(picture).hexdigest(), "screenshot", media_type),)
+            pictures = (attachment_of_bytes(picture, "screenshot", media_type),)
         screen = self.screen(place)
         if screen is not None:
             return screen.observation(attachments=pictures)

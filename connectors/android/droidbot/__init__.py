@@ -54,6 +54,7 @@ from connectors.android.droidbot.runs import Run, app_of, is_soon
 from connectors.android.droidbot.screen_state import State, box_of, read_state
 from connectors.android.view import Source, environment_of, sound
 from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.documents import document_in
 from connectors.reading.fields import plain_text, text_of
 from schemas import Action, Agent, Attachment, Environment, Observation, ParseError, Reject, Trajectory
@@ -268,7 +269,7 @@ class _Output:
             attachments: tuple[Attachment, ...] = ()
             if picture is not None:
                 media_type = "image/png" if picture.endswith(".png") else "image/jpeg"
-                attachments = (Attachment(self._blob.digest(picture), "screenshot", media_type, picture),)
+                attachments = (attachment_of_member(self._blob, picture, "screenshot", media_type),)
             self._observations[state.member] = state.screen.observation(state.activity, attachments)
         return self._observations[state.member]
 

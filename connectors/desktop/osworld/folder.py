@@ -12,6 +12,7 @@ from connectors.desktop.atspi import Screen, read_screen
 from connectors.desktop.dump_xml import Reader
 from connectors.desktop.osworld.lines import Line
 from connectors.desktop.osworld.runtime_log import Answer, aligned, answers_of
+from connectors.reading.attached import attachment_of_member
 from schemas import Attachment, Observation, Outcome, ParseError
 
 POINTER: Final = b"version https://git-lfs.github.com/spec/"
@@ -137,7 +138,7 @@ class Folder:
         if not head or head == POINTER:
             return ()
         media_type = "image/png" if name.endswith(".png") else "image/jpeg"
-        return (Attachment(self._blob.digest(name), "screenshot", media_type, name),)
+        return (attachment_of_member(self._blob, name, "screenshot", media_type),)
 
     def _logged(self, runs: Sequence[Sequence[Line]]) -> dict[int, Answer]:
         """The answer in `runtime.log` of each line that begins a step, by the line's offset."""

@@ -39,6 +39,7 @@ from typing import Any, ClassVar, Final
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.desktop import action as act
 from connectors.desktop.ufo.tree import Window, box_of, read_window
+from connectors.reading.attached import attachment_of_member
 from connectors.reading.fields import object_of, plain_text
 from connectors.reading.lines import json_lines
 from connectors.reading.values import value_or_none
@@ -183,7 +184,7 @@ class _Folder:
         window, picture = self.window(step), f"action_step{step}.png"
         pictures: tuple[Attachment, ...] = ()
         if picture in self._blob.members:
-            pictures = (Attachment(self._blob.digest(picture), "screenshot", "image/png", picture),)
+            pictures = (attachment_of_member(self._blob, picture, "screenshot", "image/png"),)
         if window is not None:
             return window.observation(self.raw, pictures)
         return Observation(None, form="screen", attachments=pictures) if pictures else None

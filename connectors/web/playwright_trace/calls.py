@@ -5,6 +5,7 @@
 | click, dblclick, tap, hover, focus, fill, type, press, check, uncheck, selectOption, dragAndDrop | that |
 | setInputFiles | `upload` |
 | goto, reload, goBack, goForward, newPage, Page.close, bringToFront, setViewportSize | the tab |
+| setContent | `goto` with `html`: the page is loaded from the text in place of an address |
 | keyboard…, mouse…, touchscreenTap | keys, clicks at a point; moves and single ends of a press by a word of their own |
 | expect, waitFor… | `wait` with `until`: a test waits for a state, and fails if it does not come |
 | textContent, getAttribute, isVisible, title, content, … | `extract` |
@@ -52,6 +53,7 @@ _WORDS: Final = {
     "type": (act.TYPE, "text", "text"),
     "press": (act.PRESS, "key", "key"),
     "goto": (act.GOTO, "url", "url"),
+    "setContent": (act.GOTO, "html", "html"),
 }
 """Method → name of the action, its argument, and the parameter that it is."""
 _PASSWORD: Final = re.compile("passw|passcode|secret", re.IGNORECASE)
@@ -62,7 +64,7 @@ _READS: Final = frozenset(
     | {"accessibilitySnapshot"}
 )
 _SCRIPTS: Final = frozenset(
-    {"evaluateExpression", "evaluateExpressionHandle", "evalOnSelector", "evalOnSelectorAll", "setContent"}
+    {"evaluateExpression", "evaluateExpressionHandle", "evalOnSelector", "evalOnSelectorAll"}
     | {"dispatchEvent", "blur", "selectText"}
 )
 
@@ -157,7 +159,7 @@ def _on_element(method: str, params: Mapping[str, Any], secret: bool) -> tuple[s
     if method in _READS:
         return act.EXTRACT, {"what": " ".join(filter(None, (method, str_of(params.get("name")))))}
     if method in _SCRIPTS:
-        return act.EVALUATE, {"script": str_of(params.get("expression")) or str_of(params.get("html")) or method}
+        return act.EVALUATE, {"script": str_of(params.get("expression")) or method}
     return None
 
 
