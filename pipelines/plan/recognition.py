@@ -13,7 +13,7 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice, takewhile
@@ -56,7 +56,7 @@ class Input:
         version: the connector's version.
         why: why that connector takes it.
         members: member name → where its bytes lie.
-        bytes: size of all members as stored.
+        bytes: size of its own members as stored; not of those that it shares with other logs.
         stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
         licence: that the card of its data set states, if it is of one.
     """
@@ -173,15 +173,19 @@ class Recognizer:
         claims: dict[str, str] = {}
         for connector in self.among:
             free = sorted(plain for plain, name in names.stored.items() if name not in taken)
+            folders: set[str] = set()
             for log in _logs(connector, free):
                 members = {member: names.files[names.stored[plain]] for member, plain in log.members.items()}
                 told = self._anchored(connector, members[log.anchor], found)
                 own = {file.name for member, file in members.items() if member not in log.shared}
                 if told is not None and taken.isdisjoint(own):
-                    found.inputs.append(_input(_uri(log, members[log.anchor]), connector, told.why, members))
+                    uri = _uri(log, members[log.anchor])
+                    found.inputs.append(_input(uri, connector, told.why, members, log.shared))
                     taken |= own
                     shared.update(members[member].name for member in log.shared)
-                    claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
+                    folders.add(_folder(log))
+            for folder in folders:
+                claims |= dict.fromkeys(names.companions(connector, folder), connector.name)
         taken |= shared
         return taken, {name: connector for name, connector in claims.items() if name not in taken}
 
@@ -313,10 +317,16 @@ def _plain_name(name: str) -> str:
     return next((name.removesuffix(ending) for ending in COMPRESSIONS if name.endswith(ending)), name)
 
 
-def _input(uri: str, connector: Connector, why: str, members: Mapping[str, RawFile]) -> Input:
+def _input(
+    uri: str,
+    connector: Connector,
+    why: str,
+    members: Mapping[str, RawFile],
+    shared: Set[str] = frozenset(),
+) -> Input:
     stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
     places = {member: file.place for member, file in sorted(members.items())}
-    size = sum(file.bytes for file in members.values())
+    size = sum(file.bytes for member, file in members.items() if member not in shared)
     licence = next((file.licence for file in members.values()), None)
     return Input(uri, connector.name, connector.version, why, places, size, stamp.hexdigest(), licence)
 

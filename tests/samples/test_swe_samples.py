@@ -42,8 +42,9 @@ def read() -> tuple[dict[tuple[str, str], Trajectory], list[Reject], Counter[str
 
 
 def trajectory(run: Run) -> Trajectory:
-    """The trajectory of a run, whose log is the folder of all runs of its agent."""
-    return read()[0][run.agent, TASKS[run.task].instance]
+    """The trajectory of a run, whose log is the file of its own."""
+    task = TASKS[run.task]
+    return read()[0][trajectory_path(run, task, run.agent), task.instance]
 
 
 def patches(agent: str) -> dict[str, str]:
@@ -61,8 +62,8 @@ def test_the_folder_is_small_and_everything_in_it_is_read():
     assert rejects == []
     judged = sum(run.agent in WITH_FOLDERS for run in HANDED_IN)
     assert connectors == {
-        "mini_swe_agent": 2 + len(COPIES),
-        "sweagent": 2,
+        "mini_swe_agent": sum(run.agent in MINI_AGENTS for run in RUNS) + len(COPIES),
+        "sweagent": sum(run.agent not in MINI_AGENTS for run in RUNS),
         "swebench_eval": judged,
         "swebench_predictions": 4,
     }
