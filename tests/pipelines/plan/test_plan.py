@@ -170,7 +170,7 @@ def test_a_report_judges_its_patch_also_where_a_trajectory_is_judged_by_it(tmp_p
     found = {(one.connector, tuple(sorted(place.name for place in one.members.values()))) for one in plan.inputs}
     assert found == {
         ("sweagent", ("report.json", "x__y-1.traj")),
-        ("swebench_eval", ("patch.diff", "report.json")),
+        ("swebench_eval", ("patch.diff", "report.json", "x__y-1.traj")),
         ("sweagent", ("report.json", "x__y-2.traj")),
     }
 
