@@ -120,17 +120,29 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A file of which records are answered elsewhere.
+
+    Attributes:
+        log: the file, and for each record that is answered a shared member, which is a file of the log that answers it.
+        records: how many it holds; where all are answered, nothing is left to be read of it by itself.
+    """
+
+    log: Log
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """Logs that answer records of other files, wherever both lie.
 
     Attributes:
-        logs: of the connector that says so; each takes the place of its log of the same uri, and is not sniffed.
-        asking: file whose records were looked at → its log, with a shared member for each record that is answered, or
-            None where all of them are, so that nothing is left to be read of it by itself.
+        logs: of the connector that says so; each takes the place of its log of the same uri, or is sniffed.
+        asked: file → its records that these logs answer.
     """
 
     logs: tuple[Log, ...] = ()
-    asking: Mapping[str, Log | None] = field(default_factory=dict)
+    asked: Mapping[str, Asked] = field(default_factory=dict)
 
 
 class Connector(ABC):

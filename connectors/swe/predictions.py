@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from connectors.connector import Blob, Log, MemoryBlob
+from connectors.connector import Asked, Blob, Log, MemoryBlob
 from connectors.reading.documents import json_document
 from connectors.reading.fields import object_of, text_in
 from connectors.reading.lines import first_line, json_lines, lines
@@ -100,18 +100,16 @@ def predicted(path: str, blob: Blob) -> tuple[list[Prediction], int]:
     return found, number + 1
 
 
-def evaluated(path: str, answers: Mapping[int, str], count: int) -> Log | None:
-    """The file with a member for each record that is answered; None if all are.
+def evaluated(path: str, answers: Mapping[int, str], count: int) -> Asked:
+    """The file with a member for each record that is answered.
 
     Args:
         path: of the file.
         answers: number of a record → a file of the folder that answers it.
         count: of its records.
     """
-    if len(answers) == count:
-        return None
     shared = {f"{_EVALUATED}{number}": answer for number, answer in answers.items()}
-    return Log(path, {"": path, **shared}, "", frozenset(shared))
+    return Asked(Log(path, {"": path, **shared}, "", frozenset(shared)), count)
 
 
 def answered_elsewhere(blob: Blob) -> set[int]:

@@ -73,6 +73,8 @@ class SwebenchEval(Connector):
             return Sniff(0.9, "a report of SWE-bench: patch applied, resolved, tests")
         if uri.rpartition("/")[2] == PATCH and (b"diff --git " in head or b"\n+++ " in head):
             return Sniff(0.4, "named as the patch of an evaluation folder")
+        if uri.rpartition("/")[2] == OUTPUT and b">>>>> Start Test Output" in head:
+            return Sniff(0.4, "the output of an evaluation's tests, by its name and its mark")
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:

@@ -211,25 +211,33 @@ class Recognizer:
             plain for plain, name in names.stored.items() if owners.get(name, connector.name) == connector.name
         )
         told = self._asked(connector, own, sorted(names.stored), asking, found)
-        joined = {(one.connector, one.uri): place for place, one in enumerate(found.inputs)}
+        joined = {one.uri: place for place, one in enumerate(found.inputs) if one.connector == connector.name}
+        own_files: set[str] = set()
         for log in told.logs:
             members = names.members(log)
+            place = joined.get(_uri(log, members[log.anchor]))
+            if place is None and self._anchored(connector, members[log.anchor], found) is None:
+                continue
             made = _input(_uri(log, members[log.anchor]), connector, _ANSWERS, members, log.shared)
-            if (place := joined.get((connector.name, made.uri))) is not None:
-                found.inputs[place] = made
-            else:
+            if place is None:
                 found.inputs.append(made)
-            for name in (file.name for member, file in members.items() if member not in log.shared):
-                alone.pop(name, None)
-                claims.pop(name, None)
-        for path, left in told.asking.items():
-            name, held = names.stored[path], asking[path]
-            if left is None:
-                del alone[name]
-                claims[name] = held.connector
             else:
-                reader = connectors()[held.connector]
-                alone[name] = Recognized([_input(held.uri, reader, held.why, names.members(left), left.shared)])
+                found.inputs[place] = made
+            own_files.update(file.name for member, file in members.items() if member not in log.shared)
+            claims |= {name: connector.name for name in names.companions(connector, _folder(log)) if name in alone}
+        for name in own_files:
+            claims.pop(name, None)
+        for path, asked in told.asked.items():
+            name, held = names.stored[path], asking[path]
+            members = names.members(asked.log)
+            answered = {one for one in asked.log.shared if members[one].name in own_files}
+            if len(answered) == asked.records:
+                claims[name] = held.connector
+            elif answered:
+                kept = {one: file for one, file in members.items() if one in answered or one not in asked.log.shared}
+                alone[name] = Recognized([_input(held.uri, connectors()[held.connector], held.why, kept, answered)])
+        for name in {*own_files, *claims} & alone.keys():
+            del alone[name]
 
     def _asked(
         self,

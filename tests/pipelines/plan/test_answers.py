@@ -139,6 +139,24 @@ def test_an_evaluation_is_read_with_the_issue_that_a_trajectory_of_its_instance_
     assert (step.observation.content, made[0].task.instruction) == ("x is a", "x is a")
 
 
+def test_an_output_alone_answers_and_what_else_the_harness_leaves_is_claimed(tmp_path):
+    files = {f"{folder('a__b-1')}/test_output.txt": OUTPUT, f"{folder('a__b-1')}/prepare_image.log": "built\n"}
+    plan = laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1")]), **files})
+    assert plan.claimed == {"swebench_eval": 1, "swebench_predictions": 1}
+    made, rejects = read(plan)
+    assert (len(made), rejects, plan.unrecognized) == (1, [], ())
+
+
+def test_a_report_of_something_else_answers_nothing(tmp_path):
+    files = {f"{folder('a__b-1')}/report.json": '{"build": "ok"}', f"{folder('a__b-2')}/report.json": report("a__b-2")}
+    rows = [prediction("a__b-1"), prediction("a__b-2")]
+    plan = laid(tmp_path, {"preds.json": FORMS["preds.json"](rows), **files})
+    assert [(one.reason, one.uri) for one in plan.unrecognized] == [("unrecognized", f"{folder('a__b-1')}/report.json")]
+    made, rejects = read(plan)
+    assert [one.task.id for one in made] == ["a__b-2"]
+    assert [(one.reason, "'a__b-1'" in one.detail) for one in rejects] == [("no_observation", True)]
+
+
 def test_the_order_in_which_files_are_named_changes_nothing(tmp_path):
     rows = [prediction(f"a__b-{n}") for n in range(4)]
     files = {
