@@ -10,7 +10,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from typing import BinaryIO, ClassVar, Final, Literal, Protocol
 
@@ -119,6 +119,32 @@ class Log:
     shared: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A file of which records are answered elsewhere.
+
+    Attributes:
+        log: the file, and for each record that is answered a shared member, which is a file of the log that answers it.
+        records: how many it holds; where all are answered, nothing is left to be read of it by itself.
+    """
+
+    log: Log
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Logs that answer records of other files, wherever both lie.
+
+    Attributes:
+        logs: of the connector that says so; each takes the place of its log of the same uri, or is sniffed.
+        asked: file → its records that these logs answer.
+    """
+
+    logs: tuple[Log, ...] = ()
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+
+
 class Connector(ABC):
     """One format. Stateless: the same blob yields the same trajectories in the same order, always."""
 
@@ -134,6 +160,9 @@ class Connector(ABC):
     """Names, relative to the folder of a log that was recognized, of files that belong to it and are not read, such as
     screenshots and reports of its recorder. They are claimed: neither inputs nor rejects."""
 
+    asked_by: ClassVar[str | None] = None
+    """The format of one file whose records logs of this one may answer, by name: see `answers`."""
+
     @abstractmethod
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         """Whether this may be the format, judged by at most `HEAD_BYTES` and the file's name.
@@ -145,6 +174,19 @@ class Connector(ABC):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """The logs of several files among `paths` (sorted, relative to the raw root); by names alone, disjoint."""
         return iter(())
+
+    def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
+        """Which logs of this format answer which records of the files that were recognized as `asked_by`.
+
+        The one place where a plan reads what files hold: for formats in which nothing but an id in a record tells
+        which folder answers it.
+
+        Args:
+            own: the paths that are of no log that another format joined, sorted.
+            every: all paths, sorted, for members that are shared.
+            asking: the path and the bytes of each such file.
+        """
+        return Answers()
 
     @abstractmethod
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -8,10 +8,12 @@ a report belongs to the trajectory of the same id in the same run folder, and wh
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-from connectors.connector import Blob, Log
+from connectors.connector import Blob, Log, MemoryBlob
 from connectors.reading.documents import json_document
 from schemas import Outcome, ParseError, Reject, Trajectory
 
@@ -20,7 +22,7 @@ Made = Iterator[Trajectory | Reject]
 VERIFIER: Final = "swe-bench tests"
 
 SUMMARIES: Final = ("results_summary.json", "results.json")
-_REPORT: Final = re.compile(r"(.*/)?([^/]+)/report\.json")
+_REPORT: Final = "report.json"
 _NOT_RESOLVED: Final = ("unresolved_ids", "error_ids", "empty_patch_ids")
 _LEVELS_TO_RUN: Final = 3
 _LEVELS_TO_REPORT: Final = 6
@@ -70,63 +72,63 @@ EVALUATION_FILES: Final = re.compile(
 
 def _reported(path: str) -> str | None:
     """The instance whose report a path is: the name of the folder of a `report.json`."""
-    found = _REPORT.fullmatch(path)
-    return found[2] if found is not None else None
+    folder, _, name = path.rpartition("/")
+    return _name(folder) or None if name == _REPORT else None
 
 
-def read_runs(
-    blob: Blob, connector: str, ending: str, read: Callable[[Blob, str, Mapping[str, Outcome]], Made]
-) -> Made:
-    """The trajectories of a run folder as `runs` lays it together, judged by its reports, or of a file by itself.
+def read_run(blob: Blob, connector: str, ending: str, read: Callable[[Blob, str, Mapping[str, Outcome]], Made]) -> Made:
+    """What a trajectory file holds, judged by the report and the summary that `runs` laid beside it.
 
     Args:
-        blob: the folder or the file.
+        blob: the file, by itself or with those.
         connector: name of the connector, for rejects.
         ending: of trajectories.
         read: gives what a member holds, by the outcome of each instance.
 
     Raises:
-        ParseError: the file is none, or no trajectory of the folder holds an action (`no_transitions`).
+        ParseError: as `read` raises it, or there is no trajectory (`no_transitions`).
     """
-    if blob.members == ("",):
-        yield from read(blob, "", {})
-        return
-    known, rejects = _judged(blob, connector)
+    member = next((one for one in blob.members if one.endswith(ending) or not one), None)
+    if member is None:
+        raise ParseError(blob.uri, -1, "no_transitions", "there is no trajectory beside what judges it")
+    known, rejects = _judged(blob, connector, _name(member).removesuffix(ending))
     yield from rejects
-    empty = True
-    for member in blob.members:
-        if not member.endswith(ending):
-            continue
-        try:
-            for found in read(blob, member, known):
-                empty = empty and isinstance(found, Reject)
-                yield found
-        except ParseError as error:
-            yield Reject.of(error, "record", connector)
-    if empty:
-        raise ParseError(blob.uri, -1, "no_transitions", "no trajectory of the run holds an action")
+    yield from read(blob, member, known)
 
 
-def _judged(blob: Blob, connector: str) -> tuple[dict[str, Outcome], list[Reject]]:
-    """The outcomes of all reports and summaries among a log's members, and a reject for each that cannot be read."""
+def _judged(blob: Blob, connector: str, instance: str) -> tuple[dict[str, Outcome], list[Reject]]:
+    """The outcomes that a log's summary and report tell, and a reject for each that cannot be read."""
     found: dict[str, Outcome] = {}
     rejects: list[Reject] = []
-    # a run folder that is the instance's own holds its report by that name alone
-    about = {member: _reported(f"{blob.uri}/{member}") for member in blob.members}
-    for member in sorted(blob.members, key=lambda name: about[name] is not None):
-        if about[member] is None and _name(member) not in SUMMARIES:
-            continue
+    for member in sorted(blob.members, key=lambda name: _name(name) == _REPORT):
         try:
-            found.update(outcomes(json_document(blob, member)[0], about[member]))
+            if _name(member) in SUMMARIES:
+                found.update(_summary(blob, member))
+            elif _name(member) == _REPORT:
+                found.update(outcomes(json_document(blob, member)[0], instance))
         except ParseError as error:
             rejects.append(Reject.of(error, "record", connector))
     return found, rejects
 
 
-def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
-    """Each run folder with its trajectories (`<id><ending>`) and the reports and summaries that judge them.
+def _summary(blob: Blob, member: str) -> Mapping[str, Outcome]:
+    try:
+        return _summary_of(blob.read(member))
+    except ParseError:
+        return outcomes(json_document(blob, member)[0])
 
-    A report stays a file of its evaluation folder too, whose patch it judges.
+
+@lru_cache(maxsize=4)
+def _summary_of(data: bytes) -> Mapping[str, Outcome]:
+    """What a summary tells; each trajectory of its run asks for the same."""
+    return outcomes(json_document(MemoryBlob("", data))[0])
+
+
+def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
+    """Each trajectory (`<id><ending>`) with what judges it: the report of its instance, the summary of its run folder.
+
+    Both are shared: a summary judges all of its run, and a report stays a file of its evaluation folder, whose patch it
+    judges. The names of members are relative to the run folder; the trajectory's own path names the log.
     """
     trajectories = [path for path in paths if path.endswith(ending) and len(_name(path)) > len(ending)]
     reports: dict[str, list[str]] = {}
@@ -134,29 +136,18 @@ def runs(paths: Sequence[str], ending: str) -> Iterator[Log]:
         if (instance := _reported(path)) is not None:
             reports.setdefault(instance, []).append(path)
     summaries = {path.rpartition("/")[0]: path for path in paths if _name(path) in SUMMARIES}
-    folder_of: dict[str, str] = {}
-    claims: dict[str, list[str]] = {}
+    judges: dict[str, tuple[str, str | None]] = {}
+    claims: Counter[str] = Counter()
     for path in trajectories if reports or summaries else ():
         folder, report = _judge_of(path, reports.get(_name(path)[: -len(ending)], ()), summaries)
         if folder is not None:
-            folder_of[path] = folder
-            if report is not None:
-                claims.setdefault(report, []).append(path)
-    files: dict[str, list[str]] = {}
-    disputed = {path for rivals in claims.values() if len(rivals) > 1 for path in rivals}
-    for path, folder in folder_of.items():
-        if path not in disputed:
-            files.setdefault(folder, []).append(path)
-    anchors = {folder: own[0] for folder, own in files.items()}
-    for report, rivals in claims.items():
-        if len(rivals) == 1:
-            files[folder_of[rivals[0]]].append(report)
-    for folder, own in sorted(files.items()):
-        start = len(folder) + 1 if folder else 0
-        judges = [summaries[folder]] if folder in summaries else []
-        members = {path[start:]: path for path in sorted([*own, *judges])}
-        shared = frozenset(member for member, path in members.items() if path in claims)
-        yield Log(folder, members, anchors[folder][start:], shared)
+            judges[path] = folder, report
+            claims.update([report] if report is not None else ())
+    for path, (folder, report) in judges.items():
+        if report is None or claims[report] == 1:
+            start = len(folder) + 1 if folder else 0
+            shared = {one[start:]: one for one in (report, summaries.get(folder)) if one is not None}
+            yield Log(path, {path[start:]: path, **shared}, path[start:], frozenset(shared))
 
 
 def _name(path: str) -> str:

@@ -12,8 +12,8 @@ after   | bell.py
 
 Three layouts: a bare list of messages; an object with `info` and `messages`, in which the action is the one fenced
 block of the agent's text and the next user message its answer; and, from 2.0 on, calls of a tool `bash` answered by
-`tool` messages, where also messages of the Responses interface are read. A run folder with SWE-bench's reports beside
-the trajectories is one log, and its trajectories have an outcome.
+`tool` messages, where also messages of the Responses interface are read. A trajectory in a run
+folder has the outcome that SWE-bench's report of its instance, or the summary of the run, states.
 
 The answer is what the command put out, without what the harness wrote around it (`wrapped_output`): the return code is
 in `exit_code`, a command whose time ran out is marked so, with the seconds that the configuration gives each; the
@@ -44,7 +44,7 @@ from connectors.reading.places import places_by_lines
 from connectors.reading.times import microseconds
 from connectors.swe.actions import shell, spoken
 from connectors.swe.answer import observation_of
-from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
+from connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
 from connectors.swe.instance import environment, instance_of
 from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
 from schemas import Agent, Context, Outcome, ParseError, Reject, Task, Trajectory
@@ -80,7 +80,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
@@ -100,11 +100,11 @@ class MiniSweAgent(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Run folders in which reports of SWE-bench judge the trajectories."""
+        """Each trajectory that a report of SWE-bench, or the summary of its run, judges."""
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        yield from read_runs(blob, self.name, _ENDING, _trajectory)
+        yield from read_run(blob, self.name, _ENDING, _trajectory)
 
 
 def _trajectory(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:

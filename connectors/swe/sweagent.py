@@ -14,8 +14,8 @@ after   | engine.py
 `trajectory[i]` holds an action and the observation after it, `history` the messages that the agent was shown. Steps
 come from `trajectory`; a file that holds only `history` (a demonstration) is read from that. With function calling the
 call is taken from the history's message of the same action. A run with several attempts is several trajectories, and
-the chosen one, which the file holds twice, counts once. Demonstrations are context, not steps. A run folder with
-SWE-bench's reports beside the trajectories is one log, and its trajectories have an outcome.
+the chosen one, which the file holds twice, counts once. Demonstrations are context, not steps. A trajectory in a
+run folder has the outcome that SWE-bench's report of its instance, or the summary of the run, states.
 
 Observations are kept whole, as `trajectory` has them, with their line ends. The agent was shown them cut and within a
 template, as `history` has them: the words of the template are taken from there as the harness's (`interleaved`). The
@@ -51,7 +51,7 @@ from connectors.reading.places import places_by_lines
 from connectors.reading.values import value_or_none
 from connectors.swe.actions import call, shell, spoken
 from connectors.swe.answer import content_of, observed
-from connectors.swe.evaluation import EVALUATION_FILES, read_runs, runs
+from connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
 from connectors.swe.instance import environment, instance_of
 from connectors.swe.text_action import last_fence
 from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
@@ -74,7 +74,7 @@ class SweAgent(Connector):
     """Trajectories of SWE-agent."""
 
     name: ClassVar[str] = "sweagent"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-agent trajectory (.traj)"
     companions = re.compile(
@@ -95,11 +95,11 @@ class SweAgent(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Run folders in which reports of SWE-bench judge the trajectories."""
+        """Each trajectory that a report of SWE-bench, or the summary of its run, judges."""
         yield from runs(paths, _ENDING)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        yield from read_runs(blob, self.name, _ENDING, _attempts)
+        yield from read_run(blob, self.name, _ENDING, _attempts)
 
 
 def _attempts(blob: Blob, member: str, known: Mapping[str, Outcome]) -> Iterator[Trajectory | Reject]:

@@ -9,34 +9,48 @@ after   | + pytest
         | 1 passed in 0.01s
 
 A folder `<instance>/` holds `patch.diff`, `test_output.txt`, `report.json`, `eval.sh` and `run_instance.log`
-(swebench.harness, `logs/run_evaluation/<run>/<model>/<instance>/`). The action is the patch. The next observation is
-what the tests put out: what stands between `>>>>> Start Test Output` and `>>>>> End Test Output` where the file has
-these marks, else the whole file. Where the patch could not be applied, it is the reason that the run's log gives. Tests
-whose time ran out end with a line of the harness: it is taken off, and the step is `timed_out`, with the seconds that
-the line names. The outcome is that of the report. A report without the patch holds no action and is rejected.
+(swebench.harness, `logs/run_evaluation/<run>/<model>/<instance>/`). The action is the patch: `patch.diff`, else that of
+the prediction of this instance and model, in whichever file it lies. What stood before it is the issue, and those files
+that it touches, where the prediction's prompt holds them (`text`, as SWE-bench's own inference writes it); without a
+prompt the issue that the nearest trajectory of the instance states. The next observation is what the tests put out:
+what stands between `>>>>> Start Test Output` and `>>>>> End Test Output` where the file has these marks, else the whole
+file. Where the patch could not be applied, it is the reason that the run's log gives; where the folder holds only the
+report, what that says of each test. Tests whose time ran out end with a line of the harness: it is taken off, and the
+step is `timed_out`, with the seconds that the line names. The outcome is that of the report. A report without a patch
+holds no action and is rejected.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.connector import Answers, Blob, Connector, Log, Sniff
 from connectors.conversation.told import Told, answered
 from connectors.conversation.wrapped_output import Output, limit_of
 from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, text_in
 from connectors.swe.actions import submitted
 from connectors.swe.evaluation import EVALUATION_FILES, outcomes
+from connectors.swe.evaluation_folders import (
+    OUTPUT,
+    PATCH,
+    REPORT,
+    RUN,
+    Folder,
+    Prediction,
+    evaluation_folders,
+    meet,
+    nearest,
+    trajectories,
+)
 from connectors.swe.instance import environment
-from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory
+from connectors.swe.issue import issue_in, issue_of_trajectory, state_in
+from connectors.swe.predictions import evaluated, laid_beside, member_of, patch_of, predicted
+from schemas import Agent, Observation, Outcome, ParseError, Reject, Task, Trajectory, json_text
 
-PATCH: Final = "patch.diff"
-REPORT: Final = "report.json"
-OUTPUT: Final = "test_output.txt"
-RUN: Final = "run_instance.log"
-_MEMBERS: Final = (PATCH, REPORT, OUTPUT, RUN, "eval.sh")
-
+_TRAJECTORY: Final = "trajectory/"
 _START: Final = re.compile(r"^.*>>>>> Start Test Output.*\n", re.MULTILINE)
 _END: Final = re.compile(r"^.*>>>>> End Test Output.*$", re.MULTILINE)
 _OUT_OF_TIME: Final = re.compile(r"\n{0,2}(Timeout error: ([0-9]{1,9})(?:\.[0-9]{0,3})? seconds exceeded\.)\n?\Z")
@@ -49,42 +63,67 @@ class SwebenchEval(Connector):
     """Evaluation folders of SWE-bench."""
 
     name: ClassVar[str] = "swebench_eval"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "SWE-bench evaluation folder (patch, test output, report)"
     companions = EVALUATION_FILES
+    asked_by = "swebench_predictions"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if head.lstrip()[:1] == b"{" and any(key in head for key in _REPORTS) and b'"resolved"' in head:
             return Sniff(0.9, "a report of SWE-bench: patch applied, resolved, tests")
         if uri.rpartition("/")[2] == PATCH and (b"diff --git " in head or b"\n+++ " in head):
             return Sniff(0.4, "named as the patch of an evaluation folder")
+        if uri.rpartition("/")[2] == OUTPUT and b">>>>> Start Test Output" in head:
+            return Sniff(0.4, "the output of an evaluation's tests, by its name and its mark")
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each folder with a patch and a report or a test output."""
-        folders: dict[str, dict[str, str]] = {}
-        for path in paths:
-            folder, _, name = path.rpartition("/")
-            if name in _MEMBERS:
-                folders.setdefault(folder, {})[name] = path
-        for folder, members in folders.items():
-            if PATCH in members and (REPORT in members or OUTPUT in members):
-                yield Log(folder, members, REPORT if REPORT in members else PATCH)
+        for folder in evaluation_folders(paths):
+            if PATCH in folder.files and folder.answers:
+                yield _log(folder)
+
+    def answers(self, own: Sequence[str], every: Sequence[str], asking: Iterator[tuple[str, Blob]]) -> Answers:
+        """Each folder with the prediction that it evaluates and a trajectory that tells the issue."""
+        folders = [one for one in evaluation_folders(own) if one.answers]
+        if not folders:
+            return Answers()
+        counts: dict[str, int] = {}
+        for path, blob in asking:
+            predictions, counts[path] = predicted(path, blob)
+            meet(folders, predictions)
+        known, logs = trajectories(every), list[Log]()
+        answered_by: dict[str, dict[int, str]] = {}
+        for folder in folders:
+            prediction, trajectory = folder.meant(), nearest(folder, known)
+            if prediction is not None:
+                answer = folder.files.get(REPORT) or folder.files[OUTPUT]
+                answered_by.setdefault(prediction.path, {})[prediction.number] = answer
+            if prediction is not None or (trajectory is not None and PATCH in folder.files):
+                logs.append(_log(folder, prediction, trajectory))
+        asked = {path: evaluated(path, found, counts[path]) for path, found in answered_by.items()}
+        return Answers(tuple(logs), asked)
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        if PATCH not in blob.members:
+        prediction, member, offset = laid_beside(blob)
+        if PATCH in blob.members:
+            patch, member, offset = _patch(blob), PATCH, 0
+        elif (handed := patch_of(prediction)) is not None:
+            patch = handed
+        else:
             raise ParseError(blob.uri, -1, "no_transitions", "an evaluation without the patch that was evaluated")
-        patch = _patch(blob)
-        instance, outcome = blob.uri.rpartition("/")[2] or None, None
+        instance, outcome, judged = blob.uri.rpartition("/")[2] or None, None, None
         if REPORT in blob.members:
             try:
-                instance, outcome = _judgement(blob, instance)
+                instance, outcome, judged = _judgement(blob, instance)
             except ParseError as error:
                 yield Reject.of(error, "record", self.name)
-        seen, told = _answer(blob)
+        seen, told = _answer(blob, judged)
+        issue, state = _asked(blob, prediction, patch)
         course = Told()
-        made = answered(submitted(patch), seen, 0, member=PATCH)
+        course.show(None if state is None else Observation(state, form="state"))
+        made = answered(submitted(patch), seen, offset, member=member)
         made.ends(told)
         course.turn([made])
         yield Trajectory(
@@ -92,10 +131,32 @@ class SwebenchEval(Connector):
             domain="swe",
             steps=course.steps(),
             environment=environment(instance),
-            agent=Agent(model=_model(blob.uri)),
-            task=Task(instance),
+            agent=Agent(model=text_in(prediction, "model_name_or_path") or _model(blob.uri)),
+            task=Task(instance, issue),
             outcome=outcome,
         )
+
+
+def _log(folder: Folder, prediction: Prediction | None = None, trajectory: str | None = None) -> Log:
+    """A folder as a log, with what lies elsewhere and is read for it."""
+    shared: dict[str, str] = {}
+    if prediction is not None:
+        shared[member_of(prediction)] = prediction.path
+    if trajectory is not None:
+        shared[f"{_TRAJECTORY}{trajectory.rpartition('/')[2]}"] = trajectory
+    files = folder.files
+    anchor = next(name for name in (REPORT, PATCH, OUTPUT) if name in files)
+    return Log(folder.path, {**files, **shared}, anchor, frozenset(shared))
+
+
+def _asked(blob: Blob, prediction: Mapping[str, Any] | None, patch: str) -> tuple[str | None, str | None]:
+    """(the issue, what is known of the world before the patch: the issue and the touched files)."""
+    text = text_in(prediction, "text") or ""
+    issue = issue_in(text) or text_in(prediction, "problem_statement")
+    if issue is None:
+        member = next((one for one in blob.members if one.startswith(_TRAJECTORY)), None)
+        issue = issue_of_trajectory(blob, member) if member is not None else None
+    return issue, state_in(text, patch) or issue
 
 
 def _patch(blob: Blob) -> str:
@@ -109,17 +170,27 @@ def _patch(blob: Blob) -> str:
     return patch
 
 
-def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | None]:
-    """The instance's id and its outcome; a report that is keyed by ids names it."""
-    known = outcomes(json_document(blob, REPORT)[0], instance or "")
-    if instance in known or len(known) != 1:
-        return instance, known.get(instance or "")
-    name, outcome = next(iter(known.items()))
-    return name or instance, outcome
+def _judgement(blob: Blob, instance: str | None) -> tuple[str | None, Outcome | None, str | None]:
+    """The instance's id, its outcome and the state of its tests; a report that is keyed by ids names it."""
+    report = object_of(json_document(blob, REPORT)[0])
+    known = outcomes(report, instance or "")
+    name = instance if instance in known or len(known) != 1 else next(iter(known)) or instance
+    own = report if "tests_status" in report else object_of(report.get(name or ""))
+    return name, known.get(name or ""), _tests_in(own)
 
 
-def _answer(blob: Blob) -> tuple[Observation | None, Output]:
-    """(what the tests put out, or why the patch could not be applied; how they ended); None: neither is there."""
+def _tests_in(report: Mapping[str, Any]) -> str | None:
+    """What a report says of each test, as JSON text; None if it names none."""
+    status = object_of(report.get("tests_status"))
+    named = any(object_of(kind).get(key) for kind in status.values() for key in ("success", "failure"))
+    return json_text(status) if named else None
+
+
+def _answer(blob: Blob, judged: str | None) -> tuple[Observation | None, Output]:
+    """(what came of the patch, how the tests ended); None where neither output, run log nor report tells.
+
+    That is what the tests put out, else why the patch could not be applied, else what the report says of each test.
+    """
     if OUTPUT in blob.members:
         told = _timed(blob.read(OUTPUT).decode("utf-8", "replace"))
         text = told.text or ""
@@ -133,7 +204,7 @@ def _answer(blob: Blob) -> tuple[Observation | None, Output]:
         failed = _FAILED.search(blob.read(RUN).decode("utf-8", "replace"))
         if failed is not None and failed[1].strip():
             return Observation(failed[1], form="stream", is_error=True), Output(None)
-    return None, Output(None)
+    return (Observation(judged, media_type="application/json", form="response") if judged else None), Output(None)
 
 
 def _timed(text: str) -> Output:

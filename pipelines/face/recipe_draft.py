@@ -87,7 +87,7 @@ domains: [{", ".join(domains)}]
 # What stands here counts before what is extended: other bounds of a rule by its name, or null to take it away.
 judge:
   rules:
-    few_turns: {{signal: turns, min: 2}}
+    few_turns: {{signal: turns, min: 1}}
   # benchmarks:
   #   - {{name: my-qa, path: qa.jsonl, id: id, texts: question, answer: answer}}
 

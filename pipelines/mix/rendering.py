@@ -18,10 +18,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import jinja2
 
+from pipelines.mix.edits import edit_of
 from pipelines.recipe.templates import template
 
 MARKER: Final = "**Environment Observation:**\n"
 Harness: TypeAlias = Literal["strip", "keep"]
+Edits: TypeAlias = Literal["call", "diff"]
 _HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
 _FENCES: Final = re.compile(r"`{3,}")
 
@@ -64,10 +66,18 @@ class Rendered:
     turns: tuple[Turn, ...]
 
 
-def _fenced(text: str) -> str:
+def _fenced(text: str, language: str = "json") -> str:
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}json\n{text}\n{fence}"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _action(text: str, edits: Edits) -> str:
+    """An action as it is shown: its text, or where it is an edit the call without what the diff below it says."""
+    edit = edit_of(text) if edits == "diff" else None
+    return (
+        _fenced(text) if edit is None else f"{_fenced(edit.call)}\n{_fenced(edit.diff.removesuffix(chr(10)), 'diff')}"
+    )
 
 
 @cache
@@ -75,12 +85,13 @@ def _system() -> jinja2.Template:
     return template("world_model.md.j2")
 
 
-def system_prompt(row: Mapping[str, Any], harness: Harness = "strip") -> str:
-    """The system prompt of a trajectory, from its first row's domain and context, and whether messages are kept."""
+def system_prompt(row: Mapping[str, Any], harness: Harness = "strip", edits: Edits = "call") -> str:
+    """The system prompt of a trajectory, from its first row's domain and context, and how turns are shown."""
     text = _system().render(
         world=TITLES[row["domain"]],
         keeps_messages=harness == "keep",
         ends=row["domain"] in _COMMANDS,
+        shows_diffs=edits == "diff" and row["domain"] in _COMMANDS,
         **{name: row["context"][name] for name in _CONTEXT},
     )
     return text.rstrip("\n")
@@ -131,14 +142,19 @@ def _bears_loss(row: Mapping[str, Any], harness: Harness) -> bool:
 
 
 def _turn(
-    number: int, rows: Sequence[Mapping[str, Any]], shown: str | None, said: str = "", harness: Harness = "strip"
+    number: int,
+    rows: Sequence[Mapping[str, Any]],
+    shown: str | None,
+    said: str = "",
+    harness: Harness = "strip",
+    edits: Edits = "call",
 ) -> Turn:
     before = rows[0]["observation"]
     state = before["content"] if before else None
     head = f"### Turn {number}\n"
     if state is not None and state != shown:
         head += f"**Current State:**\n{state}\n"
-    actions = _numbered([_fenced(row["action"]["text"]) for row in rows], "Call")
+    actions = _numbered([_action(row["action"]["text"], edits) for row in rows], "Call")
     observations = [_answer(row) for row in rows]
     observation = _numbered(observations, "Result")
     return Turn(
@@ -152,7 +168,7 @@ def _turn(
     )
 
 
-def render(rows: Sequence[Mapping[str, Any]], harness: Harness = "strip") -> Rendered:
+def render(rows: Sequence[Mapping[str, Any]], harness: Harness = "strip", edits: Edits = "call") -> Rendered:
     """The world-model view of one trajectory.
 
     The state before an action is shown where it is not what the turn before ended with. Rows that are omitted, or whose
@@ -163,6 +179,8 @@ def render(rows: Sequence[Mapping[str, Any]], harness: Harness = "strip") -> Ren
         harness: `strip` leaves out what was said between turns; `keep` shows what the harness and the user said in the
             user turn, between the state and the action, and takes the loss off observations that the harness made.
             What was said before a turn that is not shown is not shown either.
+        edits: `call` shows an edit of a file as the call that it is; `diff` as a unified diff below the call, where
+            that tells both the old text and the new.
     """
     turns: list[Turn] = []
     shown: str | None = None
@@ -171,9 +189,9 @@ def render(rows: Sequence[Mapping[str, Any]], harness: Harness = "strip") -> Ren
         visible = [row for row in calls if row["use"] != "omit"]
         if visible:
             said = "".join(_said(row["interleaved"]) for row in calls) if harness == "keep" else ""
-            turns.append(_turn(len(turns) + 1, visible, shown, said, harness))
+            turns.append(_turn(len(turns) + 1, visible, shown, said, harness, edits))
             shown = visible[-1]["next_observation"]["content"]
-    return Rendered(system_prompt(rows[0], harness), tuple(turns))
+    return Rendered(system_prompt(rows[0], harness, edits), tuple(turns))
 
 
 def messages(rendered: Rendered, until: int | None = None) -> list[dict[str, Any]]:

@@ -94,9 +94,9 @@ def samples_of(pool: str, rows: Rows, mix: Mix, counter: TokenCounter) -> list[t
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
     """
-    whole = render(rows, mix.harness)
+    whole = render(rows, mix.harness, mix.edits)
     parts = windows(rows, whole, mix.window_tokens, counter)
-    shown = [(part, whole if len(parts) == 1 else render(part, mix.harness)) for part in parts]
+    shown = [(part, whole if len(parts) == 1 else render(part, mix.harness, mix.edits)) for part in parts]
     taught = [(part, rendered) for part, rendered in shown if targets(rendered)]
     if not taught:
         return [(rows, None)]

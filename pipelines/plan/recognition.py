@@ -11,26 +11,24 @@ import hashlib
 import json
 import re
 import sys
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import islice, takewhile
 from typing import Final
 
-from connectors.connector import HEAD_BYTES, Connector, Log, Sniff
+from connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
 from connectors.reading.head_outline import OUTLINED_BYTES
 from connectors.registry import connectors, sniff, sniff_one
-from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.connector_frames import raised_at
 from pipelines.engine.containers import NESTING, kind_of
 from pipelines.engine.paths import JUNK, Place, text_of
 from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.plan.column_mapping import TABLE
 from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
+from pipelines.plan.raw_names import RawNames, plain_name
 from quality.scrub import scrub_text
-from schemas import ParseError, Reject, ShardError
+from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
 UNRECOGNIZED_REASONS: Final = frozenset(
     {"unrecognized", "empty", "pickle", "not_utf8", "not_a_file", "outside_root"}
@@ -41,6 +39,8 @@ one that should have been read, such as a damaged archive."""
 _EXCERPT_BYTES: Final = 512
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTALL)
 """How pickles of protocols 2 to 5 begin: the protocol, then a frame, a global, a container or a plain value."""
+
+_ANSWERS: Final = "its folder answers what a record or a trajectory elsewhere asks"
 
 _PICKLES: Final = (".pkl", ".pickle", ".pt", ".joblib")
 _WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
@@ -57,7 +57,7 @@ class Input:
         version: the connector's version.
         why: why that connector takes it.
         members: member name → where its bytes lie.
-        bytes: size of all members as stored.
+        bytes: size of its own members as stored; not of those that it shares with other logs.
         stamp: sizes and times of change of the members, to notice that a raw file changed between runs.
         licence: that the card of its data set states, if it is of one.
     """
@@ -146,17 +146,20 @@ class Recognizer:
         for file in files:
             if file.fault:
                 found.rejects.append(Reject("input", file.fault, NOT_OPENED[file.fault], file.name))
-        names = _Names([file for file in files if not file.fault])
-        taken, claims = self._joined(names, found)
+        names = RawNames([file for file in files if not file.fault])
+        owners, shared, claims = self._joined(names, found)
         alone = {
             name: self._alone(file, depth)
             for name, file in names.files.items()
-            if name not in taken and name not in claims
+            if name not in owners and name not in shared and name not in claims
         }
-        for name, connector in _beside(names, alone).items():
+        for name, beside in _beside(names, alone).items():
             if name in alone:
                 del alone[name]
-                claims[name] = connector
+                claims[name] = beside
+        for connector in self.among:
+            if connector.asked_by is not None:
+                self._answered(connector, names, owners, found, alone, claims)
         for one in alone.values():
             found.take(one)
         found.claimed.update(claims.values())
@@ -167,24 +170,106 @@ class Recognizer:
         found.withdrawn.sort(key=lambda one: (one.uri, one.connector))
         return found
 
-    def _joined(self, names: _Names, found: Recognized) -> tuple[set[str], dict[str, str]]:
-        """The names of the files that are of inputs of several files, and those that such inputs claim → connector."""
-        taken: set[str] = set()
+    def _joined(self, names: RawNames, found: Recognized) -> tuple[dict[str, str], set[str], dict[str, str]]:
+        """(file → connector of the joined input that it is of, files that these share, file → who claims it)."""
+        owners: dict[str, str] = {}
         shared: set[str] = set()
         claims: dict[str, str] = {}
         for connector in self.among:
-            free = sorted(plain for plain, name in names.stored.items() if name not in taken)
+            free = sorted(plain for plain, name in names.stored.items() if name not in owners)
+            folders: set[str] = set()
             for log in _logs(connector, free):
-                members = {member: names.files[names.stored[plain]] for member, plain in log.members.items()}
+                members = names.members(log)
                 told = self._anchored(connector, members[log.anchor], found)
                 own = {file.name for member, file in members.items() if member not in log.shared}
-                if told is not None and taken.isdisjoint(own):
-                    found.inputs.append(_input(_uri(log, members[log.anchor]), connector, told.why, members))
-                    taken |= own
+                if told is not None and owners.keys().isdisjoint(own):
+                    uri = _uri(log, members[log.anchor])
+                    found.inputs.append(_input(uri, connector, told.why, members, log.shared))
+                    owners |= dict.fromkeys(own, connector.name)
                     shared.update(members[member].name for member in log.shared)
-                    claims |= dict.fromkeys(names.companions(connector, _folder(log)), connector.name)
-        taken |= shared
-        return taken, {name: connector for name, connector in claims.items() if name not in taken}
+                    folders.add(_folder(log))
+            for folder in folders:
+                claims |= dict.fromkeys(names.companions(connector, folder), connector.name)
+        claimed = {name: one for name, one in claims.items() if name not in owners and name not in shared}
+        return owners, shared, claimed
+
+    def _answered(
+        self,
+        connector: Connector,
+        names: RawNames,
+        owners: Mapping[str, str],
+        found: Recognized,
+        alone: dict[str, Recognized],
+        claims: dict[str, str],
+    ) -> None:
+        """Lays records of files that were recognized alone beside the logs of other folders that answer them."""
+        asking = {
+            plain_name(name): one.inputs[0]
+            for name, one in alone.items()
+            if any(held.connector == connector.asked_by and held.uri == name for held in one.inputs)
+        }
+        own = sorted(
+            plain for plain, name in names.stored.items() if owners.get(name, connector.name) == connector.name
+        )
+        told = self._asked(connector, own, sorted(names.stored), asking, found)
+        joined = {one.uri: place for place, one in enumerate(found.inputs) if one.connector == connector.name}
+        own_files: set[str] = set()
+        for log in told.logs:
+            members = names.members(log)
+            place = joined.get(_uri(log, members[log.anchor]))
+            if place is None and self._anchored(connector, members[log.anchor], found) is None:
+                continue
+            made = _input(_uri(log, members[log.anchor]), connector, _ANSWERS, members, log.shared)
+            if place is None:
+                found.inputs.append(made)
+            else:
+                found.inputs[place] = made
+            own_files.update(file.name for member, file in members.items() if member not in log.shared)
+            claims |= {name: connector.name for name in names.companions(connector, _folder(log)) if name in alone}
+        for name in own_files:
+            claims.pop(name, None)
+        for path, asked in told.asked.items():
+            name, held = names.stored[path], asking[path]
+            members = names.members(asked.log)
+            answered = {one for one in asked.log.shared if members[one].name in own_files}
+            if len(answered) == asked.records:
+                claims[name] = held.connector
+            elif answered:
+                kept = {one: file for one, file in members.items() if one in answered or one not in asked.log.shared}
+                alone[name] = Recognized([_input(held.uri, connectors()[held.connector], held.why, kept, answered)])
+        for name in {*own_files, *claims} & alone.keys():
+            del alone[name]
+
+    def _asked(
+        self,
+        connector: Connector,
+        own: Sequence[str],
+        every: Sequence[str],
+        asking: Mapping[str, Input],
+        found: Recognized,
+    ) -> Answers:
+        """What a connector says of which records its logs answer; nothing if it fails.
+
+        Raises:
+            Exception: the connector's own, if the run is strict.
+        """
+
+        def opened() -> Iterator[tuple[str, StoredBlob]]:
+            for path, one in sorted(asking.items()):
+                with StoredBlob(one.uri, one.members, self.limit) as blob:
+                    yield path, blob
+
+        try:
+            return connector.answers(own, every, opened())
+        except (OSError, MemoryError, ConfigError, ContractError, ShardError):
+            raise
+        except Exception as error:
+            error.add_note(f"while connector '{connector.name}' was asked what its logs answer")
+            if self.strict:
+                raise
+            uri = next(iter(asking), own[0] if own else "")
+            found.withdrawn.append(Withdrawn(connector.name, uri, type(error).__name__, raised_at(error, connector)))
+            return Answers()
 
     def _anchored(self, connector: Connector, anchor: RawFile, found: Recognized) -> Sniff | None:
         try:
@@ -192,7 +277,7 @@ class Recognizer:
         except (ParseError, ShardError):
             return None  # its files are then looked at one by one, and rejected for the fault
         withdraw = self._withdraw(anchor.name, found)
-        return sniff_one(connector, head, _plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
+        return sniff_one(connector, head, plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
 
     def _alone(self, file: RawFile, depth: int) -> Recognized:
         """What a file is by itself, or the files in it are."""
@@ -210,7 +295,7 @@ class Recognizer:
         takers = []
         if head and packed != "tar":
             longer = partial(_head, file, OUTLINED_BYTES)
-            takers = sniff(head, _plain_name(name), self.among, self._withdraw(name, found), longer)
+            takers = sniff(head, plain_name(name), self.among, self._withdraw(name, found), longer)
         if takers:
             connector, told = takers[0]
             found.inputs.append(_input(name, connector, told.why, {"": file}))
@@ -219,7 +304,7 @@ class Recognizer:
             found.take(self.recognize(within, depth + 1))
             found.rejects += faults
         else:
-            reason, detail = _unrecognized(head, _plain_name(name))
+            reason, detail = _unrecognized(head, plain_name(name))
             excerpt = head[:_EXCERPT_BYTES].decode("utf-8", "replace")
             found.rejects.append(Reject("input", reason, detail, name, offset=0, excerpt=excerpt))
         return found
@@ -233,28 +318,6 @@ class Recognizer:
         return None if self.strict else note
 
 
-class _Names:
-    """Raw files by name, and by the name without the ending of a compression, which connectors go by."""
-
-    def __init__(self, files: Sequence[RawFile]) -> None:
-        self.files = {file.name: file for file in files}
-        self.stored = {_plain_name(name): name for name in self.files}
-        self._sorted = sorted(self.stored)
-        self._companions: dict[tuple[str, str], tuple[str, ...]] = {}
-
-    def companions(self, connector: Connector, folder: str) -> tuple[str, ...]:
-        """The names of the files below a folder (empty, or with `/` at its end) that belong to a log there."""
-        pattern, key = connector.companions, (connector.name, folder)
-        if pattern is None:
-            return ()
-        if key not in self._companions:
-            begin = bisect_left(self._sorted, folder)
-            below = takewhile(lambda name: name.startswith(folder), islice(self._sorted, begin, None))
-            found = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
-            self._companions[key] = tuple(found)
-        return self._companions[key]
-
-
 def _folder(log: Log) -> str:
     """The folder that the names of a log's members are relative to, with `/` at its end."""
     return log.members[log.anchor].removesuffix(log.anchor)
@@ -262,7 +325,7 @@ def _folder(log: Log) -> str:
 
 def _uri(log: Log, anchor: RawFile) -> str:
     """The log's uri; of one whose folder is the root itself, the root's own name, or that of its anchor."""
-    return log.uri or root_name(anchor.root) or _plain_name(anchor.name)
+    return log.uri or root_name(anchor.root) or plain_name(anchor.name)
 
 
 def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
@@ -273,7 +336,7 @@ def _logs(connector: Connector, names: Sequence[str]) -> Iterator[Log]:
         raise
 
 
-def _beside(names: _Names, alone: Mapping[str, Recognized]) -> dict[str, str]:
+def _beside(names: RawNames, alone: Mapping[str, Recognized]) -> dict[str, str]:
     """The files that belong to logs of one file → connector; what has files of its own belongs to no other."""
     known = connectors()
     claims: dict[str, str] = {}
@@ -314,14 +377,16 @@ def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
     raise error
 
 
-def _plain_name(name: str) -> str:
-    return next((name.removesuffix(ending) for ending in COMPRESSIONS if name.endswith(ending)), name)
-
-
-def _input(uri: str, connector: Connector, why: str, members: Mapping[str, RawFile]) -> Input:
+def _input(
+    uri: str,
+    connector: Connector,
+    why: str,
+    members: Mapping[str, RawFile],
+    shared: Set[str] = frozenset(),
+) -> Input:
     stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
     places = {member: file.place for member, file in sorted(members.items())}
-    size = sum(file.bytes for file in members.values())
+    size = sum(file.bytes for member, file in members.items() if member not in shared)
     licence = next((file.licence for file in members.values()), None)
     return Input(uri, connector.name, connector.version, why, places, size, stamp.hexdigest(), licence)
 

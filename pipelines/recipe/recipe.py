@@ -87,6 +87,8 @@ class Mix(Section):
         harness: what samples show of what the harness and the user said between turns (`interleaved`): `strip` for
             nothing, `keep` for each text in the user turn, before the action; then no observation that the harness
             made bears loss, whatever the rules say.
+        edits: how samples show edits of files: `call` for the call as it stands, `diff` for a unified diff below the
+            call, where that tells both the old text and the new.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
@@ -94,6 +96,7 @@ class Mix(Section):
     window_tokens: Annotated[int, Field(ge=256)] | None = None
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
     harness: Literal["strip", "keep"] = "strip"
+    edits: Literal["call", "diff"] = "call"
 
     @field_validator("pools")
     @classmethod

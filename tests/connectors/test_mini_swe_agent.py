@@ -224,7 +224,9 @@ def test_reports_of_two_runs_go_to_the_run_they_stand_in():
     paths = sorted(
         f"{run}/{place}" for run in "ab" for place in ("trajs/x/x__y-1.traj.json", "logs/x__y-1/report.json")
     )
-    assert [log.uri for log in MiniSweAgent().join(paths)] == ["a", "b"]
+    assert {log.uri: sorted(log.members.values()) for log in MiniSweAgent().join(paths)} == {
+        f"{run}/trajs/x/x__y-1.traj.json": [path for path in paths if path.startswith(run)] for run in "ab"
+    }
 
 
 def test_a_report_where_the_benchmark_writes_it_is_joined():
@@ -234,8 +236,26 @@ def test_a_report_where_the_benchmark_writes_it_is_joined():
         "r/trajs/x__y-1/x__y-1.traj.json",
     ]
     (log,) = MiniSweAgent().join(paths)
-    assert log.uri == "r"
+    assert log.uri == paths[-1]
     assert sorted(log.members.values()) == paths[1:]
+    assert log.shared == {"logs/run_evaluation/nightly/parrot/x__y-1/report.json"}
+
+
+def test_each_trajectory_of_a_run_is_a_log_of_its_own_and_the_summary_is_shared_by_all():
+    paths = ["r/results_summary.json", *(f"r/trajs/x__y-{n}/x__y-{n}.traj.json" for n in range(3))]
+    logs = list(MiniSweAgent().join(paths))
+    assert [log.uri for log in logs] == paths[1:]
+    assert all(log.shared == {"results_summary.json"} for log in logs)
+    summary = {"instances": [{"instance_id": f"x__y-{n}", "resolved": n == 1} for n in range(3)]}
+    for number, log in enumerate(logs):
+        document = {"info": {"mini_version": "1.15.0"}, "messages": [user("Mend it."), agent("```bash\nls\n```")]}
+        files = {log.anchor: document, "results_summary.json": summary}
+        blob = MemoryBlob(log.uri, {name: json.dumps(value).encode() for name, value in files.items()})
+        (made,) = MiniSweAgent().parse(blob)
+        assert isinstance(made, Trajectory)
+        assert made.task.id == f"x__y-{number}"
+        assert made.outcome is not None
+        assert made.outcome.resolved == (number == 1)
 
 
 def test_reports_far_from_a_trajectory_are_not_joined():

@@ -39,32 +39,24 @@ BROKEN = json.dumps(PREDICTION).replace(', "model', ',\n"model')
 """A prediction over several lines, the first of which holds its instance."""
 
 
+def refused(data: str | bytes, path: str = "preds.json") -> list[Reject]:
+    blob = MemoryBlob(path, data.encode() if isinstance(data, str) else data)
+    return [one for one in SwebenchPredictions().parse(blob) if isinstance(one, Reject)]
+
+
 @pytest.mark.parametrize("data", [f"[{BROKEN},\n{BROKEN}]", BROKEN, f'{{"a__b-1": {BROKEN}}}', f"\n [{BROKEN}]\n"])
 def test_a_document_whose_first_line_holds_an_instance_is_read_whole(data):
-    made = list(SwebenchPredictions().parse(MemoryBlob("preds.json", data.encode())))
+    made = refused(data)
     assert len(made) == data.count("instance_id")
     for one in made:
-        assert isinstance(one, Trajectory)
-        assert one.native_id == "a__b-1"
+        assert one.reason == "no_observation"
+        assert "'a__b-1' by 'm'" in one.detail
 
 
 def test_a_damaged_first_prediction_costs_its_line_alone():
-    data = json.dumps(PREDICTION)[:-9] + "\n" + json.dumps(PREDICTION) + "\n"
-    bad, made = SwebenchPredictions().parse(MemoryBlob("preds.jsonl", data.encode()))
-    assert isinstance(bad, Reject)
+    bad, made = refused(json.dumps(PREDICTION)[:-9] + "\n" + json.dumps(PREDICTION) + "\n", "preds.jsonl")
     assert (bad.reason, bad.offset) == ("bad_json", 0)
-    assert isinstance(made, Trajectory)
-
-
-def test_a_prediction_has_no_observation_on_either_side():
-    data = json.dumps([{"instance_id": "a__b-1", "model_patch": DIFF, "model_name_or_path": "m"}]).encode()
-    made = next(iter(SwebenchPredictions().parse(MemoryBlob("preds.json", data))))
-    assert isinstance(made, Trajectory)
-    assert (made.steps[0].action.name, made.steps[0].observation, made.steps[0].next_observation) == (
-        "submit_patch",
-        None,
-        None,
-    )
+    assert (made.reason, made.unit, made.transitions) == ("no_observation", "trajectory", 1)
 
 
 def test_the_tests_answer_the_patch_between_their_marks():
@@ -163,7 +155,5 @@ def test_an_id_tells_repository_and_commit_only_if_it_holds_them(instance, repo,
 def test_a_damaged_first_prediction_costs_only_itself_and_one_with_its_prompt_is_recognized():
     good = json.dumps({"model_name_or_path": "m", "instance_id": "a__b-1", "text": "t" * 70000, "model_patch": "d"})
     damaged = good[:60].encode() + b"\n" + good.encode() + b"\n"
-    found = list(SwebenchPredictions().parse(MemoryBlob("preds.jsonl", damaged)))
-    assert [one.reason for one in found if isinstance(one, Reject)] == ["bad_json"]
-    assert [one.task.id for one in found if isinstance(one, Trajectory)] == ["a__b-1"]
+    assert [one.reason for one in refused(damaged, "preds.jsonl")] == ["bad_json", "no_observation"]
     assert [one.name for one, _ in sniff(good.encode()[:65536], "preds.jsonl")] == ["swebench_predictions"]

@@ -114,7 +114,7 @@ def test_a_report_of_the_same_id_in_the_run_folder_is_joined_and_others_are_not(
     paths = ["a/run/x__y-1/x__y-1.traj", "a/run/logs/x__y-1/report.json", "a/run/logs/x__y-2/report.json"]
     logs = list(SweAgent().join(sorted(paths)))
     assert [(log.uri, sorted(log.members)) for log in logs] == [
-        ("a/run", ["logs/x__y-1/report.json", "x__y-1/x__y-1.traj"])
+        ("a/run/x__y-1/x__y-1.traj", ["logs/x__y-1/report.json", "x__y-1/x__y-1.traj"])
     ]
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from samples.makers.record_predictions import EVALUATIONS, MODEL, PREDICTIONS
 from samples.makers.record_swe import EVALUATION, WITH_FOLDERS, trajectory_path
 from samples.makers.swe_box import FOLDER
 from samples.makers.swe_forms import LIMIT, SUBMIT
@@ -42,8 +43,9 @@ def read() -> tuple[dict[tuple[str, str], Trajectory], list[Reject], Counter[str
 
 
 def trajectory(run: Run) -> Trajectory:
-    """The trajectory of a run, whose log is the folder of all runs of its agent."""
-    return read()[0][run.agent, TASKS[run.task].instance]
+    """The trajectory of a run, whose log is the file of its own."""
+    task = TASKS[run.task]
+    return read()[0][trajectory_path(run, task, run.agent), task.instance]
 
 
 def patches(agent: str) -> dict[str, str]:
@@ -58,15 +60,56 @@ def patches(agent: str) -> dict[str, str]:
 def test_the_folder_is_small_and_everything_in_it_is_read():
     assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 1_000_000
     found, rejects, connectors = read()
-    assert rejects == []
-    judged = sum(run.agent in WITH_FOLDERS for run in HANDED_IN)
+    unanswered = [one for one in HANDED_IN if one.agent not in WITH_FOLDERS]
+    assert Counter(one.reason for one in rejects) == {"no_observation": len(unanswered) + 1}
+    judged = sum(run.agent in WITH_FOLDERS for run in HANDED_IN) + len(at_once()) - 1
     assert connectors == {
-        "mini_swe_agent": 2 + len(COPIES),
-        "sweagent": 2,
+        "mini_swe_agent": sum(run.agent in MINI_AGENTS for run in RUNS) + len(COPIES),
+        "sweagent": sum(run.agent not in MINI_AGENTS for run in RUNS),
         "swebench_eval": judged,
-        "swebench_predictions": 4,
+        "swebench_predictions": len({one.agent for one in unanswered}) + 1,
     }
-    assert len(found) == len(RUNS) + len(COPIES) + judged + len(HANDED_IN)
+    assert len(found) == len(RUNS) + len(COPIES) + judged
+
+
+def at_once() -> list[dict[str, str]]:
+    """The predictions of the model that answers an issue at once."""
+    return [json.loads(line) for line in (SAMPLES / PREDICTIONS).read_text("utf-8").splitlines()]
+
+
+def test_a_patch_stands_between_the_issue_with_its_files_and_what_the_tests_said():
+    *judged, left = at_once()
+    for row in judged:
+        instance = row["instance_id"]
+        one = read()[0][f"{EVALUATIONS}/{instance}", instance]
+        (step,) = one.steps
+        assert one.agent.model == MODEL
+        assert json.loads(step.action.arguments or "") == {"patch": row["model_patch"]}
+        task = next(task for task in TASKS.values() if task.instance == instance)
+        shown = (step.observation and step.observation.content) or ""
+        assert shown.startswith(task.issue.strip())
+        assert re.findall(r"^\[start of (.*)\]$", shown, re.MULTILINE) == re.findall(
+            r"^\+\+\+ b/(.*)$", row["model_patch"], re.MULTILINE
+        )
+        told = (step.next_observation and step.next_observation.content) or ""
+        folder = SAMPLES / EVALUATIONS / instance
+        if (folder / "test_output.txt").exists():
+            assert told in (folder / "test_output.txt").read_text("utf-8")
+            assert passing(told)
+        else:
+            report = json.loads((folder / "report.json").read_text("utf-8"))
+            assert json.loads(told) == report[instance]["tests_status"]
+    unanswered = left["instance_id"]
+    assert (f"{EVALUATIONS}/{unanswered}", unanswered) not in read()[0]
+
+
+@pytest.mark.parametrize("agent", WITH_FOLDERS)
+def test_a_patch_of_an_agent_is_met_by_the_issue_that_its_trajectory_states(agent):
+    for run in (one for one in HANDED_IN if one.agent == agent):
+        task = TASKS[run.task]
+        (step,) = read()[0][f"{agent}/{EVALUATION}/{agent}/{task.instance}", task.instance].steps
+        assert step.observation is not None
+        assert step.observation.content == task.issue.strip()
 
 
 def test_there_are_enough_trajectories_over_enough_tasks_and_repositories():

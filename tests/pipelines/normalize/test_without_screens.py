@@ -29,6 +29,7 @@ def test_actions_without_any_screen_are_refused_with_their_count() -> None:
         assert "no_observation" in {reason for reason, _ in found}
 
 
-def test_a_patch_without_an_answer_and_a_screen_as_a_picture_are_kept() -> None:
-    assert {reason for reason, _ in told("swebench_predictions")} >= {"swe"}
+def test_a_patch_that_the_tests_answered_and_a_screen_as_a_picture_are_kept() -> None:
+    assert {reason for reason, _ in told("swebench_eval")} >= {"swe"}
+    assert ("no_observation", 1) in told("swebench_predictions")
     assert {reason for reason, _ in told("aitz")} >= {"android"}

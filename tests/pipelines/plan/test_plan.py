@@ -170,6 +170,24 @@ def test_a_report_judges_its_patch_also_where_a_trajectory_is_judged_by_it(tmp_p
     found = {(one.connector, tuple(sorted(place.name for place in one.members.values()))) for one in plan.inputs}
     assert found == {
         ("sweagent", ("report.json", "x__y-1.traj")),
-        ("swebench_eval", ("patch.diff", "report.json")),
+        ("swebench_eval", ("patch.diff", "report.json", "x__y-1.traj")),
         ("sweagent", ("report.json", "x__y-2.traj")),
     }
+
+
+def test_a_folder_of_many_trials_is_many_inputs_of_as_many_parts_as_their_bytes_ask_for(tmp_path):
+    folder = tmp_path / "run"
+    traj = '{"trajectory": [{"action": "ls", "observation": "%s", "thought": "", "state": ""}]}' % ("a" * 1000)
+    for number in range(6):
+        for name in (f"x__y-{number}/x__y-{number}.traj", f"logs/x__y-{number}/report.json"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(traj if name.endswith(".traj") else '{"resolved": true}' + " " * 5000)
+    (folder / "results.json").write_text('{"resolved_ids": ["x__y-1"]}' + " " * 50_000)
+    plan = make_plan(RECIPE, [str(folder)], part_bytes=2500)
+    assert [one.uri for one in plan.inputs] == [f"x__y-{number}/x__y-{number}.traj" for number in range(6)]
+    assert [len(part.inputs) for part in plan.parts] == [2, 2, 2]
+    assert {tuple(one.members)[1:] for one in plan.inputs} == {
+        ("results.json", f"x__y-{n}/x__y-{n}.traj") for n in range(6)
+    }
+    assert {one.bytes for one in plan.inputs} == {len(traj)}, "what is shared is weighed with none"
+    assert plan.unrecognized == ()

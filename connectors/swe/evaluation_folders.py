@@ -1,0 +1,110 @@
+"""Which folder of SWE-bench's harness evaluates which prediction, and which trajectory tells the issue of it.
+
+A prediction belongs to the folders of its instance and model below `run_evaluation/<run>/<model>/<instance>`, wherever
+they lie; where the path names no model, to the folder of its instance below the folder that the predictions lie in.
+Where several predictions could be meant, the nearest by its path is, and none where two are equally near.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+PATCH: Final = "patch.diff"
+REPORT: Final = "report.json"
+OUTPUT: Final = "test_output.txt"
+RUN: Final = "run_instance.log"
+MEMBERS: Final = (PATCH, REPORT, OUTPUT, RUN, "eval.sh")
+
+_TRAJECTORIES: Final = (".traj.json", ".traj")
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A prediction of a file: its number there, where it begins, and what it names."""
+
+    path: str
+    number: int
+    offset: int
+    instance: str
+    model: str | None
+
+
+@dataclass(slots=True)
+class Folder:
+    """An evaluation folder: its files by name, and the predictions that may be meant by it."""
+
+    path: str
+    files: dict[str, str]
+    claims: list[Prediction] = field(default_factory=list)
+
+    @property
+    def instance(self) -> str:
+        """The instance that it evaluates."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def model(self) -> str | None:
+        """The model, as the harness writes it in paths; None if the path does not tell."""
+        parts = self.path.split("/")
+        return parts[-2] if len(parts) > 3 and parts[-4] == "run_evaluation" else None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it holds what came of a patch."""
+        return REPORT in self.files or OUTPUT in self.files
+
+    def meant(self) -> Prediction | None:
+        """The prediction that was evaluated here."""
+        near = [common_depth(one.path, self.path) for one in self.claims]
+        nearest = [one for one, depth in zip(self.claims, near, strict=True) if depth == max(near)]
+        return nearest[0] if len(nearest) == 1 else None
+
+
+def evaluation_folders(paths: Sequence[str]) -> list[Folder]:
+    """The folders that hold files of an evaluation, in the order of paths."""
+    found: dict[str, dict[str, str]] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if name in MEMBERS:
+            found.setdefault(folder, {})[name] = path
+    return [Folder(path, files) for path, files in found.items()]
+
+
+def meet(folders: Iterable[Folder], predictions: Iterable[Prediction]) -> None:
+    """Notes in each folder the predictions that may be meant by it."""
+    by_instance: dict[str, list[Folder]] = {}
+    for folder in folders:
+        if folder.answers:
+            by_instance.setdefault(folder.instance, []).append(folder)
+    for one in predictions:
+        for folder in by_instance.get(one.instance, ()):
+            if folder.model is not None:
+                if one.model is not None and folder.model == one.model.replace("/", "__"):
+                    folder.claims.append(one)
+            elif folder.path.startswith("".join(one.path.rpartition("/")[:2])):
+                folder.claims.append(one)
+
+
+def trajectories(paths: Iterable[str]) -> Mapping[str, list[str]]:
+    """Instance → the trajectories that are named by it."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        ending = next((one for one in _TRAJECTORIES if path.endswith(one)), None)
+        if ending is not None:
+            found.setdefault(path.rpartition("/")[2].removesuffix(ending), []).append(path)
+    return found
+
+
+def nearest(folder: Folder, known: Mapping[str, list[str]]) -> str | None:
+    """The trajectory of a folder's instance that lies nearest to it; the first by its path of several."""
+    return min(known.get(folder.instance, ()), key=lambda path: (-common_depth(path, folder.path), path), default=None)
+
+
+def common_depth(one: str, other: str) -> int:
+    """How many folders two paths have in common."""
+    above, theirs = one.split("/")[:-1], other.split("/")
+    return next(
+        (n for n, (a, b) in enumerate(zip(above, theirs, strict=False)) if a != b), min(len(above), len(theirs))
+    )

@@ -1,0 +1,90 @@
+"""The issue that a patch is to solve, and the files that it touches, as prompts and trajectories of agents hold them.
+
+Only what stands between the marks of a known prompt is taken: `<issue>`, `<pr_description>` and their like, and in the
+prompts of SWE-bench's own inference the files of `<code>`, each between `[start of PATH]` and `[end of PATH]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from connectors.connector import Blob
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, text_in
+from connectors.reading.large.outline import ARRAY, Shape
+from connectors.swe.answer import content_of
+from schemas import ParseError
+
+_TAGS: Final = ("issue", "pr_description", "issue_description", "problem_statement")
+_ISSUE: Final = "ISSUE:\n"
+_THEN: Final = "\n\nINSTRUCTIONS:"
+_TOUCHED: Final = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?([^\t\r\n]+)", re.MULTILINE)
+_SHAPES: Final[list[Shape]] = [[], {"messages": [], "history": [], "trajectory": []}]
+_FIRST_MESSAGES: Final = 8
+
+
+def issue_in(text: str) -> str | None:
+    """The issue that a prompt states; None if it has no mark of one."""
+    for tag in _TAGS:
+        if (found := _between(text, f"<{tag}>", f"</{tag}>")) is not None:
+            return found.strip() or None
+    begin = text.find(_ISSUE)
+    if begin < 0:
+        return None
+    end = text.find(_THEN, begin)
+    return text[begin + len(_ISSUE) : end].strip() or None if end >= 0 else None
+
+
+def touched(patch: str) -> list[str]:
+    """The paths that a patch names, in its order."""
+    return [path for path in dict.fromkeys(_TOUCHED.findall(patch)) if path != "/dev/null"]
+
+
+def state_in(text: str, patch: str) -> str | None:
+    """The issue of a prompt and those of its files that a patch touches, each in the form that the prompt gives it."""
+    issue = issue_in(text)
+    code = _code_in(text)
+    files: list[str] = []
+    for path in touched(patch):
+        first, last = f"[start of {path}]\n", f"[end of {path}]"
+        held = _between(code, first, last)
+        files += [] if held is None else [f"{first}{held}{last}"]
+    return "\n\n".join([*([] if issue is None else [issue]), *files]) or None
+
+
+def _code_in(text: str) -> str:
+    """The files of a prompt; what they and the issue hold may have the same marks."""
+    begin = max(text.find("</issue>\n<code>\n"), text.find("<code>") if "<issue>" not in text else -1)
+    return text[begin : text.rfind("</code>")] if begin >= 0 else ""
+
+
+def issue_of_trajectory(blob: Blob, member: str) -> str | None:
+    """The issue that the first messages of a trajectory of mini-swe-agent or SWE-agent state; None if none does.
+
+    A trajectory that cannot be read states none here: it is an input of its own, and rejected there.
+    """
+    try:
+        value, _ = json_document(blob, member, _SHAPES)
+    except ParseError:
+        return None
+    told = object_of(value)
+    messages = next((one for one in (value, told.get("messages"), told.get("history")) if isinstance(one, ARRAY)), ())
+    return _first_issue(messages)
+
+
+def _first_issue(messages: Sequence[Any]) -> str | None:
+    for _, one in zip(range(_FIRST_MESSAGES), messages, strict=False):
+        message = object_of(one)
+        if text_in(message, "role") == "user" and message.get("is_demo") is not True:
+            found = issue_in(content_of(message.get("content")).text or "")
+            if found is not None:
+                return found
+    return None
+
+
+def _between(text: str, first: str, last: str) -> str | None:
+    begin = text.find(first)
+    end = text.find(last, begin + len(first)) if begin >= 0 else -1
+    return text[begin + len(first) : end] if end >= 0 else None

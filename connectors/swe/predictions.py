@@ -1,0 +1,150 @@
+"""The records of a file of predictions for SWE-bench, and how one of them is laid beside the folder that evaluates it.
+
+Such a folder has a shared member `prediction/<number>/<offset>`, which is the whole file; the file itself has a shared
+member `evaluated/<number>` for each record that a folder answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from connectors.connector import Asked, Blob, Log, MemoryBlob
+from connectors.reading.documents import json_document
+from connectors.reading.fields import object_of, text_in
+from connectors.reading.lines import first_line, json_lines, lines
+from connectors.reading.places import places_by_lines
+from connectors.reading.values import json_value, value_or_none
+from connectors.swe.evaluation_folders import Prediction
+from schemas import ParseError, json_text
+
+_MEMBER: Final = re.compile(r"prediction/([0-9]{1,12})/([0-9]{1,18})")
+_EVALUATED: Final = "evaluated/"
+
+Record = tuple[int, Any, str | None]
+"""Where a prediction begins, its value, a `ParseError` where its line is not JSON, and the key that it stands under."""
+
+
+def records(blob: Blob) -> Iterator[Record]:
+    """Each record of a file: one a line, an array of them, an object by instance, or one alone.
+
+    Raises:
+        ParseError: it is no JSON.
+    """
+    if _by_line(blob):
+        for offset, value in json_lines(blob):
+            yield offset, value, None
+        return
+    whole, data = json_document(blob)
+    yield from _of_document(whole, data)
+
+
+def _of_document(whole: Any, data: bytes) -> Iterator[Record]:
+    if isinstance(whole, list):
+        for offset, value in zip(places_by_lines(data, None, whole), whole, strict=True):
+            yield offset, value, None
+    elif isinstance(whole, dict) and "model_patch" not in whole:
+        place = 0
+        for key, value in whole.items():
+            found = data.find(json_text(key).encode("utf-8", "surrogatepass") + b":", place)
+            place = found if found >= 0 else place
+            yield max(found, 0), value, key
+    else:
+        yield 0, whole, None
+
+
+def _by_line(blob: Blob) -> bool:
+    """Whether the first line that is not blank is a prediction, or a damaged one where the file is no document."""
+    first = first_line(blob)
+    if first is None or first.data is None:
+        return False
+    try:
+        value = json_value(first.data)
+    except ValueError:
+        begins = first.ended and first.data.lstrip()[:1] == b"{" and b'"instance_id"' in first.data
+        return begins and not _is_document(blob)
+    return isinstance(value, dict) and "model_patch" in value
+
+
+def _is_document(blob: Blob) -> bool:
+    try:
+        json_document(blob)
+    except ParseError:
+        return False
+    return True
+
+
+def patch_of(value: Any) -> str | None:
+    """The patch of a prediction; None if it has none."""
+    patch = text_in(object_of(value), "model_patch")
+    return patch if patch is not None and patch.strip() else None
+
+
+def predicted(path: str, blob: Blob) -> tuple[list[Prediction], int]:
+    """(the predictions of a file that name an instance and hold a patch, how many records it has).
+
+    Of a file that breaks off, what stands before counts, and one record more.
+    """
+    found: list[Prediction] = []
+    number = -1
+    try:
+        for number, (offset, value, key) in enumerate(records(blob)):
+            told = object_of(value)
+            instance = text_in(told, "instance_id") or key
+            if instance is not None and patch_of(told) is not None:
+                found.append(Prediction(path, number, offset, instance, text_in(told, "model_name_or_path")))
+    except ParseError:
+        number += 1
+    return found, number + 1
+
+
+def evaluated(path: str, answers: Mapping[int, str], count: int) -> Asked:
+    """The file with a member for each record that is answered.
+
+    Args:
+        path: of the file.
+        answers: number of a record → a file of the folder that answers it.
+        count: of its records.
+    """
+    shared = {f"{_EVALUATED}{number}": answer for number, answer in answers.items()}
+    return Asked(Log(path, {"": path, **shared}, "", frozenset(shared)), count)
+
+
+def answered_elsewhere(blob: Blob) -> set[int]:
+    """The numbers of the records that folders answer."""
+    return {int(one.removeprefix(_EVALUATED)) for one in blob.members if one.startswith(_EVALUATED)}
+
+
+def member_of(prediction: Prediction) -> str:
+    """The member that a prediction is in the folder that evaluates it."""
+    return f"prediction/{prediction.number}/{prediction.offset}"
+
+
+def laid_beside(blob: Blob) -> tuple[Mapping[str, Any] | None, str, int]:
+    """(the prediction beside an evaluation folder, or None; its member; where it begins there)."""
+    for member in blob.members:
+        if (found := _MEMBER.fullmatch(member)) is not None:
+            return _record(blob, member, int(found[1]), int(found[2])), member, int(found[2])
+    return None, "", -1
+
+
+def _record(blob: Blob, member: str, number: int, offset: int) -> Mapping[str, Any]:
+    with blob.seekable(member) as stream:
+        stream.seek(offset)
+        line = next(lines(stream), None)
+    value = value_or_none(line.data) if line is not None and line.data is not None else None
+    if isinstance(value, dict) and "model_patch" in value:
+        return value
+    try:
+        listed = _listed(blob.read(member))
+    except ParseError:
+        return {}
+    return object_of(listed[number]) if number < len(listed) else {}
+
+
+@lru_cache(maxsize=2)
+def _listed(data: bytes) -> list[Any]:
+    """The records of a document; each folder that one of them is evaluated in asks for it."""
+    return [value for _, value, _ in _of_document(json_document(MemoryBlob("", data))[0], data)]

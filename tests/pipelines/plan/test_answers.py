@@ -1,0 +1,187 @@
+"""Predictions are joined to the folders that evaluate them by instance and model, wherever both lie."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.swe.swebench_eval import SwebenchEval
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import Plan, make_plan
+from pipelines.recipe.recipe import Recipe
+from schemas import Reject, Trajectory
+
+RECIPE = Recipe(name="t", source="t")
+PATCH = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+STATUS = {"FAIL_TO_PASS": {"success": ["test_x"], "failure": []}}
+OUTPUT = ">>>>> Start Test Output\n1 passed\n>>>>> End Test Output\n"
+FILES = "[start of x]\n1 a\n[end of x]\n[start of y]\n1 c\n[end of y]"
+PROMPT = f"Solve it.\n<issue>\nx is a\n</issue>\n<code>\n{FILES}\n</code>"
+
+
+def prediction(instance: str, model: str = "m/one", **more: Any) -> dict[str, Any]:
+    return {"instance_id": instance, "model_name_or_path": model, "model_patch": PATCH, **more}
+
+
+def report(instance: str) -> str:
+    return json.dumps({instance: {"patch_successfully_applied": True, "resolved": True, "tests_status": STATUS}})
+
+
+def laid(root: Path, files: Mapping[str, str]) -> Plan:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return make_plan(RECIPE, [str(root)], strict=True)
+
+
+def read(plan: Plan) -> tuple[list[Trajectory], list[Reject]]:
+    found = [one for given in plan.inputs for one, _ in read_input(given, RECIPE)]
+    return [one for one in found if isinstance(one, Trajectory)], [one for one in found if isinstance(one, Reject)]
+
+
+def folder(instance: str, model: str = "m__one", run: str = "r") -> str:
+    return f"far/off/logs/run_evaluation/{run}/{model}/{instance}"
+
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
+    "preds.jsonl": lambda rows: "".join(json.dumps(row) + "\n" for row in rows),
+    "preds.json": lambda rows: json.dumps({row["instance_id"]: row for row in rows}, indent=1),
+    "list.json": lambda rows: json.dumps(rows, indent=1),
+    "compact.json": json.dumps,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_prediction_and_its_evaluation_in_another_folder_are_one_transition(tmp_path, name):
+    rows = [prediction("a__b-1"), prediction("a__b-2", text=PROMPT), prediction("a__b-3", problem_statement="z")]
+    files = {f"{folder(row['instance_id'])}/report.json": report(row["instance_id"]) for row in rows}
+    plan = laid(tmp_path, {f"mine/{name}": FORMS[name](rows), **files, f"{folder('a__b-2')}/test_output.txt": OUTPUT})
+    assert plan.unrecognized == ()
+    assert plan.claimed == {"swebench_predictions": 1}
+    assert [one.uri for one in plan.inputs] == [folder(row["instance_id"]) for row in rows]
+    made, rejects = read(plan)
+    assert rejects == []
+    steps = [next(iter(one.steps)) for one in made]
+    assert [json.loads(step.action.arguments or "") for step in steps] == [{"patch": PATCH}] * 3
+    assert {one.agent.model for one in made} == {"m/one"}
+    before = [step.observation and step.observation.content for step in steps]
+    assert before == [None, "x is a\n\n[start of x]\n1 a\n[end of x]", "z"], (
+        "the issue, and of the files the touched one"
+    )
+    after = [step.next_observation and step.next_observation.content for step in steps]
+    assert after == [json.dumps(STATUS), "1 passed\n", json.dumps(STATUS)]
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_prediction_of_another_model_or_instance_is_answered_by_nobody(tmp_path):
+    rows = [prediction("a__b-1", "m/two"), prediction("a__b-9"), prediction("a__b-2")]
+    files = {f"{folder(name)}/report.json": report(name) for name in ("a__b-1", "a__b-2")}
+    made, rejects = read(laid(tmp_path, {"preds.jsonl": FORMS["preds.jsonl"](rows), **files}))
+    assert [one.task.id for one in made] == ["a__b-2"]
+    told = [(one.reason, one.uri) for one in rejects]
+    assert told == [("no_transitions", f"{folder('a__b-1')}/report.json"), *[("no_observation", "preds.jsonl")] * 2]
+    assert "no evaluation of 'a__b-1' by 'm/two' is among the raw files" in rejects[1].detail
+
+
+def test_where_the_path_names_no_model_the_predictions_above_the_folder_are_meant(tmp_path):
+    files = {f"{one}/preds.json": FORMS["preds.json"]([prediction("a__b-1", one)]) for one in ("p", "p/lo", "q")}
+    plan = laid(tmp_path, {**files, "p/logs/a__b-1/report.json": report("a__b-1")})
+    made, rejects = read(plan)
+    assert [one.agent.model for one in made] == ["p"]
+    told = [(one.reason, one.uri) for one in rejects]
+    assert told == [("no_observation", "p/lo/preds.json"), ("no_observation", "q/preds.json")]
+
+
+def test_of_two_predictions_the_nearer_is_meant_and_of_equally_near_ones_neither(tmp_path):
+    one = FORMS["preds.json"]([prediction("a__b-1")])
+    made, _ = read(
+        laid(
+            tmp_path / "near",
+            {"far/preds.json": one, "preds.json": one, f"{folder('a__b-1')}/report.json": report("a__b-1")},
+        )
+    )
+    assert len(made) == 1
+    made, rejects = read(
+        laid(
+            tmp_path / "tie",
+            {"u/preds.json": one, "v/preds.json": one, f"{folder('a__b-1')}/report.json": report("a__b-1")},
+        )
+    )
+    assert made == []
+    assert sorted(one.reason for one in rejects) == ["no_observation", "no_observation", "no_transitions"]
+
+
+def test_what_was_evaluated_goes_before_what_was_predicted(tmp_path):
+    evaluated = PATCH.replace("+b", "+c")
+    files = {f"{folder('a__b-1')}/report.json": report("a__b-1"), f"{folder('a__b-1')}/patch.diff": evaluated}
+    made, _ = read(laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1", text=PROMPT)]), **files}))
+    (step,) = made[0].steps
+    assert json.loads(step.action.arguments or "") == {"patch": evaluated}
+    assert step.observation is not None
+
+
+def test_an_evaluation_is_read_with_the_issue_that_a_trajectory_of_its_instance_states(tmp_path):
+    messages = [{"role": "user", "content": "<pr_description>\nx is a\n</pr_description>\nGo."}]
+    acts = {"role": "assistant", "content": "THOUGHT: so\n\n```bash\nls\n```"}
+    run = json.dumps({"info": {"mini_version": "1.15.0"}, "messages": [*messages, acts]})
+    files = {f"{folder('a__b-1')}/report.json": report("a__b-1"), f"{folder('a__b-1')}/patch.diff": PATCH}
+    plan = laid(tmp_path, {"run/trajs/a__b-1/a__b-1.traj.json": run, **files})
+    made, rejects = read(plan)
+    assert rejects == []
+    assert [one.connector for one in plan.inputs] == ["swebench_eval", "mini_swe_agent"]
+    step = next(iter(made[0].steps))
+    assert step.observation is not None
+    assert (step.observation.content, made[0].task.instruction) == ("x is a", "x is a")
+
+
+def test_an_output_alone_answers_and_what_else_the_harness_leaves_is_claimed(tmp_path):
+    files = {f"{folder('a__b-1')}/test_output.txt": OUTPUT, f"{folder('a__b-1')}/prepare_image.log": "built\n"}
+    plan = laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1")]), **files})
+    assert plan.claimed == {"swebench_eval": 1, "swebench_predictions": 1}
+    made, rejects = read(plan)
+    assert (len(made), rejects, plan.unrecognized) == (1, [], ())
+
+
+def test_a_report_of_something_else_answers_nothing(tmp_path):
+    files = {f"{folder('a__b-1')}/report.json": '{"build": "ok"}', f"{folder('a__b-2')}/report.json": report("a__b-2")}
+    rows = [prediction("a__b-1"), prediction("a__b-2")]
+    plan = laid(tmp_path, {"preds.json": FORMS["preds.json"](rows), **files})
+    assert [(one.reason, one.uri) for one in plan.unrecognized] == [("unrecognized", f"{folder('a__b-1')}/report.json")]
+    made, rejects = read(plan)
+    assert [one.task.id for one in made] == ["a__b-2"]
+    assert [(one.reason, "'a__b-1'" in one.detail) for one in rejects] == [("no_observation", True)]
+
+
+def test_the_order_in_which_files_are_named_changes_nothing(tmp_path):
+    rows = [prediction(f"a__b-{n}") for n in range(4)]
+    files = {
+        f"{folder(row['instance_id'], run=run)}/report.json": report(row["instance_id"]) for row in rows for run in "rs"
+    }
+    whole = laid(tmp_path, {"preds.jsonl": FORMS["preds.jsonl"](rows), "copy/preds.jsonl": "{}\n", **files})
+    assert sum(one.connector == "swebench_eval" for one in whole.inputs) == 8
+    names = [str(path) for path in tmp_path.rglob("*") if path.is_file()]
+    plans = set()
+    for seed in range(3):
+        random.Random(seed).shuffle(names)
+        plans.add(make_plan(RECIPE, names).to_json())
+    assert len(plans) == 1
+
+
+def test_a_bug_in_looking_for_answers_leaves_every_file_as_it_was(tmp_path, monkeypatch):
+    def fails(*_: object) -> None:
+        raise KeyError("x")
+
+    files = {f"{folder('a__b-1')}/report.json": report("a__b-1"), f"{folder('a__b-1')}/patch.diff": PATCH}
+    laid(tmp_path, {"preds.json": FORMS["preds.json"]([prediction("a__b-1")]), **files})
+    monkeypatch.setattr(SwebenchEval, "answers", fails)
+    plan = make_plan(RECIPE, [str(tmp_path)])
+    assert [one.connector for one in plan.inputs] == ["swebench_eval", "swebench_predictions"]
+    assert [(one.connector, one.error) for one in plan.withdrawn] == [("swebench_eval", "KeyError")]
+    with pytest.raises(KeyError) as caught:
+        make_plan(RECIPE, [str(tmp_path)], strict=True)
+    assert caught.value.__notes__ == ["while connector 'swebench_eval' was asked what its logs answer"]
