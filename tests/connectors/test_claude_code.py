@@ -227,18 +227,19 @@ def test_exit_code_is_what_the_log_states(tool: str, content: str, more: Any, co
 
 
 @pytest.mark.parametrize(
-    ("content", "shown", "killed"),
+    ("content", "shown", "limit"),
     [
         ("Exit code 2\nno such file", "no such file", None),
-        ("Exit code 143\nCommand timed out after 2m 0.0s\nhalf", "half", True),
-        ("Command timed out after 5s\nhalf", "half", True),
+        ("Exit code 143\nCommand timed out after 2m 0.0s\nhalf", "half", 120.0),
+        ("Command timed out after 5s\nhalf", "half", 5.0),
         ("it says: Exit code 2\n", "it says: Exit code 2\n", None),
     ],
 )
-def test_how_a_command_ended_is_no_word_of_its_output(content: str, shown: str, killed: bool | None) -> None:
+def test_how_a_command_ended_is_no_word_of_its_output(content: str, shown: str, limit: float | None) -> None:
     step = answered("Bash", content, block={"is_error": True})
     assert step.next_observation is not None
-    assert (step.next_observation.content, step.timed_out) == (shown, killed)
+    assert step.next_observation.content == shown
+    assert (step.timed_out, step.time_limit_s) == (None if limit is None else True, limit)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from connectors.conversation import steps, turns
 from connectors.conversation.content import media_type
 from connectors.conversation.tools import domain_of
 from connectors.conversation.turns import Item
+from connectors.conversation.wrapped_output import limit_of
 from connectors.reading.values import json_value
 from schemas import Observation, Step, Steps
 from schemas.record import record
@@ -167,7 +168,9 @@ def _call(part: Call, result: Result | None) -> turns.Call:
     call = turns.Call(part.name, part.arguments, part.call_id, part.offset, at=part.at)
     call.limit = _limit(part)
     if result is not None:
-        call.exit_code, call.killed = _exit_code(part.name, result), _is_killed(part.name, result) or None
+        call.exit_code, late = _exit_code(part.name, result), _out_of_time(part.name, result)
+        if late is not None:
+            call.killed, call.named = True, limit_of(60 * int(late[1] or 0) + float(late[2]))
         call.shown = _observation(part.name, result)
         call.seconds, call.notes = turns.seconds_between(part.at, result.at), result.reminders
     return call
@@ -210,9 +213,11 @@ def _after(words: re.Pattern[str], content: str) -> str:
     return content if found is None else content[found.end() :]
 
 
-def _is_killed(name: str, result: Result) -> bool:
-    """Whether the client killed a command since its time was up."""
-    return name in _SHELLS and result.is_error and _TIMED_OUT.match(_after(_EXIT, result.content or "")) is not None
+def _out_of_time(name: str, result: Result) -> re.Match[str] | None:
+    """The client's words where it killed a command since its time was up: minutes and seconds that it had."""
+    if name not in _SHELLS or not result.is_error:
+        return None
+    return _TIMED_OUT.match(_after(_EXIT, result.content or ""))
 
 
 def _limit(part: Call) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from connectors.conversation.templates import undressed
 from connectors.conversation.turns import Call, Part, Result
 from connectors.conversation.wrapped_output import Output
 from connectors.registry import connectors
-from schemas import Step, Trajectory
+from schemas import ParseError, Step, Trajectory
 
 GEMINI = "Command: make\nDirectory: (root)\nOutput: {}\nError: {}\nExit Code: {}\nSignal: {}\nBackground PIDs: {}\n"
 LATE = "Command was automatically cancelled because it exceeded the timeout of 5.0 minutes without output."
@@ -286,3 +287,19 @@ def test_documents_of_other_harnesses_are_read_as_the_agents_own_logs_are():
     (step,) = steps_of("atif", json.dumps(log).encode())
     assert step.next_observation is not None
     assert (step.next_observation.content, step.exit_code) == ("cc", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "killed", "limited"), [("sweagent", 3, 53), ("mini_swe_agent", 2, 349), ("codex", 0, 34)]
+)
+def test_of_real_logs_the_killed_commands_and_their_limits_are_known(corpus, name, killed, limited):
+    steps: list[Step] = []
+    for path in corpus(name):
+        with suppress(ParseError):  # of some files nothing is an action
+            found = list(connectors()[name].parse(MemoryBlob(path.name, path.read_bytes())))
+            steps += [step for one in found if isinstance(one, Trajectory) for step in one.steps]
+    assert sum(step.timed_out is True for step in steps) == killed
+    assert sum(step.time_limit_s is not None for step in steps) == limited
+    words = ("EXECUTION TIMED OUT", "timed out and has been killed", "Process exited with code")
+    shown = [step.next_observation.content or "" for step in steps if step.next_observation]
+    assert not [text for text in shown if any(word in text for word in words)]
