@@ -1,5 +1,6 @@
 """Traces of Playwright: pages rebuilt from snapshots that refer to earlier ones, calls as actions, versions, damage."""
 
+import hashlib
 import io
 import json
 import time
@@ -48,8 +49,9 @@ def after(ident, end=2500.0, **more):
     return {"type": "after", "callId": ident, "endTime": end, **more}
 
 
-def shot(ident, phase, html, frame="frame@1", page="page@1", url=URL, main=True, named=False):
+def shot(ident, phase, html, frame="frame@1", page="page@1", url=URL, main=True, named=False, at=None):
     name = {"snapshotName": f"{phase}@{ident}"} if named else {"phase": phase}
+    name |= {} if at is None else {"timestamp": at}
     told = {"callId": ident, "pageId": page, "frameId": frame, "frameUrl": url, "html": html, "isMainFrame": main}
     return {"type": "frame-snapshot", "snapshot": {**told, **name}}
 
@@ -408,3 +410,48 @@ def test_a_page_that_is_loaded_from_html_is_a_navigation_to_what_it_then_shows()
     assert "Brew" not in first.observation.content
     assert first.next_observation.content == second.observation.content
     assert 'button "Brew"' in first.next_observation.content
+
+
+def painted(name, at, page="page@1"):
+    return {"type": "screencast-frame", "pageId": page, "sha1": name, "width": 640, "height": 480, "timestamp": at}
+
+
+CAST = log(
+    options(),
+    painted("page@1-1.jpeg", 1990.0),
+    painted("page@2-1.jpeg", 1995.0, "page@2"),
+    before("c1", "click", {"selector": "button"}),
+    shot("c1", "before", document(["BUTTON", {}, "Brew"]), at=2000.0),
+    painted("page@1-2.jpeg", 2100.0),
+    after("c1", error={"message": "slow"}),
+    shot("c1", "after", document(["P", {}, "Brewing"]), at=2200.0),
+    painted("page@1-3.jpeg", 2300.0),
+)
+PICTURES = {f"resources/page@{name}.jpeg": f"JPEG {name}".encode() for name in ("1-1", "1-2", "1-3", "2-1")}
+
+
+def attached(data):
+    (found,), _ = parsed(data)
+    (step,) = found.steps
+    assert step.next_observation.is_error
+    sides = (step.observation, step.next_observation)
+    return [[(one.sha256, one.role, one.media_type, one.name) for one in side.attachments] for side in sides]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_last_frame_of_the_pages_screencast_up_to_a_snapshot_is_attached_to_it(packed):
+    members = {"trace.trace": CAST, "trace.network": b"", **PICTURES}
+    assert attached(archive(members) if packed else members) == [
+        [(hashlib.sha256(f"JPEG 1-{n}".encode()).hexdigest(), "screencast", "image/jpeg", f"page@1-{n}.jpeg")]
+        for n in (1, 2)
+    ]
+
+
+def test_a_frame_that_the_log_does_not_hold_is_not_attached():
+    assert attached(archive({"trace.trace": CAST})) == [[], []]
+
+
+def test_frames_of_an_unpacked_trace_are_files_of_its_log():
+    names = sorted(f"run/{name}" for name in ("trace.trace", "trace.network", "other/resources/x.jpeg", *PICTURES))
+    (joined,) = READER.join(names)
+    assert sorted(joined.members) == sorted(["trace.trace", "trace.network", *PICTURES])

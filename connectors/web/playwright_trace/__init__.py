@@ -31,9 +31,11 @@ version 8) or by its phase (from 9 on). Here
 - a call that failed has `is_error` set on what was then shown. Its message is Playwright's own and not the page's, so
   it comes before the next action as the harness's word;
 - the target of a call is the node that a snapshot marks with the call's id (`__playwright_target__`; marks of earlier
-  calls may still be there), found again in the snapshot before. Where no node is marked, the selector stands for it.
+  calls may still be there), found again in the snapshot before. Where no node is marked, the selector stands for it;
+- the last frame of the page's screencast up to a snapshot is attached to what that shows. A browser tells of a frame
+  some time after it was painted, so it may show what stood there a moment before.
 
-Console messages, network logs and resources are not read (see `har` for HTTP). Traces in a blob report
+Console messages, network logs and other resources are not read (see `har` for HTTP). Traces in a blob report
 (`report.jsonl` beside `resources/*.zip`) are read each on its own.
 """
 
@@ -47,14 +49,17 @@ from typing import BinaryIO, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Log, Sniff
 from connectors.reading.archive import Archive
+from connectors.reading.attached import attachment_of_bytes, attachment_of_member
 from connectors.reading.values import BOM
 from connectors.web.playwright_trace.session import FORMAT, Part, Session
-from schemas import ParseError, Reject, Trajectory
+from schemas import Attachment, ParseError, Reject, Trajectory
 
 _ZIP: Final = b"PK\x03\x04"
 _BEGINS: Final = re.compile(rb'\{(?:\s*"version"\s*:\s*\d+\s*,)?\s*"type"\s*:\s*"context-options"')
 _CALL: Final = re.compile(rb'\{\s*"type"\s*:\s*"before"\s*,\s*"callId"')
 _TRACE: Final = re.compile(r"(?:.*[-/])?(?:trace|\d+-trace|test)\.trace|.*\.trace")
+_RESOURCES: Final = "resources"
+_FRAME: Final = re.compile(r"(?:(.*)/)?resources/[^/]*\.(?:jpeg|png)")
 _OWN: Final = re.compile(r"(?:.*/)?[\w-]*(?:trace|test)\.(?:trace|network|stacks)")
 
 
@@ -62,7 +67,7 @@ class PlaywrightTrace(Connector):
     """Playwright traces."""
 
     name: ClassVar[str] = FORMAT
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "Playwright traces (trace.zip), also in blob reports"
     companions = re.compile(r"resources/.*|[^/]*\.(?:webm|png|jpe?g)|error-context\.md|[^/]*\.stacks")
@@ -84,14 +89,18 @@ class PlaywrightTrace(Connector):
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
         """Each folder that holds `.trace` files beside their `.network` files: an archive that was unpacked."""
         folders: dict[str, list[str]] = {}
+        frames: dict[str, list[str]] = {}
         for path in paths:
             if _OWN.fullmatch(path):
                 folders.setdefault(path.rpartition("/")[0], []).append(path)
+            elif shown := _FRAME.fullmatch(path):
+                frames.setdefault(shown[1] or "", []).append(path)
         for folder, found in folders.items():
             traces = [path for path in found if path.endswith(".trace")]
             if traces and len(found) > 1:
                 cut = len(folder) + 1 if folder else 0
-                yield Log(folder, {path[cut:]: path for path in found}, traces[0][cut:])
+                members = [*found, *frames.get(folder, ())]
+                yield Log(folder, {path[cut:]: path for path in members}, traces[0][cut:])
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         told = False
@@ -137,7 +146,7 @@ def _parts(blob: Blob) -> Iterator[Part | Reject]:
     if blob.members != ("",):
         for name in blob.members:
             if name.endswith(".trace"):
-                yield Part(blob.uri, name, name, partial(blob.open, name))
+                yield Part(blob.uri, name, name, partial(blob.open, name), picture=partial(_beside, blob))
         return
     with blob.open() as stream:
         packed = stream.read(len(_ZIP)) == _ZIP
@@ -162,7 +171,28 @@ def _packed(uri: str, archive: Archive, prefix: str, base: int | None) -> Iterat
     for name in sorted(archive.members):
         if _TRACE.fullmatch(name):
             place = archive.members[name].offset if base is None else base
-            yield Part(uri, "", f"{prefix}{name}", partial(_opened, archive, name), place)
+            yield Part(uri, "", f"{prefix}{name}", partial(_opened, archive, name), place, partial(_within, archive))
+
+
+def _within(archive: Archive, frame: str) -> Attachment | None:
+    """A frame of the screencast that an archive holds.
+
+    Raises:
+        ParseError: it cannot be unpacked.
+    """
+    name = f"{_RESOURCES}/{frame}"
+    if name not in archive.members:
+        return None
+    return attachment_of_bytes(archive.read(name), "screencast", _media_type(frame), frame)
+
+
+def _beside(blob: Blob, frame: str) -> Attachment | None:
+    name = f"{_RESOURCES}/{frame}"
+    return attachment_of_member(blob, name, "screencast", _media_type(frame), frame) if name in blob.members else None
+
+
+def _media_type(frame: str) -> str:
+    return "image/png" if frame.endswith(".png") else "image/jpeg"
 
 
 def _opened(archive: Archive, name: str) -> BinaryIO:

@@ -5,8 +5,8 @@ The docstring of `playwright_trace`, which opens the archives, says what becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final
 
 from connectors.reading.fields import brief, plain_text
@@ -29,8 +29,9 @@ from connectors.web.playwright_trace.events import (
     parts_of,
     window_of,
 )
+from connectors.web.playwright_trace.screencast import Screencast
 from connectors.web.site import host_of
-from schemas import Context, Environment, Observation, ParseError, Reject, Task, Trajectory
+from schemas import Attachment, Context, Environment, Observation, ParseError, Reject, Task, Trajectory
 
 FORMAT: Final = "playwright_trace"
 NEWEST: Final = 10
@@ -43,13 +44,19 @@ _MAX_FRAMES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One `.trace`: its bytes, and where it is. `base`: where it begins in an archive, None if it is a file itself."""
+    """One `.trace`: its bytes, and where it is.
+
+    Attributes:
+        base: where it begins in an archive, None if it is a file itself.
+        picture: a frame of its screencast by the name of its file; None if that is not there.
+    """
 
     uri: str
     member: str
     native: str
     open: Callable[[], BinaryIO]
     base: int | None = None
+    picture: Callable[[str], Attachment | None] = lambda _: None
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +104,7 @@ class _Shot:
     url: str
     page: str
     is_main: bool
+    at: float | None
 
 
 class Session:
@@ -117,6 +125,7 @@ class Session:
         self._doms: dict[str, _Dom | None] = {}
         self._views: dict[str, _View | None] = {}
         self._known: dict[tuple[Any, ...], tuple[Observation, Page | None]] = {}
+        self._screencast = Screencast(part.picture)
         self._problems: list[Reject] = []
         self._version = 6
         self._taken = 0
@@ -151,6 +160,8 @@ class Session:
         elif kind == "frame-snapshot":
             snapshot = event.get("snapshot")
             return isinstance(snapshot, dict) and self._snapshot(snapshot)
+        elif kind == "screencast-frame":
+            self._screencast.add(event)
         elif kind in ("before", "action"):
             told = modern(event) if kind == "action" else event
             ident = told.get("callId")
@@ -187,6 +198,7 @@ class Session:
             url if isinstance(url, str) else "",
             page if isinstance(page, str) else "",
             snapshot.get("isMainFrame") is True,
+            number_of(snapshot.get("timestamp")),
         )
         self._shots.setdefault(name, []).append(shot)
         return True
@@ -225,7 +237,9 @@ class Session:
         name = self._name(call, phase)
         if name not in self._views and (dom := self._dom(call, phase)) is not None:
             try:
-                self._views[name] = _View(*self._shown(dom), dom)
+                shown, page = self._shown(dom)
+                pictures = self._shown_then(call, self._shots.get(name, []))
+                self._views[name] = _View(replace(shown, attachments=pictures) if pictures else shown, page, dom)
             except ValueError as error:
                 self._problem(call, "nested_too_deeply", str(error))
         return self._views.setdefault(name, None)
@@ -246,6 +260,16 @@ class Session:
                 known = page.observation(dom.url or None), page
             self._known[dom.key] = known
         return known
+
+    def _shown_then(self, call: _Call, shots: Sequence[_Shot]) -> tuple[Attachment, ...]:
+        """The last frame of the screencast when a snapshot was taken, if the log holds it."""
+        main = next((shot for shot in reversed(shots) if shot.is_main), None)
+        try:
+            found = self._screencast.last(main.page, main.at) if main is not None else None
+        except ParseError as error:
+            self._problem(call, error.reason, error.detail)
+            return ()
+        return (found,) if found is not None else ()
 
     def _problem(self, call: _Call, reason: str, detail: str) -> None:
         part = self._part
@@ -344,9 +368,7 @@ class Session:
             message = failure_of(call.told)
             shown = after.observation if after else None
             if message is not None and shown is not None:
-                shown = Observation(
-                    shown.content, shown.media_type, shown.form, shown.dialect, is_error=True, uri=shown.uri
-                )
+                shown = replace(shown, is_error=True)
             began, ended = number_of(call.told.get("startTime")), number_of(call.told.get("endTime"))
             moves.add(
                 action,
