@@ -151,6 +151,14 @@ def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
     assert step.next_observation.content.endswith(text)
 
 
+@pytest.mark.parametrize(("size", "truncation"), [(63930, "recorder"), (34, "none"), (16, "none"), (-1, "none")])
+def test_a_text_far_shorter_than_its_response_is_marked_as_cut_by_the_recorder(size, truncation):
+    one = entry("http://a.example/", mime="text/html", text="MANUALLY REMOVED")
+    one["response"]["content"]["size"] = size
+    (step,) = steps(one)
+    assert step.next_observation.truncation == truncation
+
+
 def test_a_response_without_its_body_is_marked_as_cut_by_the_recorder():
     (step,) = steps(entry("http://a/", text=None))
     assert step.next_observation.content == "HTTP 200\ncontent-type: application/json"
