@@ -367,6 +367,29 @@ def test_web_socket_messages_sent_in_a_row_are_one_action():
     assert last.next_observation is None
 
 
+def said(way: str, **told: Any) -> dict[str, Any]:
+    return {"type": way, "opcode": 1, "data": json.dumps({"v": 1, **told})}
+
+
+@pytest.mark.parametrize(
+    ("messages", "cut"),
+    [
+        (
+            [("send", 1), ("send", 2), ("receive", 1), ("send", 3), ("receive", 2), ("send", 4), ("receive", 4)],
+            [0, 1, 0],
+        ),
+        ([("send", 1), ("receive", 1), ("send", 2), ("receive", 1), ("receive", 2)], [0, 0]),
+        ([("send", 1), ("receive", None), ("send", 2), ("receive", None)], [0, 0]),
+        ([("send", 7), ("receive", 7), ("send", 7), ("receive", 7)], [0, 0]),
+    ],
+    ids=["one is late", "one is late and its own too", "none has a number", "numbers of which none tells apart"],
+)
+def test_what_a_socket_brings_is_cut_where_it_answers_earlier_messages_only(messages, cut):
+    told = [said(way, **({} if number is None else {"d": {"r": number}})) for way, number in messages]
+    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=told))
+    assert [one.next_observation.truncation == "recorder" for one in sent] == list(map(bool, cut))
+
+
 def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():
     messages = [
         {"type": "send", "opcode": 1, "data": "a", "time": 1.5},
