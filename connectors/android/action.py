@@ -121,6 +121,31 @@ def target_at(screen: Screen | None, point: Point | None, name: str) -> int | No
     return None
 
 
+def touched(screen: Screen, node: int, name: str) -> int:
+    """The node that takes a touch in the centre of a node that was chosen, where agents touch what they choose.
+
+    It is the innermost one within the chosen node that the action of that name meets there: a list that is tapped
+    gives the tap to the row in its middle. Where nothing within takes it, or the node has no box, it is the node
+    itself.
+
+    Args:
+        screen: what the action was taken on.
+        node: the place of the chosen node in its tree, from 1.
+        name: of the action.
+    """
+    tree = screen.tree
+    box = tree.nodes[node - 1].bounds
+    if box is None:
+        return node
+    x, y = (box[0] + box[2]) // 2, (box[1] + box[3]) // 2
+    end = next((at for at in range(node, len(tree.nodes)) if tree.depths[at] <= tree.depths[node - 1]), len(tree.nodes))
+    within = [at for at in range(node, end) if tree.nodes[at].holds(x, y)]
+    for state in _TARGET_STATES.get(name, ()):
+        if found := [at for at in within if state in tree.nodes[at].states]:
+            return found[-1] + 1
+    return node
+
+
 def call(
     name: str,
     told: Mapping[str, Any],

@@ -81,7 +81,7 @@ class AppAgent(Connector):
     """Task folders of AppAgent."""
 
     name: ClassVar[str] = "appagent"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AppAgent task folders (log and uiautomator dumps)"
     companions = re.compile(
@@ -297,7 +297,8 @@ def _touched(name: str, values: list[int | str], screen: Screen | None, reasonin
     if not node or screen is None:
         return act.call(word, original, original, reasoning=reasoning)
     told = {key: value for key, value in original.items() if key != "label"}
-    return act.call(word, told, original, screen.element(node), reasoning)
+    met = node if word == act.SWIPE else act.touched(screen, node, word)
+    return act.call(word, told, original, screen.element(met), reasoning)
 
 
 def labels(marks: Sequence[Mark]) -> list[Mark]:

@@ -18,10 +18,10 @@
 | task_complete | the agent says it is done | |
 | fail | the agent says it cannot be done | |
 
-`element` is the id of the innermost node at the point, where the observation shows one; the point stays beside it,
-since in a text, a slider or a canvas the place decides what happens. Points are as logged: pixels, or shares of the
-screen where the log has these (at most 1). An action that is none of these keeps the log's own word as its name.
-`arguments` holds what the log has: of code, the code itself.
+`element` is the id of the innermost node at the point, where the observation shows one; of a scroll that of the list,
+table or page around it. The point stays beside it, since in a text, a slider or a canvas the place decides what
+happens. Points are as logged: pixels, or shares of the screen where the log has these (at most 1). An action that is
+none of these keeps the log's own word as its name. `arguments` holds what the log has: of code, the code itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Call:
         found: dict[str, Any] = {}
         start = self.point
         if start is not None:
-            node = screen.at(*start) if screen is not None else None
+            node = None
+            if screen is not None:
+                node = screen.scrolled_at(*start) if self.name == SCROLL else screen.at(*start)
             if node is not None:
                 found["element"] = f"#{node}"
             if self.name == DRAG:

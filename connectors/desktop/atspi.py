@@ -32,6 +32,7 @@ from lxml import etree
 
 from connectors.desktop.dump_xml import Branch, Dialect, DoctypeError, Reader, undeclared
 from connectors.desktop.element import FARTHEST, clean, kind_of
+from connectors.desktop.widgets import HOLDING, MEASURING, SCROLLING
 from connectors.reading.values import BOM, json_value
 from connectors.screens.tree import DIALECT, MAX_DEPTH, Node, Tree
 from schemas import Attachment, Observation, ParseError
@@ -100,6 +101,20 @@ class Screen:
             if held:
                 return self._smallest(held)
         return None
+
+    def scrolled_at(self, x: float, y: float) -> int | None:
+        """The id of the node that the wheel turns at the point: a list and not the row of it that lies there."""
+        found = self.at(x, y)
+        nodes, depths = self.tree.nodes, self.tree.depths
+        if found is None or nodes[found - 1].role in HOLDING | MEASURING:
+            return found
+        depth = depths[found - 1] + 1
+        for place in range(found - 1, -1, -1):
+            if depths[place] < depth:
+                depth = depths[place]
+                if nodes[place].role in SCROLLING:
+                    return place + 1
+        return found
 
     def _layers(self) -> Iterator[range]:
         """Places of nodes that lie together: open popups, then windows."""

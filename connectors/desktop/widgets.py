@@ -70,6 +70,9 @@ INTERACTIVE: Final = CHECKABLE | frozenset(
 HOLDING: Final = frozenset({"textbox", "combobox", "spinbutton", "terminal"})
 """Roles whose text is what they hold, not what labels them."""
 
+SCROLLING: Final = frozenset({"list", "table", "tree", "document"})
+"""Roles of what moves as a whole where the wheel is turned over anything in it."""
+
 MEASURING: Final = frozenset({"slider", "progressbar", "scrollbar", "spinbutton"})
 """Roles whose line has their number."""
 

@@ -9,7 +9,9 @@ A network recording holds no act of a person, so the browser's requests are the 
 - Requests that began before any of them was answered cannot depend on an answer: they are parallel calls of one turn.
   Where the log does not tell when they began and ended, each request is a turn of its own.
 - The messages of a web socket are a trajectory of their own. All that was sent before the next message came is one
-  action; all that then came before the next message was sent is its next observation.
+  action; all that then came before the next message was sent is its next observation. Where the messages' own numbers
+  say that it answers earlier ones only (`socket_answers`), what the action led to was still to come, and it is marked
+  as cut by the recorder.
 
 Exchanges are taken in the order in which they are given; `har` and `cdp` say what that order is.
 """
@@ -17,6 +19,7 @@ Exchanges are taken in the order in which they are given; `har` and `cdp` say wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain as chained
 from typing import Final
@@ -29,6 +32,7 @@ from connectors.web.exchange import Exchange, Message, redirect_target
 from connectors.web.exchange_text import MEDIA_TYPE, answer_of, received_of, request_of, sent_of
 from connectors.web.request_kind import ASSET, DATA, host_and_path
 from connectors.web.request_role import Page
+from connectors.web.socket_answers import late_runs
 from schemas import Environment, Observation, Trajectory
 
 _LATER_HOPS: Final = 64
@@ -200,8 +204,11 @@ def _socket(one: Exchange, page: Page) -> Moves:
     moves = Moves()
     if one.url:
         moves.add(request_of([one], page), None, before, one.offset, one.member, at=one.started)
-    for sent, received in runs[1:]:
+    late = late_runs(runs)
+    for place, (sent, received) in enumerate(runs[1:], 1):
         after = received_of(one, received) if received else None
+        if after is not None and place in late:
+            after = replace(after, truncation="recorder")
         at, end = sent[0].at, received[0].at if received else None
         duration = round(end - at, 6) if at is not None and end is not None and end >= at else None
         moves.add(sent_of(one, sent, page), before, after, one.offset, one.member, seconds=duration)

@@ -21,7 +21,8 @@ Firefox, Safari, Playwright, mitmproxy, Charles, browsertime, WebPageTest and th
 
 - `content.text` is the body, as base64 where `encoding` says so; proxies leave a content coding on. Recorders that were
   not asked for bodies leave `text` out: the response is then known by its status line and headers only, and marked as
-  cut by the recorder. A body without text whose size is 0 is no body.
+  cut by the recorder, as is one whose text is less than a third of its `size` (taken out of the log by hand, or cut).
+  A body without text whose size is 0 is no body.
 - Playwright keeps bodies in files beside the log (`content._file`), or with it in a zip archive (`.har.zip`). Only a
   file of the same folder or archive is read.
 - Status 0: no response came. `_error`, `_failureText` or the like say why, in the browser's words.
@@ -41,7 +42,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
 from itertools import pairwise
@@ -65,6 +66,9 @@ from schemas import ParseError, Pile, Reject, Trajectory
 _BEGINS: Final = re.compile(rb'\s*\{\s*"log"\s*:\s*\{')
 _NAMES: Final = re.compile(rb'"(?:creator|entries|browser|pages)"\s*:')
 _ATTACHED: Final = re.compile(r"[0-9a-f]{40}(?:\.\w{1,8})?|[0-9a-f]{40}-[\w.-]{1,32}")
+_PART: Final = 3
+"""How often its own bytes a text is said to have, if only a part of it is in the log."""
+
 _EXCHANGE_BYTES: Final = 2048
 """What an exchange takes in memory besides its texts, roughly."""
 
@@ -77,7 +81,7 @@ class Har(Connector):
     """HTTP archives."""
 
     name: ClassVar[str] = "har"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("web",)
     title: ClassVar[str] = "HTTP archive (HAR), also with its bodies in files or as .har.zip"
 
@@ -341,10 +345,17 @@ class _Reader:
         if isinstance(text, str) and text:
             if content.get("encoding") == "base64":
                 return _from_base64(text, kind, coding)
-            return text_body(text, kind)
+            body = text_body(text, kind)
+            return replace(body, lost=True) if _is_part(text, content.get("size")) else body
         size = content.get("size")
         # Text that is there and empty, or a size of 0, says that there was no body.
         return None if (isinstance(text, str) and size in (0, -1, None)) or size == 0 else Body(lost=True)
+
+
+def _is_part(text: str, size: Any) -> bool:
+    """Whether a text is far from what its response held, in bytes: two a character may be another encoding's."""
+    stated = whole_number_of(size, range(1, 1 << 53))
+    return stated is not None and stated > len(text.encode("utf-8", "replace")) * _PART + _PART
 
 
 def _from_base64(text: str, kind: str, coding: str) -> Body:

@@ -34,8 +34,10 @@ class Page:
 
     Its document is what the browser says was navigated to; else the first request for HTML, with the hops that it is
     redirected by. Recorders call frames documents too, so a later one counts only where the log knows no pages and the
-    request names no page of another site as its asker. The page's own sites are those of its documents. Where there is
-    none (a log of an app's calls, one that begins later), it is the site of the page that asked, where that is told.
+    request names no page of another site as its asker. HTML that is asked for with `Accept: */*` after it is a script's
+    call: a browser that draws a frame says that it wants a page. The page's own sites are those of its documents. Where
+    there is none (a log of an app's calls, one that begins later), it is the site of the page that asked, where that is
+    told.
 
     Attributes:
         host: of its first document; None if the log holds none.
@@ -78,7 +80,8 @@ class Page:
             return told
         if first.kind != DATA or is_asset_type(media_type_of(last.received.get("content-type", ""))):
             return ASSET
-        return FRAME if told in (FRAME, DOCUMENT) or (not told and _asks_for_html(last)) else CALL
+        framed = not told and _asks_for_html(last) and not last.headers.get("accept", "").startswith("*/*")
+        return FRAME if framed or told in (FRAME, DOCUMENT) else CALL
 
     def is_other_site(self, one: Exchange) -> bool | None:
         """Whether the request goes to another site than the page's; None if the log does not tell."""

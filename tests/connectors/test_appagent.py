@@ -75,6 +75,22 @@ def test_the_tag_and_the_node_both_stand_in_the_arguments() -> None:
     assert step.action.arguments == '{"label": 2, "element": "#3"}'
 
 
+def test_a_tap_on_the_tag_of_a_list_is_named_by_the_row_in_its_middle() -> None:
+    rows = [
+        node(f"[0,{top}][100,{end}]", name, **BUTTON)
+        for name, top, end in (("a", 0, 40), ("b", 40, 80), ("c", 80, 180))
+    ]
+    shown = dump(node("[0,0][100,190]", inner="".join(rows), **{"class": "android.widget.ListView"}, focusable="true"))
+    log = json.dumps({"step": 1, "prompt": "", "image": "", "response": "Action: tap(4)"}).encode()
+    (trajectory,), _ = read(CONNECTOR, MemoryBlob("task", {"task_1.xml": shown, "log_x_task.txt": log}))
+    (step,) = trajectory.steps
+    assert step.observation is not None
+    named = json.loads(step.action.text)["arguments"]["element"]
+    touched = Tree.parse(step.observation.content or "").node(int(named[1:]))
+    assert touched is not None
+    assert (touched.name, json.loads(step.action.arguments or "{}")["label"]) == ("c", 4)
+
+
 def test_the_agents_words_are_reasoning_and_never_an_observation() -> None:
     (step,) = steps(" Observation: I see a\nThought: b is next\nAction: tap(2)\nSummary: done")
     assert step.action.reasoning == "Observation: I see a\nThought: b is next\nSummary: done"
@@ -166,4 +182,6 @@ def test_real_tasks_have_the_transitions_that_their_files_allow(record_property:
         "设置，1条通知",
         "自动调节屏幕亮度",
     ]
+    boxes = [node.bounds for node in touched[:5] if node is not None]
+    assert boxes[2:] == [(0, 1203, 1080, 1365)] * 3, "the row of the flight mode, by its list's tag too"
     assert all(step.next_observation is not None for one in list(found.values())[:3] for step in one.steps)

@@ -250,6 +250,23 @@ def test_a_point_meets_open_menus_then_the_active_window_then_the_smaller_one() 
     assert name_at(5000, 5) is None
 
 
+def test_the_wheel_turns_the_list_around_a_row_and_not_the_row() -> None:
+    row = f'<list-item {SHOWN}{box(0, 0, 90, 20)}><label name="One" {SHOWN}{box(2, 2, 40, 10)}/></list-item>'
+    slider = f'<slider name="Volume" {SHOWN}{box(0, 60, 90, 20)}/>'
+    held = f'<list name="Songs" {SHOWN}{box(0, 0, 90, 100)}>{row}{slider}</list>'
+    button = f'<push-button name="Play" {SHOWN}{box(100, 0, 20, 20)}/>'
+    shown = screen(frame("Main", held + button))
+
+    def names(x: int, y: int) -> list[str]:
+        met = (shown.at(x, y), shown.scrolled_at(x, y))
+        return [shown.tree.nodes[node - 1].name for node in met if node is not None]
+
+    assert names(5, 5) == ["One", "Songs"]
+    assert names(5, 70) == ["Volume", "Volume"]
+    assert names(110, 5) == ["Play", "Play"]
+    assert names(5000, 5) == []
+
+
 def test_a_window_that_says_it_is_busy_is_not_at_rest() -> None:
     document = f'<document-web name="page" st:busy="true" {SHOWN}{box(0, 0, 9, 9)}/>'
     assert screen(frame("W", document, 'st:active="true" ')).observation(raw=False).truncation == "recorder"

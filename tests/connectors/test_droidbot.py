@@ -262,6 +262,31 @@ def test_a_file_that_holds_the_touched_view_goes_before_a_nearer_one() -> None:
     assert "[0,9]" in (step.observation.content or "")
 
 
+def test_a_start_of_a_name_that_no_file_bears_is_what_is_tagged_alike_and_holds_the_touched_view() -> None:
+    touched = view(1, "b", [[0, 9], [100, 19]])
+    saved = {"states_5": state("other", touched), "states_6": state("end")}
+    (known,) = steps(events_5=event("lost", "end", view=touched), **saved)
+    assert known.observation is not None
+    assert json.loads(known.action.text)["arguments"] == {"element": "#2"}
+    (earlier,) = steps(events_4=event("lost", "end", view=touched), **saved)
+    (without,) = steps(events_5=event("lost", "end", view=view(1, "c", [[0, 9], [100, 19]])), **saved)
+    assert [step.observation for step in (earlier, without)] == [None, None]
+
+
+def test_a_touch_is_named_by_the_view_that_takes_it_in_the_middle_of_the_chosen_one() -> None:
+    row = view(1, "row", [[0, 0], [100, 40]], children=[2, 3])
+    switch, label = view(2, "on", [[40, 10], [60, 30]], 1), view(3, "label", [[0, 0], [100, 40]], 1, clickable=False)
+    screen = json.loads(state("a", row))
+    screen["views"] += [switch, label]
+    (step,) = steps(events_5=event("a", "a", view=row), states_3=json.dumps(screen).encode())
+    assert step.observation is not None
+    node = Tree.parse(step.observation.content or "").node(
+        int(json.loads(step.action.text)["arguments"]["element"][1:])
+    )
+    assert node is not None
+    assert node.name == "on"
+
+
 def test_events_come_in_the_order_of_their_tags_numbers_by_value() -> None:
     members = {f"events_{tag}": event("a", "a", x=int(tag), y=1) for tag in ("10", "9", "100")}
     found = steps(**members, states_1=state("a"))
@@ -339,7 +364,7 @@ def test_a_real_report_has_the_transitions_of_its_events(record_property: Callab
     (blob,) = real_folders("droidbot_output", "utg.js", 1, record_property)
     (trajectory,) = read(CONNECTOR, blob)[0]
     assert (len(trajectory.steps), trajectory.environment.id) == (35, "com.yelp.android")
-    assert sum(step.observation is None for step in trajectory.steps) == 3
+    assert sum(step.observation is None for step in trajectory.steps) == 2
     assert sum(step.next_observation is None for step in trajectory.steps) == 1
     cut = [step.next_observation for step in trajectory.steps if step.next_observation is not None]
     assert sum(side.truncation == "recorder" for side in cut) == 4

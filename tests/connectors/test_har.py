@@ -151,6 +151,14 @@ def test_html_that_nests_too_deeply_for_a_page_stays_as_it_is():
     assert step.next_observation.content.endswith(text)
 
 
+@pytest.mark.parametrize(("size", "truncation"), [(63930, "recorder"), (34, "none"), (16, "none"), (-1, "none")])
+def test_a_text_far_shorter_than_its_response_is_marked_as_cut_by_the_recorder(size, truncation):
+    one = entry("http://a.example/", mime="text/html", text="MANUALLY REMOVED")
+    one["response"]["content"]["size"] = size
+    (step,) = steps(one)
+    assert step.next_observation.truncation == truncation
+
+
 def test_a_response_without_its_body_is_marked_as_cut_by_the_recorder():
     (step,) = steps(entry("http://a/", text=None))
     assert step.next_observation.content == "HTTP 200\ncontent-type: application/json"
@@ -357,6 +365,29 @@ def test_web_socket_messages_sent_in_a_row_are_one_action():
     assert opened.next_observation.content.startswith("HTTP 101")
     assert (first.action.name, first.action.text, first.next_observation.content) == ("websocket_send", "a\nhi", "c\nd")
     assert last.next_observation is None
+
+
+def said(way: str, **told: Any) -> dict[str, Any]:
+    return {"type": way, "opcode": 1, "data": json.dumps({"v": 1, **told})}
+
+
+@pytest.mark.parametrize(
+    ("messages", "cut"),
+    [
+        (
+            [("send", 1), ("send", 2), ("receive", 1), ("send", 3), ("receive", 2), ("send", 4), ("receive", 4)],
+            [0, 1, 0],
+        ),
+        ([("send", 1), ("receive", 1), ("send", 2), ("receive", 1), ("receive", 2)], [0, 0]),
+        ([("send", 1), ("receive", None), ("send", 2), ("receive", None)], [0, 0]),
+        ([("send", 7), ("receive", 7), ("send", 7), ("receive", 7)], [0, 0]),
+    ],
+    ids=["one is late", "one is late and its own too", "none has a number", "numbers of which none tells apart"],
+)
+def test_what_a_socket_brings_is_cut_where_it_answers_earlier_messages_only(messages, cut):
+    told = [said(way, **({} if number is None else {"d": {"r": number}})) for way, number in messages]
+    _, *sent = steps(entry("ws://a/", status=101, text="", _webSocketMessages=told))
+    assert [one.next_observation.truncation == "recorder" for one in sent] == list(map(bool, cut))
 
 
 def test_messages_of_a_socket_are_taken_in_the_order_of_their_times():

@@ -97,6 +97,8 @@ def test_the_environment_is_the_host_of_the_document_and_not_of_what_was_asked_f
         ({"sent": {"sec-fetch-dest": "empty"}}, "call"),
         ({"_resourceType": "fetch", "mime": "text/css"}, "asset"),
         ({"sent": {"accept": "application/json"}}, "call"),
+        ({"sent": {"accept": "*/*"}, "mime": "text/html"}, "call"),
+        ({"sent": {"accept": "text/html,*/*;q=0.8"}, "mime": "text/html"}, "frame"),
         ({"sent": {"x-requested-with": "XMLHttpRequest"}, "mime": "text/html"}, "call"),
     ],
 )

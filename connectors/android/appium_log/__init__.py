@@ -88,7 +88,7 @@ class AppiumLog(Connector):
     """Server logs of Appium."""
 
     name: ClassVar[str] = "appium_log"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Appium server logs (commands, with the page sources that stand whole)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")
@@ -223,7 +223,8 @@ def _action(deed: Performed, screen: Screen | None) -> Action:
     node = act.named(screen, deed.target, None, deed.point)
     told = {key: value for key, value in deed.told.items() if value is not None}
     if screen is not None and node is not None:
-        return act.call(deed.name, told, deed.original, screen.element(node))
+        met = node if deed.point is not None else act.touched(screen, node, deed.name)
+        return act.call(deed.name, told, deed.original, screen.element(met))
     named = {"target": deed.target["target"]} if "target" in deed.target else {}
     return act.touch(deed.name, screen, deed.point, deed.original, {**named, **told})
 

@@ -31,7 +31,8 @@ A folder may hold several runs, each a trajectory of its own: see `runs`.
 
 DroidBot names a state by a hash of its activity and its views' signatures, and saves it when it meets that name first;
 two files may still carry one name. The one tagged like the event, else the nearest before it, is its start, and the
-first one after it its stop; but a file that holds the touched view goes before one that does not.
+first one after it its stop; but a file that holds the touched view goes before one that does not. A start whose name no
+file bears is the file that is tagged like the event, if it holds the touched view.
 
 If an event could not be read, the event before it has only its own `stop_state` as next observation. The run
 goes on all the same, since each row states its own observation.
@@ -79,7 +80,7 @@ class DroidBot(Connector):
     """Output folders of DroidBot."""
 
     name: ClassVar[str] = "droidbot"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
     companions = re.compile(
@@ -251,6 +252,8 @@ class _Output:
             view: the touched view; a file that holds it goes before one that does not.
         """
         files = self._by_name.get(name, []) if isinstance(name, str) else []
+        if not files and starts and view is not None:  # What is tagged alike was saved in the same second.
+            files = [file for file in self._by_name.get(tag, []) if file.node(view) is not None]
         if not files:
             return None
         after = bisect_right(files, act.natural(tag), key=lambda file: act.natural(file.tag))
@@ -373,7 +376,8 @@ def _action(event: dict[str, Any], view: dict[str, Any] | None, start: State | N
         told["direction"] = event["direction"].lower()
     node = start.node(view) if start is not None and view is not None else None
     if node and start is not None:
-        return act.call(word, told, original, start.screen.element(node))
+        met = act.touched(start.screen, node, word) if word in (act.CLICK, act.LONG_PRESS) else node
+        return act.call(word, told, original, start.screen.element(met))
     screen = start.screen if start is not None and view is None else None
     return act.touch(word, screen, _point(event), original, told)
 
