@@ -21,6 +21,7 @@ import os
 import pickle
 import re
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -333,19 +334,30 @@ def outcome(name: str) -> Outcome:
         return Outcome(code, result, peak, seconds)
 
 
+_WATCHING: Final = """
+import os, subprocess, sys
+_, status, usage = os.wait4(subprocess.Popen(sys.argv[2:]).pid, 0)
+told = os.waitstatus_to_exitcode(status), usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+open(sys.argv[1], "w").write(" ".join(map(str, told)))
+"""
+"""Starts a command and writes what came of it: a process begins with the peak of the one that starts it, so a small one
+does."""
+
+
 def _measured(command: list[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
     """Exit code (negative if it was ended), what was said, peak MB, and seconds of CPU of a process."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile() as told:
+        watching = [sys.executable, "-S", "-c", _WATCHING, told.name, *command]
         process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+            watching, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, process_group=0
         )
-        watch = threading.Timer(LONGEST_S, process.kill)
+        watch = threading.Timer(LONGEST_S, lambda: os.killpg(process.pid, signal.SIGKILL))
         watch.start()
-        _, status, usage = os.wait4(process.pid, 0)
+        process.wait()
         watch.cancel()
-        process.returncode = code = os.waitstatus_to_exitcode(status)
         said.seek(0)
-        return code, said.read().decode("utf-8", "replace"), usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime
+        code, peak, seconds = told.read().decode().split() or ("-9", "0", "0")
+        return int(code), said.read().decode("utf-8", "replace"), float(peak), float(seconds)
 
 
 def _result(out: Path, code: int, said: str, made: bool) -> str:

@@ -119,11 +119,13 @@ def _steps(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         before = turn[0]["observation"]
         told = {} if before == shown else {"observation": before and _observed(before, True)}
         after = turns[number + 1][0] if number + 1 < len(turns) else None
+        answers = (row["next_observation"] for row in reversed(turn) if row["next_observation"] is not None)
         if not told and len(turn) == 1 and _is_message(turn[0], after):
             yield from _message(turn[0])
+            shown = next(answers, shown)
         else:
             yield _acted(turn, told)
-        shown = next((row["next_observation"] for row in reversed(turn) if row["next_observation"] is not None), shown)
+            shown = next(answers, None)
 
 
 def _said(interleaved: str | None) -> Iterator[dict[str, Any]]:
