@@ -9,7 +9,6 @@ spread as only packed or sealed bytes are. What is shorter, within an address or
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from base64 import b64decode
@@ -19,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from connectors.conversation.opaque import reference, role_of
+from connectors.reading.attached import attachment_of_bytes
 from schemas import Attachment, Observation
 
 LEAST: Final = 256
@@ -60,7 +60,7 @@ def referring(text: str) -> tuple[str, tuple[Attachment, ...]]:
         if data is None or (media_type is None and word[0] == word[2] and _bits(word[2]) < _LEAST_BITS):
             return word[0]
         role = role_of(media_type) if media_type is not None else "sealed"
-        found.append(Attachment(hashlib.sha256(data).hexdigest(), role, media_type))
+        found.append(attachment_of_bytes(data, role, media_type))
         return reference(found[-1], len(data))
 
     return _WORD.sub(named, text), tuple(found)
