@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import reduce
 from io import BytesIO
+from itertools import islice
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
@@ -56,11 +57,14 @@ def long_texts(first: Any) -> Iterator[Any]:
 
 
 def long_arrays(first: Any) -> Iterator[Any]:
-    """The record with a long array in the place of each short one."""
-    for at in places(first):
-        value = value_at(first, at)
-        if 0 < len(at) < 4 and isinstance(value, list) and value and isinstance(value[0], dict):
-            yield replaced(first, at, value * (LONG // len(json.dumps(value)) + 1))
+    """The record with a long array in the place of each of its first short ones."""
+    arrays = (
+        (at, value)
+        for at in places(first)
+        if 0 < len(at) < 4 and isinstance(value := value_at(first, at), list) and value and isinstance(value[0], dict)
+    )
+    for at, value in islice(arrays, 3):
+        yield replaced(first, at, value * (LONG // len(json.dumps(value)) + 1))
 
 
 @by_family
