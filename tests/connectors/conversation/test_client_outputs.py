@@ -61,6 +61,27 @@ def test_lines_at_an_end_alone_are_gemini_s_only_where_its_shell_answers():
     assert gemini_output("a plain text", shell=True) is None
 
 
+DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
+
+
+@pytest.mark.parametrize(
+    ("streams", "text"),
+    [
+        (", stdout: , stderr: ", ""),
+        (", stdout: , stderr: bash: no b\n", "bash: no b\n"),
+        (", stdout: a\n, stderr: no b\n", "a\nno b\n"),
+        (", stdout: a, stderr: no b", "a\nno b"),
+    ],
+)
+def test_what_codex_says_of_its_sandbox_is_no_output_of_the_command(streams, text):
+    assert codex_output(DENIED + streams) == Output(text, 2, notes=(DENIED,))
+
+
+@pytest.mark.parametrize("streams", ["", ", stdout: a", ", stdout: a, stderr: b, stderr: c"])
+def test_streams_that_cannot_be_told_apart_stay_in_the_words_around_them(streams):
+    assert codex_output(DENIED + streams) == Output(DENIED + streams, 2)
+
+
 @pytest.mark.parametrize("around", ["{}", "Exit code: 124\nWall time: 10.0 seconds\nOutput:\n{}"])
 def test_a_command_that_codex_killed_did_not_end_and_tells_its_limit(around):
     told = codex_output(around.format("command timed out after 10000 milliseconds\ncc a.c\n"))
