@@ -106,9 +106,11 @@ def test_a_killed_command_in_codex_s_object_is_told_too():
     ("text", "shown", "limit"),
     [
         (f"a\n\n{SILENT}\n", "a\n", 60.0),
-        ("\nEXECUTION TIMED OUT", "", None),
-        (f"OBSERVATION:\n{TOOK}", "", 30.0),
-        (TOOK, "", 30.0),
+        (SILENT, "", 60.0),
+        ("a\nEXECUTION TIMED OUT", "a", None),
+        ("\nEXECUTION TIMED OUT", None, None),
+        (f"OBSERVATION:\n{TOOK}", None, 30.0),
+        (TOOK, None, 30.0),
         (f"EXECUTION RESULT of [execute_bash]:\na\n{WAITS}", "a", 10.0),
         (f"[Below is the output of the previous command.]\nb\n{WAITS}\n[Current working directory: /]", "b", 10.0),
         ("a\n[The command timed out after 300 seconds. You may wait longer.]", "a", 300.0),
@@ -248,7 +250,7 @@ def test_swe_agent_s_commands_have_the_limit_of_its_configuration():
     first, late = steps_of("sweagent", json.dumps(log).encode())
     assert (first.time_limit_s, first.timed_out) == (30.0, None)
     assert late.next_observation is not None
-    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, "")
+    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, None)
 
 
 def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():
