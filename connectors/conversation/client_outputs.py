@@ -2,7 +2,8 @@ r"""What a command put out, within the words that Codex and Gemini CLI write aro
 
 Codex: `Exit code: 1\nWall time: 2 seconds\nOutput:\n…`, `Wall time: …\nProcess exited with code 1\nOutput:\n…`, an
 object `{"output": …, "metadata": {"exit_code": 1, "duration_seconds": 2}}`, and, before the output of a command whose
-time ran out, `command timed out after 10000 milliseconds` (codex-rs/core/src/tools).
+time ran out, `command timed out after 10000 milliseconds` (codex-rs/core/src/tools). In 2025 also, of a command that
+failed in its sandbox, `failed in sandbox … sandbox denied exec error, exit code: 1, stdout: …, stderr: …`.
 
 Gemini CLI: `Command: …\nDirectory: …\nOutput: …\nError: (none)\nExit Code: 1\nSignal: (none)\n…`, newer ones without
 the lines that say nothing, and `Command was automatically cancelled because it exceeded the timeout of 5.0 minutes
@@ -39,8 +40,9 @@ _UNIFIED: Final = re.compile(
     r"(?:Original token count: \d+\n)?(?:Total output lines: \d+\n)?Output:(?:\n|\Z)"
 )
 _DENIED: Final = re.compile(
-    r"failed in sandbox \w+ with execution error: sandbox denied exec error, exit code: (-?\d+)"
+    r"failed in sandbox \w+ with execution error: sandbox denied exec error, exit code: (-?\d{1,10})(, stdout: )?"
 )
+_DENIED_STDERR: Final = ", stderr: "
 _OUT_OF_TIME: Final = re.compile(r"command timed out after ([0-9]{1,10}) milliseconds(?:\n|\Z)")
 _LONGEST_SECONDS: Final = 1e9
 
@@ -95,8 +97,17 @@ def _of_codex(text: str) -> Output | None:
     if text.startswith(("Chunk ID: ", "Wall time: ")) and (match := _UNIFIED.match(text)):
         return _headed(text, match, match[2], match[1])
     if text.startswith("failed in sandbox ") and (match := _DENIED.match(text)):
-        return Output(text, _code(match[1]))
+        return _denied(text, match)
     return None
+
+
+def _denied(text: str, header: re.Match[str]) -> Output:
+    """What a command put out that the sandbox was blamed for; the whole text where its two streams cannot be told."""
+    stdout, _, stderr = text[header.end() :].partition(_DENIED_STDERR)
+    if header[2] is None or _DENIED_STDERR not in text or _DENIED_STDERR in stderr:
+        return Output(text, _code(header[1]))
+    between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
+    return Output(stdout + between + stderr, _code(header[1]), notes=(header[0].removesuffix(", stdout: "),))
 
 
 def _headed(text: str, header: re.Match[str], code: str | None, seconds: str) -> Output:

@@ -29,10 +29,16 @@ _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.-]+)*;base64,"
 _DOCUMENTS: Final = ("file", "input_file", "document")
 
 
+_OF_URLS: Final = str.maketrans("-_", "+/")
+"""The two signs that base64 has otherwise where it may stand in a URL, as Google's clients write it."""
+
+
 def _bytes_of(data: object) -> bytes | None:
-    """The bytes that base64 stands for, blanks in it passed over; None of anything else, and of none."""
+    """The bytes that base64 of either alphabet stands for, blanks passed over; None of anything else, and of none."""
     if not isinstance(data, str):
         return None
+    if "-" in data or "_" in data:
+        data = data.translate(_OF_URLS)
     try:
         return b64decode("".join(data.split()), validate=True) or None
     except (binascii.Error, ValueError):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -381,15 +382,24 @@ def _code_run(part: Message, offset: int, at: datetime | None) -> Call | Result 
 
 
 def _gemini_answer(back: Message, offset: int, at: datetime | None) -> Result:
-    """The result in a part; what the API has a place for output or an error for is taken out of it."""
+    """The result in a part; what the API has a place for output or an error for is taken out of it.
+
+    From Gemini 3 on, what the function returned besides JSON stands in `parts`, beside an empty `response`.
+    """
     given, error = back.get("response"), None
     if isinstance(given, dict) and len(given) == 1:
         key = next(iter(given))
         error = True if key == "error" else None
         given = given[key] if key in _WRAPPED else given
-    return answer(
+    made = answer(
         {"content": given, "name": back.get("name"), "id": back.get("id"), "is_error": error}, offset, at, "id"
     )
+    beside = back.get("parts")
+    parts = [part for part in beside if isinstance(part, dict)] if isinstance(beside, list) else []
+    held = [one for part in parts if (one := attachment_in(part)) is not None]
+    if not held:
+        return made
+    return replace(made, content=made.content if given else None, attachments=(*made.attachments, *held))
 
 
 _READERS: Final[Mapping[str, Callable[[Message, int, datetime | None, list[Part]], None]]] = {

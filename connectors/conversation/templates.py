@@ -70,10 +70,10 @@ def undressed(text: str) -> Output:
         tail.append(found[1].rstrip())
         end = start + found.start()
     tail.reverse()
-    body = text[begin:end].rstrip("\n") if tail else text[begin:]
-    late = out_of_time(body)
+    body: str | None = text[begin:end].rstrip("\n") if tail else text[begin:]
+    late = out_of_time(body or "")
     if late is not None:
-        body, tail = late.text or "", [*late.notes, *tail]
+        body, tail = late.text, [*late.notes, *tail]
     stopped = next((note for note in tail if _STOPPED.match(note)), None)
     code = next((int(told[1]) for note in reversed(tail) if (told := _CODE.match(note))), None)
     return Output(
@@ -89,16 +89,19 @@ def undressed(text: str) -> Output:
 def out_of_time(text: str) -> Output | None:
     """What was put out until the time ran out, where SWE-agent says that at the end of the text; None if it does not.
 
-    Of a command that it cancelled it shows nothing else.
+    Of a command that it cancelled it shows nothing else, and where it names no silence (before 0.7) nothing either:
+    what the command put out is then not known.
     """
     place = text.rfind("' was cancelled because it took more than ") if text.startswith(_COMMAND) else -1
     if place >= 0 and _TOOK.match(text, place):
-        return Output("", None, True, killed_after(text[place:]), notes=(text.rstrip(),))
+        return Output(None, None, True, killed_after(text[place:]), notes=(text.rstrip(),))
     end = text.rstrip()
     found = _SILENT.search(end, max(0, len(end) - _LONGEST_SILENCE)) if end.endswith(_SILENCES) else None
     if found is None:
         return None
-    return Output(end[: found.start()], None, True, killed_after(found[1].replace("\n", " ")), notes=(found[1],))
+    shown = end[: found.start()]
+    known = bool(shown) or found[1] != _SILENCES[0]
+    return Output(shown if known else None, None, True, killed_after(found[1].replace("\n", " ")), notes=(found[1],))
 
 
 def state_apart(text: str) -> tuple[str | None, str | None]:

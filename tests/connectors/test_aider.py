@@ -1,5 +1,6 @@
 """Aider: how a line is written decides who spoke."""
 
+import json
 import re
 
 from hypothesis import given, settings
@@ -38,6 +39,20 @@ def test_a_reply_that_did_not_fit_the_edit_format_is_answered_by_the_harness():
     assert isinstance(made, Trajectory)
     assert made.steps[0].next_observation is not None
     assert (made.steps[0].action.name, made.steps[0].next_observation.origin) == ("edit", "harness")
+
+
+def test_what_aider_asks_and_the_user_types_then_is_no_output():
+    asks = "> a.py:1: E999  \n> Attempt to fix lint errors? y  \n"
+    files = "> a.py  \n> b.py  \n> Add these files to the chat? n  \n"
+    text = START + f"#### Go.  \n\n<<<<<<< SEARCH\na\n\n{asks}\nI need a.py and b.py.\n\n{files}\n#### Why?  \n\nSo.\n"
+    made = next(iter(Aider().parse(MemoryBlob("h.md", text.encode()))))
+    assert isinstance(made, Trajectory)
+    steps = list(made.steps)
+    shown = [(one.next_observation.content, one.next_observation.origin) for one in steps if one.next_observation]
+    assert shown == [("a.py:1: E999", "environment"), ("Why?", "user")]
+    asked = json.loads(steps[2].interleaved or "")
+    assert asked[0] == {"role": "harness", "content": "a.py\nb.py\nAdd these files to the chat?"}
+    assert asked[1] == {"role": "user", "content": "n"}
 
 
 def test_an_edit_of_lines_that_the_file_does_not_hold_is_answered_by_the_environment_with_an_error():

@@ -24,7 +24,8 @@ after   | Applied edit to x.py
 The action is the model's reply: `edit` where it holds edits or Aider applied some, else a message. The next observation
 is what Aider then put out: edits applied, commits, output of linters and tests. To a message without such an output it
 is what the user said next. Between turns stand the words of the harness (the count of tokens, hints, notices of
-interruption), commands of the user with their output, and what the user said that is not an answer.
+interruption, what it asks the user), commands of the user with their output, and what the user said that is not an
+answer, a typed `y` or `n` among it.
 
 The file holds neither the system prompt nor the files that the model was shown, and the output of commands stands in it
 cut and trimmed as Aider printed it. Times are local and without a zone, so no step has one. A session without a reply
@@ -35,6 +36,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
@@ -64,6 +67,14 @@ _NOTES: Final = (
 )
 """Beginnings of lines by which Aider tells the user of itself, not of the repository."""
 
+_ASKED: Final = re.compile(
+    r"([A-Z][^\n]*\?(?: \([^\n]{1,80}\[[^\n\]]{1,16}\]:?)?) ([ynasd]|yes|no|all|skip|don't)", re.IGNORECASE
+)
+"""What Aider asks the user, and what the user typed then."""
+
+_FILES_ASKED: Final = "Add these files to the chat?"
+"""Before it stand the files that the reply names, a line each."""
+
 _REFUSED: Final = "did not conform to the edit format"
 _UNMET: Final = "failed to match!"
 """An edit that was read, and asks for lines that the file does not hold: what the file holds decides, so the answer is
@@ -74,7 +85,7 @@ class Aider(Connector):
     """Chat histories of Aider."""
 
     name: ClassVar[str] = "aider"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "Aider chat history (Markdown)"
     companions = re.compile(r"\.aider\.(?:input\.history|llm\.history|conf\.yml|tags\.cache\.v\d{1,3}/.*)")
@@ -152,7 +163,8 @@ def _close(course: Told, pending: tuple[Block, Call] | None, put_out: list[Block
     if replied:
         seen = Observation(reply, origin="user")
     course.turn([answered(action, seen, block.offset)])
-    course.say("harness", "\n".join(notes))
+    for role, lines in groupby(notes, itemgetter(0)):
+        course.say(role, "\n".join(line for _, line in lines))
     return replied
 
 
@@ -165,13 +177,22 @@ def _shown(text: str) -> Observation:
     return Observation(text, form="stream", origin="harness")
 
 
-def _sorted(put_out: list[Block]) -> tuple[list[str], list[str]]:
-    """Lines about the repository, and those by which Aider tells of itself."""
+def _sorted(put_out: list[Block]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Lines about the repository; and (who says it, line) where Aider tells of itself, or asks the user and is told."""
     kept: list[str] = []
-    notes: list[str] = []
-    for block in put_out:
-        for line in block.texts:
-            (notes if line.startswith(_NOTES) else kept).append(line.rstrip())
+    notes: list[tuple[str, str]] = []
+    for line in (line.rstrip() for block in put_out for line in block.texts):
+        asked = _ASKED.fullmatch(line)
+        if asked is not None:
+            begin = len(kept)
+            while asked[1] == _FILES_ASKED and begin and kept[begin - 1] and " " not in kept[begin - 1]:
+                begin -= 1
+            notes += [*(("harness", name) for name in kept[begin:]), ("harness", asked[1]), ("user", asked[2])]
+            del kept[begin:]
+        elif line.startswith(_NOTES):
+            notes.append(("harness", line))
+        else:
+            kept.append(line)
     return kept, notes
 
 

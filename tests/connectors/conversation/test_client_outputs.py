@@ -61,6 +61,27 @@ def test_lines_at_an_end_alone_are_gemini_s_only_where_its_shell_answers():
     assert gemini_output("a plain text", shell=True) is None
 
 
+DENIED = "failed in sandbox MacosSeatbelt with execution error: sandbox denied exec error, exit code: 2"
+
+
+@pytest.mark.parametrize(
+    ("streams", "text"),
+    [
+        (", stdout: , stderr: ", ""),
+        (", stdout: , stderr: bash: no b\n", "bash: no b\n"),
+        (", stdout: a\n, stderr: no b\n", "a\nno b\n"),
+        (", stdout: a, stderr: no b", "a\nno b"),
+    ],
+)
+def test_what_codex_says_of_its_sandbox_is_no_output_of_the_command(streams, text):
+    assert codex_output(DENIED + streams) == Output(text, 2, notes=(DENIED,))
+
+
+@pytest.mark.parametrize("streams", ["", ", stdout: a", ", stdout: a, stderr: b, stderr: c"])
+def test_streams_that_cannot_be_told_apart_stay_in_the_words_around_them(streams):
+    assert codex_output(DENIED + streams) == Output(DENIED + streams, 2)
+
+
 @pytest.mark.parametrize("around", ["{}", "Exit code: 124\nWall time: 10.0 seconds\nOutput:\n{}"])
 def test_a_command_that_codex_killed_did_not_end_and_tells_its_limit(around):
     told = codex_output(around.format("command timed out after 10000 milliseconds\ncc a.c\n"))
@@ -85,9 +106,11 @@ def test_a_killed_command_in_codex_s_object_is_told_too():
     ("text", "shown", "limit"),
     [
         (f"a\n\n{SILENT}\n", "a\n", 60.0),
-        ("\nEXECUTION TIMED OUT", "", None),
-        (f"OBSERVATION:\n{TOOK}", "", 30.0),
-        (TOOK, "", 30.0),
+        (SILENT, "", 60.0),
+        ("a\nEXECUTION TIMED OUT", "a", None),
+        ("\nEXECUTION TIMED OUT", None, None),
+        (f"OBSERVATION:\n{TOOK}", None, 30.0),
+        (TOOK, None, 30.0),
         (f"EXECUTION RESULT of [execute_bash]:\na\n{WAITS}", "a", 10.0),
         (f"[Below is the output of the previous command.]\nb\n{WAITS}\n[Current working directory: /]", "b", 10.0),
         ("a\n[The command timed out after 300 seconds. You may wait longer.]", "a", 300.0),
@@ -227,7 +250,7 @@ def test_swe_agent_s_commands_have_the_limit_of_its_configuration():
     first, late = steps_of("sweagent", json.dumps(log).encode())
     assert (first.time_limit_s, first.timed_out) == (30.0, None)
     assert late.next_observation is not None
-    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, "")
+    assert (late.time_limit_s, late.timed_out, late.next_observation.content) == (30.0, True, None)
 
 
 def test_what_the_next_prompt_of_terminus_says_of_a_timeout_goes_back_to_its_row():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from typing import Any
 
 import pytest
 
 from connectors.conversation.content import shown
 from connectors.conversation.opaque import attachment
+from connectors.conversation.shapes import parts
+from connectors.conversation.turns import Result
 
 PICTURE = b"\x89PNG it is"
 DATA = b64encode(PICTURE).decode()
@@ -60,3 +62,15 @@ def test_what_an_api_sealed_for_itself_is_not_shown():
 def test_a_list_that_is_no_list_of_blocks_is_a_json_value():
     assert shown([{"a": 1}, 2]).text == '[{"a": 1}, 2]'
     assert shown([{"type": "text", "text": "a"}, "b"]).text == "a\nb"
+
+
+@pytest.mark.parametrize(("response", "content"), [({}, None), ({"output": "Here it is."}, "Here it is.")])
+@pytest.mark.parametrize("name", ["inlineData", "inline_data"])
+def test_what_a_function_of_gemini_returns_beside_its_json_is_attached(response, content, name):
+    data = b"%PDF-\xfb\xff\xfe"
+    inline = {"data": urlsafe_b64encode(data).decode(), "mime_type": "application/pdf"}
+    back = {"name": "get_file", "response": response, "parts": [{name: inline}, "not a part"]}
+    (found,) = parts({"role": "user", "parts": [{"function_response": back}]}, 0)
+    assert isinstance(found, Result)
+    assert found.content == content
+    assert [(one.sha256, one.role) for one in found.attachments] == [(hashlib.sha256(data).hexdigest(), "document")]
