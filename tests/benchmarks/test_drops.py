@@ -2,6 +2,7 @@
 
 import json
 import random
+from glob import escape
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_every_label_names_a_file_of_the_corpora(record_property):
         record_property("corpus_not_read", sorted(names))
         pytest.skip(f"the corpora are not here: {len(names)} files that labels name were not looked for")
     # of a log of several files the beginning of their names
-    gone = {name for name in names if not list((root / name).parent.glob(f"{(root / name).name}*"))}
+    gone = {name for name in names if not list((root / name).parent.glob(f"{escape((root / name).name)}*"))}
     assert gone == set()
 
 

@@ -33,6 +33,17 @@ def test_what_is_no_prose_stays(text):
     assert kept(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["translate it all to french", "Handle files in different git repos", "option to set model to gpt"]
+)
+def test_a_line_of_english_that_is_too_short_to_tell_a_language_stays(text):
+    assert kept(text)
+
+
+def test_two_lines_of_another_language_are_enough_to_go():
+    assert not kept("\n".join(SENTENCES["fr"][:2]))
+
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_built_in_recipe_asks_for_the_language(domain):
     assert "other_language" in load_recipe(domain).judge.rules

@@ -44,10 +44,10 @@ def measured(*trajectories):
 def test_the_language_of_a_trajectory_is_that_of_its_prose(languages: str):
     signal = configured("language", {"model": languages, "languages": ["good"]})
     view = measured(
-        trajectory('{"text": "There are three files in this folder and"}', "drwxr-xr-x 2 root", native_id="a"),
-        trajectory("total 2", "es gibt drei Dateien in diesem Ordner", native_id="b"),
+        trajectory(f'{{"text": "{ENGLISH}, and {ENGLISH}"}}', "drwxr-xr-x 2 root", native_id="a"),
+        trajectory("total 2", f"{GERMAN}, {GERMAN}", native_id="b"),
         trajectory("total 2", "x = {1: 2}", native_id="c"),
-        trajectory("total 2", task=Task(None, "es gibt drei Dateien in diesem Ordner"), native_id="d"),
+        trajectory("total 2", task=Task(None, f"{GERMAN}, {GERMAN}"), native_id="d"),
     )
     english, _, german, _, none, _, asked = signal.measure(view).tolist()
     assert english > 0.9

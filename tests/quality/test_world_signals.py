@@ -160,6 +160,11 @@ def test_a_killed_command_that_put_nothing_out_has_an_answer():
     assert measure("empty_answer", Trajectory("t", "terminal", steps)) == [1, 0]
 
 
+@pytest.mark.parametrize(("code", "silent"), [(None, 1), (0, 1), (1, 0), (127, 0)])
+def test_a_command_that_says_no_by_its_exit_code_has_an_answer(code, silent):
+    assert measure("empty_answer", one(replace(row(after=""), exit_code=code))) == [silent]
+
+
 @settings(max_examples=60)
 @given(st.lists(st.text(alphabet="a\x00\x7f\x85 �ï中\n", max_size=12), max_size=8))
 def test_binary_shares_are_those_of_a_count_by_character(texts):
