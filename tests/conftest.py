@@ -22,7 +22,9 @@ os.environ["TRAJMILL_STRICT"] = "1"
 FUZZ = int(os.environ.get("TRAJMILL_FUZZ", "1"))
 """How many times as many random cases as usual are tried; above 1 they differ from run to run."""
 
-settings.register_profile("trajmill", derandomize=FUZZ == 1, deadline=None, print_blob=True)
+settings.register_profile(
+    "trajmill", derandomize=FUZZ == 1, deadline=None, print_blob=True, max_examples=40 if FUZZ == 1 else 100
+)
 settings.load_profile("trajmill")
 
 ROOT = Path(__file__).parents[1]

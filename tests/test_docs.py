@@ -149,7 +149,7 @@ def test_the_tables_of_signals_and_formats_say_what_the_registries_and_the_corpo
     assert page.read_text("utf-8") == made(), "run python -m tests.golden.make tables"
 
 
-@settings(max_examples=150 * FUZZ)
+@settings(max_examples=60 * FUZZ)
 @given(data=st.data())
 def test_the_example_of_a_connector_keeps_the_contract(data):
     (source,) = blocks(ROOT / "docs" / "connectors.md", "python")

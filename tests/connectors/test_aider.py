@@ -81,7 +81,7 @@ LINES = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=30))
 def test_blocks_hold_every_word_of_a_history_in_order(lines):
     text = "\n".join([START.strip(), *lines])

@@ -161,7 +161,7 @@ KEYS = ["episode_id", "step_id", "ui_positions", "ui_text", "ui_types", "result_
 
 
 @given(st.dictionaries(st.sampled_from([*KEYS, "result_lift_yx", "instruction", "coat_action_think"]), VALUES))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_steps_of_any_shape_raise_nothing_but_a_parse_error(told: dict[str, Any]) -> None:
     text = json.dumps([zoo(0, 4, "[0.1, 0.2]", "[0.1, 0.2]", **told)])
     blob = MemoryBlob("any", text.encode("utf-8", "surrogatepass"))
@@ -178,7 +178,7 @@ ANNOTATIONS = st.tuples(
 
 
 @given(st.lists(ANNOTATIONS, max_size=9), st.sampled_from([None, (100, 200)]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_text_of_a_screen_is_that_of_the_tree_of_its_nodes(told: list[Any], size: tuple[int, int] | None) -> None:
     nodes = [Node("window", "org.example", bounds=None if size is None else (0, 0, *size))]
     for box, text, kind in told:

@@ -34,7 +34,7 @@ def steps(*responses: object, screens: int = 9) -> list[Step]:
 
 
 @given(st.text(st.sampled_from("Action: tapextswipe(){}[]\"',0123 \n"), max_size=60))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=48, deadline=None)
 def test_responses_of_any_form_raise_nothing_but_a_parse_error(response: str) -> None:
     log = json.dumps({"step": 1, "prompt": response, "image": "", "response": f"Action: {response}"}).encode()
     outcome(CONNECTOR, MemoryBlob("any", {"log_x_y.txt": log, "y_1.xml": dump(node("[0,0][9,9]", "a", **BUTTON))}))

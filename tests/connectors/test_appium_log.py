@@ -237,7 +237,7 @@ PATHS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(PATHS), VALUES, VALUES), max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_commands_of_any_shape_raise_nothing_but_a_parse_error(commands):
     log = asked("GET", "source", value=source("a")) + "".join(
         asked("POST", path, {"using": "id", "value": "a", "script": "mobile: x", "actions": body, "args": body}, value)

@@ -134,7 +134,7 @@ LINES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(LINES, max_size=8))
 def test_lines_of_any_shape_raise_nothing_but_parse_errors_and_keep_the_invariants(lines: list[Line]) -> None:
     data = log(*lines)
@@ -143,7 +143,7 @@ def test_lines_of_any_shape_raise_nothing_but_parse_errors_and_keep_the_invarian
         assert len(rows(data)) == sum(len(one.steps) for one in found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(st.sampled_from(sorted(path.name for path in (FIXTURES / "input").iterdir())), st.data())
 def test_log_cut_at_any_byte_raises_nothing_but_a_parse_error(name: str, data: st.DataObject) -> None:
     whole = (FIXTURES / "input" / name).read_bytes()
@@ -153,7 +153,7 @@ def test_log_cut_at_any_byte_raises_nothing_but_a_parse_error(name: str, data: s
     assert all(-1 <= reject.offset <= len(cut) for reject in rejects)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(ODD, lambda inner: st.lists(inner, max_size=3), max_leaves=6)))
 def test_text_of_a_call_is_that_of_the_contract(arguments: dict[str, Any]) -> None:
     talk = Talk()

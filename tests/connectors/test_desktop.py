@@ -171,7 +171,7 @@ def test_what_is_no_screen_is_refused_for_its_reason() -> None:
     assert reason(desktop(f"<panel {SHOWN}>" * 400 + "</panel>" * 400)) == "nested_too_deeply"
 
 
-@settings(max_examples=30 * FUZZ)
+@settings(max_examples=20 * FUZZ)
 @given(data=st.data())
 def test_a_dump_cut_or_damaged_at_any_byte_raises_nothing_but_a_parse_error(data: Any) -> None:
     whole = desktop(frame("W", f'<entry name="é" {SHOWN}{box(1, 1, 5, 5)}>text</entry>', 'st:active="true" '))
@@ -203,7 +203,7 @@ PIECES: Final = (
 )
 
 
-@settings(max_examples=60 * FUZZ)
+@settings(max_examples=24 * FUZZ)
 @given(system=st.sampled_from(["ubuntu", "windows"]), data=st.data())
 def test_a_dump_reads_the_same_whichever_dumps_were_read_before(system: str, data: Any) -> None:
     labels = "".join(
@@ -343,7 +343,7 @@ def test_code_that_does_anything_else_is_not_told_as_calls(code: str) -> None:
     assert calls_of(code) is None
 
 
-@settings(max_examples=150 * FUZZ)
+@settings(max_examples=60 * FUZZ)
 @given(st.text(alphabet="pyautogi.clk()[]{},='\"0123456789 \n-+*/\\xé:#_\0", max_size=120))
 def test_no_text_makes_the_reader_of_code_raise(code: str) -> None:
     for text in (code, "pyautogui." + code, f"pyautogui.click({code})"):

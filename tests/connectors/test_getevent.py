@@ -132,7 +132,7 @@ def test_points_without_a_scale_are_refused(head: str) -> None:
         )
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_events_in_any_order_make_gestures_with_points(events: list[str]) -> None:
     for one in found(lines(" ".join(events))):
         assert not isinstance(one, ParseError)

@@ -60,7 +60,7 @@ def with_member(path: Path, member: str, data: bytes) -> MemoryBlob:
 
 @of_json
 def test_a_value_of_another_type_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=20 * FUZZ)
+    @settings(max_examples=12 * FUZZ)
     @given(data=st.data())
     def another(name, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))
@@ -81,7 +81,7 @@ DEEP = [b"[" * 100_000 + b"1" + b"]" * 100_000, b'{"a":' * 30_000 + b"1" + b"}" 
 
 @of_json
 def test_a_document_nested_deeper_than_any_reader_raises_nothing_but_a_parse_error(names):
-    @settings(max_examples=6 * FUZZ)
+    @settings(max_examples=4 * FUZZ)
     @given(data=st.data())
     def deeper(name, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))
@@ -111,7 +111,7 @@ def nested_as_deep_as_is_read(name: str) -> None:
             shapes.add(shape)
             changed = [*values[:number], replaced(values[number], at, nested(1000)), *values[number + 1 :]]
             only_parse_errors(name, with_member(path, member, written(changed)))
-        if len(shapes) == 16 * FUZZ:
+        if len(shapes) == 10 * FUZZ:
             break
     assert shapes
 

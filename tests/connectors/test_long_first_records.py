@@ -52,7 +52,7 @@ def long_texts(first: Any) -> Iterator[Any]:
     """The record with a long text in the place of its first prose, and of its longest."""
     found = [at for at in places(first) if isinstance(text := value_at(first, at), str) and text.count(" ") > 1]
     longest = sorted(found, key=lambda at: -len(value_at(first, at)))
-    for at in dict.fromkeys([*found[:1], *longest[:2]]):
+    for at in dict.fromkeys([*found[:1], *longest[:1]]):
         yield replaced(first, at, longer_text(value_at(first, at)))
 
 
@@ -63,7 +63,7 @@ def long_arrays(first: Any) -> Iterator[Any]:
         for at in places(first)
         if 0 < len(at) < 4 and isinstance(value := value_at(first, at), list) and value and isinstance(value[0], dict)
     )
-    for at, value in islice(arrays, 3):
+    for at, value in islice(arrays, 2):
         yield replaced(first, at, value * (LONG // len(json.dumps(value)) + 1))
 
 

@@ -129,7 +129,7 @@ _wide_row = st.tuples(_wide, _colour, st.text(st.sampled_from("ab é"), max_size
 _wide_rows = st.lists(st.tuples(_wide_row, st.sampled_from(["\r\n", "\r\n\r\n"])).map("".join), max_size=12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=32, deadline=None)
 @given(_output.map("".join))
 def test_any_mix_of_text_moves_colours_and_scrolling_shows_what_pyte_shows(output: str) -> None:
     oracle = pyte.Screen(COLUMNS, ROWS)
@@ -137,7 +137,7 @@ def test_any_mix_of_text_moves_colours_and_scrolling_shows_what_pyte_shows(outpu
     assert written(output).text() == rows_of(oracle)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(_wide_rows.map("".join))
 def test_wide_characters_show_as_in_pyte(output: str) -> None:
     oracle = pyte.Screen(COLUMNS, ROWS)
@@ -145,7 +145,7 @@ def test_wide_characters_show_as_in_pyte(output: str) -> None:
     assert written(output).text() == rows_of(oracle)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=10), st.integers(1, 30), st.integers(1, 9))
 def test_any_text_at_any_size_gives_rows_that_fit(pieces: list[str], columns: int, rows: int) -> None:
     screen = written("".join(pieces), columns, rows)

@@ -69,7 +69,7 @@ def test_an_element_of_an_action_stands_in_the_observation(path: Path) -> None:
         max_size=4,
     )
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=48, deadline=None)
 def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[str, object]]) -> None:
     log = "".join(json.dumps(record) + "\n" for record in records)
     blob = MemoryBlob("any", {"events.jsonl": log.encode("utf-8", "surrogatepass"), "screen_1.xml": screen("a")})
@@ -79,7 +79,7 @@ def test_events_of_any_shape_raise_nothing_but_a_parse_error(records: list[dict[
 
 
 @given(st.text(st.sampled_from("adb shell input tap swipe text keyevent 12'\"\\>;|&\n#-:"), max_size=120))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=48, deadline=None)
 def test_commands_of_any_shape_raise_nothing_but_a_parse_error(log: str) -> None:
     outcome(CONNECTOR, MemoryBlob("any", {"adb.log": log.encode(), "screen_1.xml": screen("a")}))
 

@@ -275,7 +275,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), plain, min_size=1, max_size=4))
 def test_yaml_comes_back_as_it_was_dumped(value):
     data = yaml.dump(value, Dumper=yaml.CSafeDumper, allow_unicode=True).encode("utf-8", "surrogatepass")

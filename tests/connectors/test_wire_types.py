@@ -61,7 +61,7 @@ def documents(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(data=st.data())
 def test_odd_values_anywhere_raise_nothing_but_a_parse_error(name, data):
     values = data.draw(st.sampled_from(list(documents(name))))

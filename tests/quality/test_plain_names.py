@@ -59,7 +59,7 @@ def replaced(spans: tuple[Span, ...]) -> set[tuple[int, int, str]]:
 
 
 @given(TEXTS)
-@settings(max_examples=1500)
+@settings(max_examples=600)
 def test_what_the_scan_tells_by_itself_is_what_the_finders_find(texts: list[str]) -> None:
     detection = Detection.of(WANTED)
     parts = [text.encode() for text in texts]

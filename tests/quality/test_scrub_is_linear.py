@@ -17,8 +17,8 @@ from quality.scrubbing.kinds import Span
 from tests.quality.forms import drawn
 from tests.quality.planted import plants
 
-SMALL: Final = 1 << 13
-LARGE: Final = 1 << 16
+SMALL: Final = 1 << 12
+LARGE: Final = 1 << 15
 """Bytes of the two texts; the large one is eight times the small one."""
 
 MOST: Final = 16

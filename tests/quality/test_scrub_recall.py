@@ -21,7 +21,7 @@ from tests.quality.planted import EMBEDDINGS, FILLER, LOWER, UPPER, plants
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 
-EACH = 24
+EACH = 16
 """Plants of each kind, each in every embedding."""
 
 

@@ -76,7 +76,7 @@ _PARTS = st.lists(
 
 
 @given(_PARTS, _PARTS)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_every_history_goes_on_with_what_it_repeats(before, more):
     known, told = marks(before), marks([*before, *more])
     alike = shared(known, told)

@@ -285,7 +285,7 @@ ARGUMENTS = st.dictionaries(
 TURNS = st.lists(st.lists(st.tuples(NAMES, ARGUMENTS, st.text(max_size=8)), min_size=1, max_size=4), max_size=5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(turns=TURNS)
 def test_the_same_conversation_in_five_shapes_comes_to_the_same_steps(turns):
     wanted = [
@@ -304,7 +304,7 @@ def test_the_same_conversation_in_five_shapes_comes_to_the_same_steps(turns):
         assert (found.instruction, found.unmatched) == ("Go.", [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(turns=st.lists(st.lists(st.sampled_from(["1", "2", None]), min_size=1, max_size=4), max_size=6))
 def test_repeated_and_missing_ids_pair_by_place_whenever_results_follow_in_order(turns):
     messages: list[Message] = []
@@ -330,7 +330,7 @@ PARTS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(found=PARTS)
 def test_every_call_is_one_step_and_every_result_is_used_once_or_refused(found):
     made = conversation(found)
@@ -358,7 +358,7 @@ _MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(_MESSAGE, max_size=12))
 def test_a_conversation_that_is_held_pairs_as_one_whose_turns_stand_in_a_file(messages):
     held, streamed = conversation_in(messages), conversation_in(tuple(messages))

@@ -67,7 +67,7 @@ def test_a_large_document_becomes_what_a_small_one_becomes(name, path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25 * FUZZ)
+@settings(max_examples=20 * FUZZ)
 @given(data=st.data())
 def test_a_large_document_that_is_damaged_is_refused_like_a_small_one(name, data):
     # orjson's words for deep nesting go by the size of the document.

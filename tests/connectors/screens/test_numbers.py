@@ -115,7 +115,7 @@ def text_of(rows: list[tuple[str, str, int]]) -> str:
     return Tree([Node(role, name, bounds=(0, 0, 1, at)) for at, (role, name, _) in enumerate(rows)], depths).text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(TREES, min_size=1, max_size=6))
 def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
     screens: list[list[tuple[str, str, int]]],
@@ -134,7 +134,7 @@ def test_only_numbers_change_none_stands_twice_and_nothing_later_counts(
         seen |= set(here)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TREES, TREES)
 def test_equal_screens_one_after_the_other_have_equal_texts(
     one: list[tuple[str, str, int]], other: list[tuple[str, str, int]]

@@ -32,7 +32,7 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @given(trees())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_tree_is_read_back_from_its_text(tree: Tree) -> None:
     read = Tree.parse(tree.text)
     assert list(read.nodes) == list(tree.nodes)

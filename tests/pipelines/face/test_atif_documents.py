@@ -207,7 +207,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
     return Trajectory("n", "terminal", steps, task=Task(None, draw(words)), context=Context(agent_system=draw(words)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(trajectories())
 def test_any_trajectory_is_read_back_as_it_was_written(trajectory):
     same(rows_of(trajectory), (*ALSO, *WHOLE))

@@ -42,7 +42,7 @@ def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=24)
 @given(st.lists(st.tuples(st.integers(0, 1), WORDS, USES), min_size=1, max_size=25), st.integers(150, 900))
 def test_windows_hold_every_row_once_cut_no_turn_and_are_too_long_only_where_a_turn_is(steps, most):
     rows, turn, before = [], 0, "at first"

@@ -125,7 +125,7 @@ def holds_no_token(name: str) -> None:
         for number, value in enumerate(values):
             for place in places(value):
                 shape = member, tuple(one if isinstance(one, str) else 0 for one in place)
-                if shape in shapes or zlib.crc32(repr(shape).encode()) % 6:
+                if shape in shapes or (shapes and zlib.crc32(repr(shape).encode()) % 10):
                     continue
                 shapes.add(shape)
                 for fresh in planted_in(at(value, place)):
