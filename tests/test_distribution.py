@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -46,7 +47,16 @@ def installed(wheel, tmp_path_factory) -> Path:
     python = place / "bin" / "python"
     call(uv, "pip", "install", "--python", python, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
     call(uv, "pip", "install", "--python", python, "--no-deps", wheel)
+    compiled(Path(sysconfig.get_path("purelib")), next(place.glob("lib/python*/site-packages")))
     return place / "bin" / "trajmill"
+
+
+def compiled(there: Path, here: Path) -> None:
+    """Takes over what was compiled of the same files, which need not be compiled once more."""
+    for cache in there.rglob("__pycache__"):
+        target = here / cache.relative_to(there)
+        if target.parent.is_dir() and not target.exists() and target.relative_to(here).parts[0] not in PACKAGES:
+            shutil.copytree(cache, target)
 
 
 def test_the_wheel_holds_exactly_the_four_packages(wheel):

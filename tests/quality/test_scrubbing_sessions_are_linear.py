@@ -12,7 +12,7 @@ import pytest
 from quality.scrub import scrub, scrub_name, scrub_text
 from tests.quality.test_scrub import batch_of, trajectory
 
-SMALL: Final = 12_000
+SMALL: Final = 8_000
 TRIES: Final = 5
 TIMES: Final = 4
 NOISE: Final = 0.03
