@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from pipelines.face.printing import guard
@@ -23,6 +24,16 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_PERIOD_S)
     os._exit(1)
+
+
+def _later(say: Callable[..., object]) -> Callable[..., None]:
+    """`say`, if this process is still there after a while: connections break when the runner ends, then so do we."""
+
+    def said(*words: object, **more: Any) -> None:
+        time.sleep(2 * _PERIOD_S)
+        say(*words, **more)
+
+    return said
 
 
 def _telling(worker: Any, response: Any) -> None:
@@ -45,15 +56,17 @@ def main() -> None:
     guard()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.excepthook = _later(threading.excepthook)
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)
     from apache_beam.portability.api import beam_fn_api_pb2
-    from apache_beam.runners.worker import sdk_worker, sdk_worker_main
+    from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main
 
     from pipelines.engine.runner import silence_beam
 
     silence_beam()
+    vars(log_handler)["print"] = _later(print)
     _telling(sdk_worker.SdkWorker, beam_fn_api_pb2.InstructionResponse)
     sdk_worker_main.main(sys.argv)
 

@@ -120,7 +120,8 @@ def test_no_column_and_no_reject_holds_a_token_wherever_it_stands_in_a_log(names
 
 
 def holds_no_token(name: str) -> None:
-    shapes, found = set(), {}
+    shapes: set[object] = set()
+    found: dict[str, object] = {}
     for path, member, values in json_members(name):
         for number, value in enumerate(values):
             for place in places(value):
