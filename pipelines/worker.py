@@ -66,7 +66,7 @@ def main() -> None:
     from pipelines.engine.runner import silence_beam
 
     silence_beam()
-    vars(log_handler)["print"] = _later(print)
+    vars(log_handler)["print"] = _later(lambda words, **_: logging.error("%s", words))
     _telling(sdk_worker.SdkWorker, beam_fn_api_pb2.InstructionResponse)
     sdk_worker_main.main(sys.argv)
 
