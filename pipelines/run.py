@@ -311,7 +311,7 @@ class Run:
     ) -> tuple[Manifest, tuple[Line, ...]]:
         rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
-        mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.shards, rejects, digest)
+        mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.spans, self.shards, rejects, digest)
         sizes = summed_counts([pool_sizes(unit, mixing) for unit in units])
         shards = laid_out(sizes, self.recipe.mix)
         labels = [unit.label for unit in units]

@@ -93,5 +93,5 @@ judge:
 
 mix:
   pools: {{cpt: 0.4, sft: 0.25, rl: 0.2, eval: 0.15}}
-  window_tokens: 262144
+  window_tokens: {{cpt: 262144, sft: 262144}}
 """

@@ -23,9 +23,9 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
-from pipelines.mix.rendering import trajectories
-from pipelines.mix.samples import SAMPLE_SCHEMAS, kept_rows, keyed_hash, samples_of, with_own_ids
-from pipelines.recipe.recipe import POOLS, Mix, Recipe
+from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, keyed_hash, samples_of, with_own_ids
+from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
@@ -71,6 +71,7 @@ class Mixing:
     recipe: Recipe
     transitions: Folder
     verdicts: Folder
+    spans: Folder
     shards_folder: Folder
     rejects: Folder
     digest: str
@@ -78,10 +79,10 @@ class Mixing:
     open: frozenset[int] = frozenset()
 
 
-def pool_of(group: str, mix: Mix) -> str:
+def pool_of(group: str, mix: Mix) -> Pool:
     """The pool that a group is given: for ever the same under one seed and one set of shares."""
     drawn = keyed_hash(f"pool:{group}", mix.seed) / 2**64 * sum(mix.pools.values())
-    chosen = [pool for pool in POOLS if mix.pools.get(pool)]
+    chosen: list[Pool] = [pool for pool in POOLS if mix.pools.get(pool)]
     for pool in chosen:
         drawn -= mix.pools[pool]
         if drawn < 0:
@@ -139,19 +140,22 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
+    if mixing.recipe.judge.spans:
+        check_unit(mixing.spans, unit.label)
+        labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
+        verdicts = verdicts.append_column("spans", labels["spans"])
     for rows in trajectories(kept_rows(mixing.transitions, unit.name, verdicts)):
         first = rows[0]
         pool = pool_of(first["group"], mix)
         if first["segment"] and pool in ("rl", "eval"):
             continue  # one turn of a trajectory, and its first segment has given it
         for part, sample in samples_of(pool, rows, mix, counter):
-            if sample is None:
-                detail = f"no turn of it can stand alone as a target in pool {pool}"
+            if isinstance(sample, Unlearnable):
                 # a later segment or a window is no trajectory: its first row stands for it
                 is_part = first["segment"] or part is not rows
                 what, step = ("transition", part[0]["step"]) if is_part else ("trajectory", -1)
                 where = (first["trajectory_id"], step, len(part))
-                yield pool, first["domain"], Reject(what, "no_target", detail, "", "", -1, "", *where)
+                yield pool, first["domain"], Reject(what, sample.reason, sample.detail, "", "", -1, "", *where)
             else:
                 sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), part[0]["row_id"]
                 yield pool, first["domain"], sample

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +18,18 @@ import xxhash
 
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
-from pipelines.mix.rendering import Rendered, document, ground_truth, messages, render, targets
-from pipelines.mix.windows import Rows, windows
-from pipelines.recipe.recipe import Mix
+from pipelines.recipe.recipe import Mix, Pool
+from pipelines.rendering.loss_spans import document_spans, message_spans
+from pipelines.rendering.prompts import ASKING, Prompt, Wording, prompt
+from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
+from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
+from schemas import json_text
 
 _MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
 _MESSAGE_WITH_LOSS: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
+_SPAN: Final = pa.struct([("begin", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
+_MESSAGE_SPAN: Final = pa.struct([("message", pa.int32()), *_SPAN])
 _COMMON: Final = [
     ("id", pa.string()),
     ("domain", pa.string()),
@@ -31,11 +38,13 @@ _COMMON: Final = [
     ("group", pa.string()),
     ("num_turns", pa.int32()),
     ("num_tokens", pa.int64()),
+    ("num_loss_tokens", pa.int64()),
+    ("template", pa.string()),
 ]
 
 SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
-    "cpt": pa.schema([*_COMMON, ("text", pa.string())]),
-    "sft": pa.schema([*_COMMON, ("messages", pa.list_(_MESSAGE_WITH_LOSS))]),
+    "cpt": pa.schema([*_COMMON, ("text", pa.string()), ("spans", pa.list_(_SPAN))]),
+    "sft": pa.schema([*_COMMON, ("messages", pa.list_(_MESSAGE_WITH_LOSS)), ("spans", pa.list_(_MESSAGE_SPAN))]),
     "rl": pa.schema(
         [
             ("data_source", pa.string()),
@@ -54,6 +63,8 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
                         ("total_turns", pa.int32()),
                         ("trajectory_id", pa.string()),
                         ("group", pa.string()),
+                        ("max_response_tokens", pa.int32()),
+                        ("template", pa.string()),
                     ]
                 ),
             ),
@@ -74,7 +85,11 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         ]
     ),
 }
-"""Columns of each pool's samples. `rl` is what verl and TRL read as it is; `eval` is AgentWorldBench's."""
+"""Columns of each pool's samples.
+
+`spans` are code points that bear the loss (see `rendering.loss_spans`); `rl` is what verl and TRL read as it is; `eval`
+is AgentWorldBench's.
+"""
 
 
 def keyed_hash(key: str, seed: int) -> int:
@@ -82,11 +97,21 @@ def keyed_hash(key: str, seed: int) -> int:
     return xxhash.xxh3_64_intdigest(key.encode(), seed)
 
 
-def samples_of(pool: str, rows: Rows, mix: Mix, counter: TokenCounter) -> list[tuple[Rows, dict[str, Any] | None]]:
-    """What a trajectory becomes in a pool: (rows, sample), with None where they hold nothing to learn there.
+class Unlearnable(NamedTuple):
+    """Why rows become no sample: the reason of their reject and its words."""
+
+    reason: str
+    detail: str
+
+
+Made: TypeAlias = "list[tuple[Rows, dict[str, Any] | Unlearnable]]"
+
+
+def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter) -> Made:
+    """What a trajectory becomes in a pool: (rows, sample), or why rows become none.
 
     In CPT and SFT each window is a sample. The first that holds something to learn has the id of the trajectory, others
-    `<id>@<step>` of their first row. RL and eval take one turn, and what comes before it in its window.
+    `<id>@<step>` of their first row. RL and eval take one turn, and what comes before it.
 
     Args:
         pool: one of `POOLS`.
@@ -94,76 +119,168 @@ def samples_of(pool: str, rows: Rows, mix: Mix, counter: TokenCounter) -> list[t
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
     """
-    whole = render(rows, mix.harness, mix.edits)
-    parts = windows(rows, whole, mix.window_tokens, counter)
-    shown = [(part, whole if len(parts) == 1 else render(part, mix.harness, mix.edits)) for part in parts]
-    taught = [(part, rendered) for part, rendered in shown if targets(rendered)]
-    if not taught:
-        return [(rows, None)]
     first = rows[0]
     key = first["trajectory_id"] + (f"-{first['segment']}" if first["num_segments"] > 1 else "")
-    if pool in ("rl", "eval"):
-        turns = [(rendered, position) for _, rendered in taught for position in targets(rendered)]
-        return [(rows, _turn_sample(pool, key, first, *turns[keyed_hash(f"turn:{key}", mix.seed) % len(turns)], mix))]
-    found: list[tuple[Rows, dict[str, Any] | None]] = []
-    for part, rendered in shown:
-        own = key if part is taught[0][0] else f"{key}@{part[0]['step']}"
-        found.append((part, _whole_sample(pool, own, part, rendered) if targets(rendered) else None))
-    return found
+    view = View.of(mix)
+    whole = turns(rows, view)
+    if not targets(whole):
+        return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
+    told = prompt(rows, key, Wording.of(mix, pool), view)
+    making = _Making(pool, key, rows, told, mix, counter)
+    return making.turn_sample(whole) if pool in ("rl", "eval") else making.whole_samples(whole)
 
 
-def _whole_sample(pool: str, key: str, rows: Rows, rendered: Rendered) -> dict[str, Any]:
-    """The sample of CPT or SFT that rows become."""
-    first = rows[0]
-    common = {
-        "id": key,
-        "domain": first["domain"],
-        "source": first["source"],
-        "trajectory_id": first["trajectory_id"],
-        "group": first["group"],
-        "num_turns": len(rendered.turns),
-        "num_tokens": sum(row["tokens"] for row in rows if row["use"] != "omit"),
-    }
-    shown = {"text": document(rendered)} if pool == "cpt" else {"messages": messages(rendered)}
-    return {**common, **shown, "_id": key}
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """What the samples of a trajectory share."""
 
+    pool: Pool
+    key: str
+    rows: Rows
+    prompt: Prompt
+    mix: Mix
+    counter: TokenCounter
 
-def _turn_sample(
-    pool: str, key: str, first: Mapping[str, Any], rendered: Rendered, position: int, mix: Mix
-) -> dict[str, Any]:
-    """The sample of RL or eval that asks for one turn, given those before it."""
-    turn, total = rendered.turns[position], len(rendered.turns)
-    if pool == "eval":
-        return {
-            "task": first["domain"],
-            "id": _number(key, mix.seed),
-            "prompt": [one.user for one in rendered.turns[: position + 1]],
-            "response": [one.assistant for one in rendered.turns[: position + 1]],
-            "current_prompt": turn.user,
-            "system_str": rendered.system,
-            "turn_idx": position + 1,
-            "total_turns": total,
-            "sample_id": key,
-            "group": first["group"],
-            "_id": key,
-        }
-    return {
-        "data_source": f"trajmill/{first['domain']}",
-        "prompt": [{k: m[k] for k in ("role", "content")} for m in messages(rendered, position + 1)],
-        "ability": "world_model",
-        "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
-        "extra_info": {
-            "split": "train",
-            "index": _number(key, mix.seed),
-            "id": f"{key}:{turn.step}",
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        found: list[int] = self.counter.count(pa.array(texts, pa.string())).tolist()
+        return found
+
+    def _over(self) -> Unlearnable:
+        most = self.mix.window_tokens[self.pool]
+        return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
+
+    def whole_samples(self, whole: Sequence[Turn]) -> Made:
+        """The samples of CPT or SFT."""
+        prompt_tokens = self._count([self.prompt.text])[0]
+        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool], View.of(self.mix)
+        cut = windows(self.rows, whole, prompt_tokens, *bound)
+        found: Made = []
+        has_first = False
+        for window in cut:
+            shown = whole if window.rows is self.rows else turns(window.rows, View.of(self.mix), window.opening)
+            taught = targets(shown)
+            if not window.fits or not taught:
+                said = "no turn of it can stand alone as a target in pool "
+                none = Unlearnable("no_target", said + self.pool) if window.fits else self._over()
+                found.append((window.rows, none))
+                continue
+            own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
+            has_first = True
+            found.append((window.rows, self._whole_sample(own, shown)))
+        return found or [(self.rows, self._over())]
+
+    def _whole_sample(self, key: str, shown: Sequence[Turn]) -> dict[str, Any]:
+        first, is_cpt = self.rows[0], self.pool == "cpt"
+        system = self.prompt.text
+        counts = self._count([system, *(text for turn in shown for text in (turn.user, turn.assistant))])
+        answers = counts[2::2]
+        common = {
+            "id": key,
             "domain": first["domain"],
-            "turn_idx": position + 1,
-            "total_turns": total,
+            "source": first["source"],
             "trajectory_id": first["trajectory_id"],
             "group": first["group"],
-        },
-        "_id": key,
+            "num_turns": len(shown),
+            "num_tokens": sum(counts),
+            "num_loss_tokens": sum(size for size, turn in zip(answers, shown, strict=True) if turn.loss),
+            "template": self.prompt.template,
+        }
+        text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
+        spans = document_spans(system, shown) if is_cpt else message_spans(shown)
+        return {**common, **text, "spans": spans, "_id": key}
+
+    def turn_sample(self, whole: Sequence[Turn]) -> Made:
+        """The sample of RL or eval: one turn that the bounds allow, drawn by hash, given those before it."""
+        mix, most = self.mix, self.mix.window_tokens[self.pool]
+        sizes = self._count([text for turn in whole for text in (turn.user, turn.assistant)])
+        asked, answered = sizes[::2], sizes[1::2]
+        before = list(accumulate((a + b for a, b in zip(asked, answered, strict=True)), initial=0))
+        room = None if most is None else most - self._count([self.prompt.text])[0]
+        fitting = [
+            place
+            for place in targets(whole)
+            if answered[place] <= mix.max_response_tokens
+            and (room is None or mix.overflow[self.pool] != "drop" or before[place] + asked[place] <= room)
+        ]
+        if not fitting:
+            return [(self.rows, self._over())]
+        place = fitting[keyed_hash(f"turn:{self.key}", mix.seed) % len(fitting)]
+        shown = list(whole[: place + 1])
+        if room is not None and before[place] + asked[place] > room:
+            shown = self._newest(shown)
+        return [(self.rows, self._turn_sample(shown, len(whole)) if shown else self._over())]
+
+    def _newest(self, shown: Sequence[Turn]) -> list[Turn]:
+        """The last turns before the bound, of a trajectory up to the last of these."""
+        steps = [row["step"] for row in self.rows]
+        rows = self.rows[: steps.index(shown[-1].step) + 1]
+        prompt_tokens = self._count([self.prompt.text])[0]
+        bound = self.mix.window_tokens[self.pool], self.counter, "cut_oldest", View.of(self.mix)
+        (cut,) = windows(rows, shown, prompt_tokens, *bound)  # type: ignore[arg-type]
+        found = turns(cut.rows, View.of(self.mix), cut.opening)
+        return found if cut.fits and found[-1].loss else []
+
+    def _turn_sample(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
+        first, turn, seed = self.rows[0], shown[-1], self.mix.seed
+        asking = turn.user + ASKING
+        if self.pool == "eval":
+            return {
+                "task": first["domain"],
+                "id": _number(self.key, seed),
+                "prompt": [one.user for one in shown],
+                "response": [one.assistant for one in shown],
+                "current_prompt": asking,
+                "system_str": self.prompt.text,
+                "turn_idx": len(shown),
+                "total_turns": total,
+                "sample_id": self.key,
+                "group": first["group"],
+                "_id": self.key,
+            }
+        said = messages(self.prompt.text, shown)[:-1]
+        said[-1]["content"] = asking
+        return {
+            "data_source": f"trajmill/{first['domain']}",
+            "prompt": [{k: m[k] for k in ("role", "content")} for m in said],
+            "ability": "world_model",
+            "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
+            "extra_info": {
+                "split": "train",
+                "index": _number(self.key, seed),
+                "id": f"{self.key}:{turn.step}",
+                "domain": first["domain"],
+                "turn_idx": len(shown),
+                "total_turns": total,
+                "trajectory_id": first["trajectory_id"],
+                "group": first["group"],
+                "max_response_tokens": self.mix.max_response_tokens,
+                "template": self.prompt.template,
+            },
+            "_id": self.key,
+        }
+
+
+def targets(shown: Sequence[Turn]) -> list[int]:
+    """Positions of the turns that the loss stands on."""
+    return [position for position, turn in enumerate(shown) if turn.loss]
+
+
+def ground_truth(domain: str, turn: Turn) -> str:
+    """What a reward compares a prediction with, as one JSON text (version 1).
+
+    `exact` is false where scrubbing put placeholders into the turn: the environment answered to other words, so a
+    prediction is not to be compared with the observation letter by letter.
+    """
+    row = turn.row
+    checks = [] if row["exit_code"] is None else [{"type": "exit_code", "value": row["exit_code"], "weight": 1.0}]
+    truth = {
+        "v": 1,
+        "domain": domain,
+        "observation": turn.observation,
+        "exact": not row["scrubbed"],
+        "checks": checks,
     }
+    return json_text(truth)
 
 
 def _number(key: str, seed: int) -> int:
@@ -222,9 +339,9 @@ _COLUMNS: Final = (
 _ENDINGS: Final = ("exit_code", "time_limit_s", "timed_out")
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
-    "observation": ("content",),
-    "action": ("text",),
-    "next_observation": ("content", "origin"),
+    "observation": ("content", "origin"),
+    "action": ("name", "arguments", "text"),
+    "next_observation": ("content", "origin", "form", "dialect"),
 }
 
 
@@ -242,7 +359,7 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
             dict(zip(names, row, strict=True)) if there else None for row, there in zip(values, present, strict=True)
         ]
     columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
-    for name in ("use", "group", "kept", "tokens"):
+    for name in verdict.column_names:
         columns[name] = verdict[name].to_pylist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -260,7 +377,7 @@ def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[di
     Args:
         transitions: folder of the transitions.
         name: of the file in it.
-        verdicts: `use`, `group`, `kept` and `tokens` of all its rows.
+        verdicts: `use`, `group`, `kept` and, where they are measured, `spans` of all its rows.
     """
     offset = begun = 0
     for batch in read_transitions(transitions, name):

@@ -27,6 +27,10 @@ POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
 SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
 """Share of the groups that each pool is given by default."""
 
+Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
+WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
+"""Tokens of a sample of each pool by default."""
+
 BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
 """Of the section `normalize`: what ends a run and changes nothing that it writes."""
 
@@ -80,23 +84,48 @@ class Mix(Section):
 
     Attributes:
         pools: share of the groups that each pool is given; scaled to sum to 1.
-        seed: of every choice by hash: pools, order of samples, the turn that RL and eval take.
-        window_tokens: tokens of a sample, under `judge.tokenizer`, above which a trajectory is cut between turns into
-            several; null cuts none.
+        seed: of every choice by hash: pools, templates, order of samples, the turn that RL and eval take.
+        window_tokens: tokens of a sample of each pool, under `judge.tokenizer`; null is any. A pool that is not named
+            keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and eval.
+        overflow: what becomes of what is longer. In CPT and SFT, where the default is `windows`: nothing (`drop`), its
+            last turns (`cut_oldest`), its first (`cut_newest`), or several samples, each turn in one of them. In RL and
+            eval, where the default is `drop`, a turn whose prompt is longer is not asked for, or, by any other value,
+            asked for after as many turns before it as fit.
+        observation_chars: characters of an observation that samples show; of a longer one head and tail, with what is
+            left out told between them. Null shows all.
+        max_response_tokens: of the turns that RL and eval ask for.
         shard_bytes: text of one shard, before compression, in bytes.
         harness: what samples show of what the harness and the user said between turns (`interleaved`): `strip` for
             nothing, `keep` for each text in the user turn, before the action; then no observation that the harness
             made bears loss, whatever the rules say.
         edits: how samples show edits of files: `call` for the call as it stands, `diff` for a unified diff below the
             call, where that tells both the old text and the new.
+        actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
+            BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
+        templates: a folder of templates for system prompts, as `configs/templates`; they take the built-in ones' place.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
     seed: int = 0
-    window_tokens: Annotated[int, Field(ge=256)] | None = None
+    window_tokens: dict[Pool, Annotated[int, Field(ge=256)] | None] = Field(default_factory=dict, validate_default=True)
+    overflow: dict[Pool, Overflow] = Field(default_factory=dict, validate_default=True)
+    observation_chars: Annotated[int, Field(ge=256)] | None = 1 << 16
+    max_response_tokens: Annotated[int, Field(ge=16)] = 1 << 14
     shard_bytes: Annotated[int, Field(ge=1 << 10, le=128 << 20)] = 96 << 20
     harness: Literal["strip", "keep"] = "strip"
     edits: Literal["call", "diff"] = "call"
+    actions: Literal["call", "native"] = "call"
+    templates: str | None = None
+
+    @field_validator("window_tokens")
+    @classmethod
+    def _with_windows(cls, value: dict[Pool, int | None]) -> dict[Pool, int | None]:
+        return {pool: value.get(pool, WINDOWS[pool]) for pool in POOLS}
+
+    @field_validator("overflow")
+    @classmethod
+    def _with_overflow(cls, value: dict[Pool, Overflow]) -> dict[Pool, Overflow]:
+        return {pool: value.get(pool, "drop" if pool in ("rl", "eval") else "windows") for pool in POOLS}
 
     @field_validator("pools")
     @classmethod

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from connectors.connector import Connector
 from connectors.registry import connectors
-from pipelines.mix.rendering import Turn, render
+from pipelines.rendering.turns import Turn
+from pipelines.rendering.turns import turns as rendered
 from schemas import ParseError, Reject
 from tests.conftest import ROOT
 from tests.rows import blob_at, parsed
@@ -51,7 +52,7 @@ def _turns(one: Connector) -> Iterator[Turn]:
         rows, _ = parsed(one, blob_at(path))
         for _, group in groupby(rows, key=lambda row: row["trajectory_id"]):
             judged = [{**row, "scrubbed": False, "use": _use(row)} for row in group]
-            yield from (turn for turn in render(judged).turns if turn.loss)
+            yield from (turn for turn in rendered(judged) if turn.loss)
 
 
 def _use(row: Mapping[str, Any]) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from connectors.reading.values import value_or_none
 from schemas import json_text
+
+Edits: TypeAlias = Literal["call", "diff"]
 
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file")
 _PAIRS: Final = (("old_str", "new_str"), ("old_string", "new_string"), ("oldText", "newText"), ("old_text", "new_text"))
@@ -54,6 +56,23 @@ def edit_of(text: str) -> Edit | None:
         diff = "".join([f"--- {old}\n+++ b/{str(path).lstrip('/')}\n", *hunks])
     rest = {key: one for key, one in arguments.items() if key not in names}
     return Edit(json_text({**value, "arguments": rest}), diff if diff.endswith("\n") else f"{diff}\n")
+
+
+_WHOLE: Final = ("content", "contents", "file_text")
+"""What a call that writes a whole file gives it."""
+
+
+def edited_path(text: str) -> str | None:
+    """The path of the file that an action's text says is edited or written; None if it is no such call."""
+    value = value_or_none(text)
+    arguments = value.get("arguments") if isinstance(value, dict) else None
+    if not isinstance(arguments, dict):
+        return None
+    path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
+    if path is None:
+        return None
+    writes = any(isinstance(arguments.get(key), str) for key in _WHOLE)
+    return path if writes or _hunks(arguments) is not None else None
 
 
 def _hunks(arguments: Mapping[str, Any]) -> tuple[set[str], bool, list[str]] | None:

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.mix.edits import edit_of
-from pipelines.mix.rendering import render
 from pipelines.mix.samples import samples_of
 from pipelines.recipe.recipe import Mix
+from pipelines.rendering.edits import edit_of
+from pipelines.rendering.prompts import Wording, prompt
+from pipelines.rendering.turns import View, turns
 from quality.tokens import TokenCounter
-from tests.pipelines.mix.test_rendering import row
+from tests.pipelines.rendering.test_turns import row
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"
 HUNK = "@@ ... @@\n def lit():\n-    return False\n+    return True\n"
@@ -116,17 +117,22 @@ def test_a_diff_that_says_where_it_stands_can_be_applied(tmp_path):
 def test_samples_show_diffs_only_where_the_recipe_asks_for_them():
     text = call("Edit", file_path="/t/x.py", old_string="a", new_string="```b")
     rows = [row(0, text, "done"), row(1, "ls", "x.py")]
-    assert render(rows) == render(rows, edits="call")
-    assert render(rows).turns[0].user.endswith(f"````json\n{text}\n````")
-    shown = render(rows, edits="diff")
-    rest = call("Edit", file_path="/t/x.py")
-    assert shown.turns[0].user == (
+    shown = turns(rows, View(edits="diff"))
+    assert "diff" not in turns(rows)[0].user
+    rest = '{\n  "name": "Edit",\n  "arguments": {\n    "file_path": "/t/x.py"\n  }\n}'
+    assert shown[0].user == (
         f"### Turn 1\n**Action:**\n```json\n{rest}\n```\n````diff\n{HEAD}@@ ... @@\n-a\n+```b\n````"
     )
-    assert shown.turns[1] == render(rows).turns[1]
-    assert "unified diff" in shown.system
-    assert "unified diff" not in render(rows).system
-    assert "unified diff" not in render([row(0, "tap", "home", domain="android")], edits="diff").system
+    assert shown[1] == turns(rows)[1]
+
+
+@pytest.mark.parametrize("pool", ["cpt", "sft", "rl"])
+def test_the_prompt_says_that_edits_are_shown_as_diffs_where_they_are(pool):
+    rows = [row(0, "ls", "x.py")]
+    told = prompt(rows, "t", Wording(pool), View(edits="diff")).text
+    assert told != prompt(rows, "t", Wording(pool), View()).text
+    other = [row(0, "tap", "home", domain="android")]
+    assert prompt(other, "t", Wording(pool), View(edits="diff")) == prompt(other, "t", Wording(pool), View())
 
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", " c"]), max_size=6).map("\n".join)

@@ -1,0 +1,174 @@
+"""Turns: a judged trajectory in the world-model view, as the messages and documents that models are trained on.
+
+The view of Qwen-AgentWorld (arXiv 2606.24597, §2), in the form of its benchmark: a system prompt of what is known
+beforehand, then turns, where the user turn is one action and the assistant turn is what was observed. Calls that an
+agent made at once are successive turns, in the order of the calls. What the agent thought, said or was asked to do is
+not shown: a world does not know it. What the harness and the user said between turns is shown where the recipe keeps
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, Literal, TypeAlias
+
+from pipelines.recipe.recipe import Mix
+from pipelines.rendering.actions import Grammar, shown_action
+from pipelines.rendering.capping import capped
+from pipelines.rendering.edits import Edits
+
+MARKER: Final = "**Environment Observation:**\n"
+Harness: TypeAlias = Literal["strip", "keep"]
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
+_HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a recipe's samples show trajectories; see `recipe.Mix` for what each value means."""
+
+    harness: Harness = "strip"
+    edits: Edits = "call"
+    actions: Grammar = "call"
+    observation_chars: int | None = None
+
+    @classmethod
+    def of(cls, mix: Mix) -> View:
+        """That of a recipe."""
+        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars)
+
+    def seen(self, content: str) -> str:
+        """An observation as it is shown."""
+        return content if self.observation_chars is None else capped(content, self.observation_chars)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One rendered turn: what the user message and the assistant message say, and whether the loss stands on it.
+
+    Attributes:
+        step: the trajectory's step.
+        user: the user message.
+        assistant: the assistant message: the marker, and what was observed.
+        loss: whether the loss stands on the assistant message.
+        observation: what the assistant message says below its marker.
+        state: what the environment showed before the action, whether or not the message shows it; None if not known.
+        row: the transition that is shown.
+    """
+
+    step: int
+    user: str
+    assistant: str
+    loss: bool
+    observation: str
+    state: str | None
+    row: Mapping[str, Any]
+
+
+def ending(row: Mapping[str, Any]) -> str:
+    """How what an action started ended, as the line below its output: its exit code, or that its time ran out."""
+    if row["timed_out"]:
+        return "[timed out]"
+    return "" if row["exit_code"] is None else f"[exit code {row['exit_code']}]"
+
+
+def answer(row: Mapping[str, Any], view: View) -> str:
+    """What a model is to predict: the next observation, and below it how what the action started ended."""
+    content = view.seen(row["next_observation"]["content"])
+    told = ending(row)
+    return f"{content}\n{told}" if told and content else content or told
+
+
+def state_of(row: Mapping[str, Any]) -> str | None:
+    """What the environment showed before an action; None where that is not known, or others' words stand there."""
+    before = row["observation"]
+    return before["content"] if before and before["origin"] == "environment" else None
+
+
+def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str, view: View, opening: str = "") -> str:
+    """The user message of a turn.
+
+    Args:
+        number: of the turn, from 1.
+        row: of the turn.
+        state: that is shown; None shows none.
+        said: what stands between state and action.
+        view: how actions are shown.
+        opening: what stands before all of that.
+    """
+    head = f"### Turn {number}\n{opening}"
+    if state is not None:
+        head += f"**Current State:**\n{state}\n\n"
+    limit = "" if row["time_limit_s"] is None else f"**Time Limit:**\n{row['time_limit_s']:g} s\n"
+    return f"{head}{said}{limit}**Action:**\n{shown_action(row, view.edits, view.actions)}"
+
+
+def bears_loss(row: Mapping[str, Any], view: View) -> bool:
+    """Whether the loss stands on what a row observed next."""
+    made = view.harness == "keep" and row["next_observation"]["origin"] == "harness"
+    return row["use"] == "target" and not made
+
+
+def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]:
+    """The turns of one trajectory.
+
+    The state before an action is shown where it is not what the turn before ended with, and once for calls made at
+    once. Rows that are omitted, or whose next observation holds no text, are not shown.
+
+    Args:
+        rows: all rows of a trajectory (or of one segment or window) in order, as Python values, each with its `use`.
+        view: how they are shown.
+        opening: what else is known before the first turn, which the rows do not show; it opens the first user message.
+    """
+    chosen = view or View()
+    found: list[Turn] = []
+    shown: str | None = None
+    for _, group in groupby(rows, key=lambda row: row["turn"]):
+        calls = list(group)
+        visible = [row for row in calls if row["use"] != "omit"]
+        said = "".join(_said(row["interleaved"]) for row in calls) if visible and chosen.harness == "keep" else ""
+        for row in visible:
+            state = state_of(row)
+            is_new = row is visible[0] and state != shown
+            before = chosen.seen(state) if is_new and state is not None else None
+            user = user_text(len(found) + 1, row, before, said if row is visible[0] else "", chosen, opening)
+            observed, opening = answer(row, chosen), ""
+            loss = bears_loss(row, chosen)
+            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row))
+        if visible:
+            shown = visible[-1]["next_observation"]["content"]
+    return found
+
+
+def _said(interleaved: str | None) -> str:
+    """What the harness and the user said, each under its heading; empty if neither said anything."""
+    told = json.loads(interleaved) if interleaved else ()
+    return "".join(f"{_HEADINGS[one['role']]}\n{one['content']}\n\n" for one in told if one["role"] in _HEADINGS)
+
+
+def messages(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
+    """The chat messages of turns, each with `role`, `content` and `loss` (null but on assistant messages)."""
+    found: list[dict[str, Any]] = [{"role": "system", "content": system, "loss": None}]
+    for turn in shown:
+        found.append({"role": "user", "content": turn.user, "loss": None})
+        found.append({"role": "assistant", "content": turn.assistant, "loss": turn.loss})
+    return found
+
+
+BETWEEN: Final = "\n\n"
+"""Between the texts of a document."""
+
+
+def document(system: str, shown: Sequence[Turn]) -> str:
+    """The whole trajectory as one text, for continued pre-training."""
+    texts = [system, *(text for turn in shown for text in (turn.user, turn.assistant))]
+    return BETWEEN.join(texts) + "\n"
+
+
+def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """The rows of each trajectory, or of each segment of a split one; rows come in the order of their file."""
+    for _, group in groupby(rows, key=lambda row: (row["trajectory_id"], row["ordinal"], row["segment"])):
+        yield list(group)

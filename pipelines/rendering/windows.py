@@ -1,0 +1,199 @@
+"""Windows: a trajectory that is longer than a model reads at once, cut between turns into parts that it can read.
+
+Pure; what a part then becomes is the matter of `mix.samples`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pipelines.recipe.recipe import Overflow
+from pipelines.rendering.edits import edited_path
+from pipelines.rendering.turns import Rows, Turn, View
+from quality.tokens import TokenCounter
+
+_WIDEST: Final = 4
+"""UTF-8 bytes of a character, and so tokens: no tokenizer makes more of them than there are bytes."""
+
+BETWEEN: Final = 16
+"""Tokens set aside for each turn: what a chat template sets around its two messages, and the heading of a state."""
+
+_FILES: Final = frozenset({"terminal", "swe"})
+"""Domains whose actions write files that later actions read."""
+
+_FOLDER: Final = re.compile(r"""(?:^|["';&|\n]|\\n)\s*cd\s+(/[^\s"';&|\\]*)""")
+_REDIRECTED: Final = re.compile(r"""(?<![0-9&>])>{1,2}\s*((?:\.{0,2}/)?[A-Za-z0-9_][A-Za-z0-9_./-]*)""")
+_LISTED: Final = 40
+"""Files that an opening names, the last that were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a trajectory.
+
+    Attributes:
+        rows: all of its rows, in order; targets that depend on what was cut off are context.
+        opening: what is known before it and no row of it shows; empty for the first.
+        fits: whether it is within the bound: one turn alone may pass it.
+    """
+
+    rows: Rows
+    opening: str = ""
+    fits: bool = True
+
+
+def windows(
+    rows: Rows,
+    shown: Sequence[Turn],
+    prompt_tokens: int,
+    most: int | None,
+    counter: TokenCounter,
+    overflow: Overflow = "windows",
+    view: View | None = None,
+) -> list[Window]:
+    """The rows of a trajectory in one or more windows, each with all it needs to be rendered by itself.
+
+    A window is filled with turns up to `most` tokens of its prompt, its turns and the state that it begins with, which
+    the turns before it no longer show.
+
+    Args:
+        rows: of a trajectory, or of one segment of it, in order.
+        shown: the turns that all of them are rendered to.
+        prompt_tokens: of the system prompt.
+        most: tokens of a window; None cuts nothing.
+        counter: counts tokens under the recipe's tokenizer.
+        overflow: what becomes of a trajectory that is longer: nothing (`drop`), its end (`cut_oldest`), its beginning
+            (`cut_newest`), or several windows of which each turn is in one.
+        view: how the turns are shown.
+    """
+    texts = [turn.user + turn.assistant for turn in shown]
+    if most is None or prompt_tokens + _WIDEST * sum(map(len, texts)) + BETWEEN * len(texts) <= most:
+        return [Window(rows)]
+    sizes = (counter.count(pa.array(texts, pa.string())) + BETWEEN).tolist()
+    if prompt_tokens + sum(sizes) <= most:
+        return [Window(rows)]
+    if overflow == "drop":
+        return []
+    groups = _groups(shown, sizes, _opening_tokens(rows, shown, counter, view or View()))
+    if overflow == "cut_oldest":
+        cuts = [(_newest(groups, prompt_tokens, most), len(groups))]
+    else:
+        cuts = _filled(groups, prompt_tokens, most)
+        cuts = cuts[:1] if overflow == "cut_newest" else cuts
+    return [_window(rows, groups, cut, prompt_tokens, most) for cut in cuts]
+
+
+class _Group(NamedTuple):
+    """The calls that an agent made at once: the step of the first, their tokens, and of what must open them."""
+
+    step: int
+    size: int
+    opening: int
+
+
+def _groups(shown: Sequence[Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[_Group]:
+    found: list[_Group] = []
+    for _, some in groupby(range(len(shown)), key=lambda number: shown[number].row["turn"]):
+        calls = list(some)
+        first = calls[0]
+        found.append(_Group(shown[first].step, sum(sizes[first : calls[-1] + 1]), openings[first]))
+    return found
+
+
+def _filled(groups: Sequence[_Group], prompt: int, most: int) -> list[tuple[int, int]]:
+    """(first, past the last) group of each window, each filled in turn."""
+    begins, whole = [0], prompt + groups[0].size
+    for number, group in enumerate(groups[1:], 1):
+        whole += group.size
+        if whole > most:
+            begins.append(number)
+            whole = prompt + group.size + group.opening
+    return list(zip(begins, [*begins[1:], len(groups)], strict=True))
+
+
+def _newest(groups: Sequence[_Group], prompt: int, most: int) -> int:
+    """The first of the last groups that fit in one window."""
+    begin, whole = len(groups) - 1, prompt + groups[-1].size
+    while begin and whole + groups[begin - 1].size + groups[begin - 1].opening <= most:
+        begin -= 1
+        whole += groups[begin].size
+    return begin
+
+
+def _window(rows: Rows, groups: Sequence[_Group], cut: tuple[int, int], prompt: int, most: int) -> Window:
+    first, past = cut
+    place = {row["step"]: number for number, row in enumerate(rows)}
+    begin = _turn_begin(rows, place[groups[first].step]) if first else 0
+    end = _turn_begin(rows, place[groups[past].step]) if past < len(groups) else len(rows)
+    sizes = sum(group.size for group in groups[first:past])
+    fits = prompt + sizes + (groups[first].opening if first else 0) <= most
+    if not begin:
+        return Window(rows[begin:end], fits=fits)
+    written = files_written(rows[:begin])
+    return Window(_independent(rows[begin:end], written), opening(rows[:begin], written), fits)
+
+
+def _turn_begin(rows: Rows, place: int) -> int:
+    """The place of the first row of the turn that a row belongs to: calls of it that are not shown may stand before."""
+    while place and rows[place - 1]["turn"] == rows[place]["turn"]:
+        place -= 1
+    return place
+
+
+def _opening_tokens(rows: Rows, shown: Sequence[Turn], counter: TokenCounter, view: View) -> list[int]:
+    """Tokens that each turn would cost more if a window began with it: its state, and what is known of files."""
+    states = [
+        view.seen(turn.state) if turn.state is not None and turn.state not in turn.user else None for turn in shown
+    ]
+    counts = counter.count(pa.array(states, pa.string())).tolist()
+    most = int(counter.count(pa.array([opening(rows, files_written(rows))]))[0])
+    return [count + most for count in counts]
+
+
+def files_written(rows: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    """The paths of files that actions wrote, as they name them, in the order of their last writing."""
+    found: dict[str, None] = {}
+    for row in rows:
+        if row["domain"] in _FILES and row["use"] != "omit":
+            for path in _written(row["action"]["text"]):
+                found.pop(path, None)
+                found[path] = None
+    return found
+
+
+def _written(text: str) -> list[str]:
+    path = edited_path(text)
+    return [path] if path is not None else [path for path in _REDIRECTED.findall(text) if path != "/dev/null"]
+
+
+def opening(rows: Rows, written: Iterable[str]) -> str:
+    """What a model that sees only later turns is told of those before: the working folder, and files written."""
+    if not rows or rows[0]["domain"] not in _FILES:
+        return ""
+    folders = [met for row in rows if row["use"] != "omit" for met in _FOLDER.findall(row["action"]["text"])]
+    told = [f"Folder entered last: {folders[-1]}"] if folders else []
+    names = list(written)[-_LISTED:]
+    told += [f"Files written before: {', '.join(names)}"] if names else []
+    return "**Known State:**\n" + "\n".join(told) + "\n\n" if told else ""
+
+
+def _independent(rows: Rows, written: Mapping[str, None]) -> Rows:
+    """The rows, of which those that show a file whose writing was cut off are context."""
+    if not written:
+        return rows
+    unknown = dict(written)
+    found: list[Mapping[str, Any]] = []
+    for row in rows:
+        text = row["action"]["text"]
+        mine = _written(text) if row["use"] != "omit" else []
+        depends = row["use"] == "target" and any(path in text for path in unknown if path not in mine)
+        found.append({**row, "use": "context"} if depends else row)
+        for path in mine:
+            unknown.pop(path, None)
+    return found
