@@ -1,13 +1,65 @@
-"""Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`."""
+"""Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`.
+
+The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`. A user's own
+folder of the same shape takes their place, domain by domain. Pools never share a template, so that what is learnt is
+the world and not the wording. What the values of a prompt are is the matter of `pipelines.mix.rendering`.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import jinja2
+import jinja2.meta
+import jinja2.sandbox
+import xxhash
+
+from schemas import DOMAINS, ConfigError
+
+VARIABLES: Final = frozenset(
+    {
+        "action_space",
+        "initial_state",
+        "demonstrations",
+        "simulation_instruction",
+        "screen",
+        "forms",
+        "dialects",
+        "ends",
+        "shows_diffs",
+        "keeps_messages",
+        "native",
+        "tagged",
+    }
+)
+"""What a prompt's template may name: texts, empty where they are not known; `forms` and `dialects` lists; flags."""
+
+_LISTS: Final = frozenset({"forms", "dialects"})
+_FLAGS: Final = frozenset({"ends", "shows_diffs", "keeps_messages", "native", "tagged"})
+_SUFFIX: Final = ".md.j2"
+_FILE: Final = re.compile(r"(rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
+_KIND: Final = {"rl": "rl", "eval": "rl", "cpt": "cpt", "sft": "sft"}
+"""The kind of file that each pool's prompts are made from: eval asks as RL does."""
+
+
+class PromptTemplate(NamedTuple):
+    """A prompt's template: `name` as `terminal/sft-2`, sha256 of its file's text in 64 hex digits, and itself."""
+
+    name: str
+    digest: str
+    template: jinja2.Template
+
+    @property
+    def reference(self) -> str:
+        """What a sample says that its prompt was made from: `terminal/sft-2@` and 12 digits of the digest."""
+        return f"{self.name}@{self.digest[:12]}"
 
 
 def configs() -> Traversable:
@@ -21,6 +73,119 @@ def template(name: str) -> jinja2.Template:
     return _environment().from_string((configs() / "templates" / name).read_text("utf-8"))
 
 
+def prompt_template(domain: str, pool: str, key: str, seed: int, folder: Path | None = None) -> PromptTemplate:
+    """The template that the system prompt of a sample is made from.
+
+    Args:
+        domain: one of the seven.
+        pool: `cpt`, `sft`, `rl`, or `eval`, which asks as `rl` does. One of the files for `sft` is drawn by hash.
+        key: what is drawn by, such as the id of a trajectory; the same key draws the same file.
+        seed: of the draw.
+        folder: a user's own templates; a domain that it holds nothing of has the built-in ones.
+
+    Raises:
+        ConfigError: a template of the user's own is not one; see `check_templates`, which tells so at launch.
+    """
+    found = _of_domain(domain, folder)[_KIND[pool]]
+    return found[xxhash.xxh3_64_intdigest(f"template:{key}".encode(), seed) % len(found)]
+
+
+def check_templates(folder: Path) -> None:
+    """Reads all templates of a user's own folder, so that none fails while shards are made.
+
+    Raises:
+        ConfigError: the folder cannot be read or holds nothing, a file or folder in it is none that is looked for, a
+            domain lacks a pool, or a template breaks the syntax, names a variable that prompts have not, takes in
+            another file or cannot be rendered. The message names the file.
+    """
+    try:
+        inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise ConfigError(f"mix.templates: {folder} cannot be listed: {error.strerror}.") from error
+    if not inside:
+        raise ConfigError(f"mix.templates: {folder} is empty; wanted are folders named by domains, such as terminal/.")
+    for path in inside:
+        if path.name not in DOMAINS:
+            nearest = get_close_matches(path.name, DOMAINS, 1)
+            raise ConfigError(f"mix.templates: {path} is no folder of a domain.", nearest[0] if nearest else None)
+        _of_domain(path.name, folder)
+
+
+@cache
+def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
+    """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
+    own = folder is not None and (folder / domain).exists()
+    place: Traversable = folder / domain if own and folder is not None else configs() / "templates" / domain
+    found: dict[str, list[PromptTemplate]] = {kind: [] for kind in ("rl", "cpt", "sft")}
+    try:
+        names = sorted((path.name for path in place.iterdir() if not path.name.startswith(".")), key=_in_order)
+    except OSError as error:
+        raise ConfigError(f"mix.templates: {place} cannot be listed: {error.strerror}.") from error
+    for name in names:
+        if _FILE.fullmatch(name) is None:
+            raise ConfigError(f"mix.templates: {place / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}.")
+        stem = name.removesuffix(_SUFFIX)
+        found[stem.partition("-")[0]].append(_read(place / name, f"{domain}/{stem}", own))
+    missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind, held in found.items() if not held]
+    if missing:
+        raise ConfigError(f"mix.templates: {place} holds no {', no '.join(missing)}.")
+    return {kind: tuple(held) for kind, held in found.items()}
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
+    """The template in a file; a user's own (`own`) is tried, and what it runs has no way out of its sandbox."""
+    environment = _sandbox() if own else _environment()
+    try:
+        text = path.read_text("utf-8")
+        tree = environment.parse(text)
+        named = jinja2.meta.find_undeclared_variables(tree)
+        includes = next(iter(jinja2.meta.find_referenced_templates(tree)), "") != ""
+        compiled = environment.from_string(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise ConfigError(f"mix.templates: {path}, line {error.lineno}: {error.message}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"mix.templates: {path} cannot be read: {error}") from error
+    if unknown := sorted(named - VARIABLES):
+        nearest = get_close_matches(unknown[0], sorted(VARIABLES), 1)
+        raise ConfigError(f"mix.templates: {path} names '{unknown[0]}', which no prompt has.", *nearest)
+    if includes:
+        raise ConfigError(f"mix.templates: {path} takes in another file; its digest is to tell all that it says.")
+    if own:
+        _try(compiled, path)
+    return PromptTemplate(name, hashlib.sha256(text.encode()).hexdigest(), compiled)
+
+
+def _try(compiled: jinja2.Template, path: Traversable) -> None:
+    """Renders a template with every value set and with none.
+
+    Raises:
+        ConfigError: it cannot be rendered, or renders to nothing.
+    """
+    for known in (True, False):
+        try:
+            text = compiled.render(_values(known))
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise ConfigError(f"mix.templates: {path} cannot be rendered: {error}") from error
+        if not text.strip():
+            raise ConfigError(f"mix.templates: {path} says nothing.")
+
+
+def _values(known: bool) -> dict[str, Any]:
+    texts = dict.fromkeys(VARIABLES - _LISTS - _FLAGS, "x" if known else "")
+    return {**texts, **dict.fromkeys(_LISTS, ["x"] if known else []), **dict.fromkeys(_FLAGS, known)}
+
+
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True)  # noqa: S701 - Markdown
+
+
+@cache
+def _sandbox() -> jinja2.Environment:
+    return jinja2.sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )
