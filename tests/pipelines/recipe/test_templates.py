@@ -1,0 +1,293 @@
+"""Templates of prompts: what each of ours says in every combination of what can be known, and how users' own are read."""
+
+import hashlib
+import json
+import re
+from itertools import combinations, product
+
+import pytest
+
+from pipelines.recipe.templates import VARIABLES, check_templates, configs, prompt_template
+from schemas import DOMAINS, ConfigError
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "configs" / "templates"
+NAMES = ("rl", "cpt", "sft-1", "sft-2", "sft-3", "sft-4")
+FILES = sorted(path for domain in DOMAINS for path in (FOLDER / domain).glob("*"))
+FORMS = {
+    "mcp": ["response"],
+    "search": ["response"],
+    "terminal": ["screen", "response"],
+    "swe": ["response", "stream"],
+    "web": ["screen", "response"],
+    "os": ["screen"],
+    "android": ["screen"],
+}
+TEXTS = {
+    "action_space": "- `polish`: Polishes the brass.",
+    "initial_state": "The brass is dull.",
+    "demonstrations": "The log showed how brass is polished.",
+    "simulation_instruction": "Let the polish run out.",
+}
+FLAGS = ("ends", "shows_diffs", "keeps_messages", "native", "tagged")
+DIALECTS = ([], ["uitree/1"], ["browsergym-axtree"], ["http+uitree/1"])
+TURN = re.compile(
+    r"### Turn [1-9][0-9]*\n"
+    r"(?:\*\*Current State:\*\*\n(?P<state>.+?)\n\n)?"
+    r"(?:\*\*Time Limit:\*\*\n[0-9.]+ s\n)?"
+    r"\*\*Action:\*\*\n(?P<fence>`{3,})(?P<language>json|text|python)\n(?P<action>.*?)\n(?P=fence)\n"
+    r"(?:```diff\n.*?\n```\n)?"
+    r"\*\*Environment Observation:\*\*\n(?P<observation>.*)",
+    re.DOTALL,
+)
+DEMONSTRATION = re.compile(r"^(?:````text|<example>)\n(.*?)\n(?:````|</example>)$", re.DOTALL | re.MULTILINE)
+
+
+def values(domain, **known):
+    """The variables of a prompt of which nothing is known but what is given."""
+    texts = dict.fromkeys([*TEXTS, "screen"], "")
+    return {**texts, "forms": FORMS[domain], "dialects": [], **dict.fromkeys(FLAGS, False), **known}
+
+
+def of_file(path):
+    stem = path.name.removesuffix(".md.j2")
+    pool = stem.partition("-")[0]
+    for number in range(200):
+        found = prompt_template(path.parent.name, pool, str(number), 0)
+        if found.name == f"{path.parent.name}/{stem}":
+            return found
+    raise AssertionError(f"no key draws {path}")
+
+
+def rendered(path, **known):
+    return of_file(path).template.render(values(path.parent.name, **known))
+
+
+def demonstrations(path, **known):
+    return DEMONSTRATION.findall(rendered(path, **known))
+
+
+def turns(demonstration):
+    return re.split(r"\n\n(?=### Turn )", demonstration)
+
+
+def named(path):
+    return f"{path.parent.name}/{path.name}"
+
+
+def test_each_domain_has_a_template_for_rl_one_for_cpt_and_four_for_sft():
+    assert {named(path) for path in FILES} == {f"{domain}/{name}.md.j2" for domain in DOMAINS for name in NAMES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_each_file_is_drawn_under_its_name_and_the_digest_of_its_text(path):
+    found = of_file(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.digest == digest
+    assert found.reference == f"{path.parent.name}/{path.name.removesuffix('.md.j2')}@{digest[:12]}"
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_pools_share_no_template_but_eval_asks_as_rl_does(domain):
+    drawn = {
+        pool: {prompt_template(domain, pool, str(number), 1).name for number in range(200)}
+        for pool in ("rl", "eval", "cpt", "sft")
+    }
+    assert drawn["rl"] == drawn["eval"]
+    assert len(drawn["sft"]) == 4
+    assert not any(drawn[one] & drawn[other] for one, other in combinations(("rl", "cpt", "sft"), 2))
+
+
+def test_the_draw_hangs_on_the_key_and_the_seed():
+    def drawn(seed):
+        return [prompt_template("os", "sft", str(number), seed).name for number in range(60)]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert min(drawn(1).count(name) for name in set(drawn(1))) > 5
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_no_combination_of_what_is_known_leaves_a_placeholder_a_gap_or_an_empty_part(path):
+    domain = path.parent.name
+    own = of_file(path).template
+    forms = [list(some) for size in range(len(FORMS[domain]) + 1) for some in combinations(FORMS[domain], size)]
+    for texts, flags in product(({}, TEXTS), product((False, True), repeat=len(FLAGS))):
+        for form, dialects, screen in product(forms, DIALECTS, ("", "1080 x 2400")):
+            known = dict(zip(FLAGS, flags, strict=True))
+            given = {**texts, **known, "forms": form, "dialects": dialects, "screen": screen}
+            text = own.render(values(domain, **given)).rstrip("\n")
+            assert not re.search(r"\{\{ *[a-z_]|\{%|%\}|None|undefined", text.replace("undefined variable", "")), text
+            assert "\n\n\n" not in text, text
+            assert not re.search(r"^#+ [^\n]*\n+(?=#+ (?!Turn)|\Z)", text.replace("\n```", ""), re.MULTILINE), text
+            assert all(line == line.rstrip() for line in text.splitlines()), text
+            assert text.count("````") % 2 == 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_what_is_known_of_a_session_stands_in_its_prompt(path):
+    bare, full = rendered(path), rendered(path, **TEXTS, screen="1080 x 2400")
+    assert all(full.count(text) == 1 for text in TEXTS.values())
+    assert not any(text in bare for text in TEXTS.values())
+    assert not DEMONSTRATION.search(full)
+    if path.parent.name in ("os", "android", "terminal", "web"):
+        assert "1080 x 2400" in full
+    assert "<predicted_observation>" not in bare
+    tagged = rendered(path, tagged=True)
+    assert "<predicted_observation>" in tagged
+    assert "</predicted_observation>" in tagged[-400:]
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_prompt_has_400_to_1500_words_in_each_form(path, ours):
+    domain = path.parent.name
+    flags = dict.fromkeys(FLAGS, True)
+    counts = [len(rendered(path, forms=[form]).split()) for form in FORMS[domain]]
+    tree = ["uitree/1"] if ours else ["browsergym-axtree"]
+    counts += [len(rendered(path, forms=[form], dialects=tree).split()) for form in FORMS[domain]]
+    counts.append(len(rendered(path, **flags, dialects=tree).split()))
+    assert 400 <= min(counts)
+    assert max(counts) <= 1500
+
+
+def runs(path):
+    """All runs of nine words in a row of a template's prose, without its demonstrations."""
+    text = path.read_text()
+    prose = re.sub(r"\{[%{].*?[%}]\}", " ", DEMONSTRATION.sub(" ", text))
+    words = re.findall(r"[\w'`]+", prose.lower())
+    return {tuple(words[start : start + 9]) for start in range(len(words) - 8)}
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_templates_of_a_domain_share_no_nine_words_in_a_row(domain):
+    found = {path.name: runs(path) for path in FILES if path.parent.name == domain}
+    for one, other in combinations(found, 2):
+        assert not found[one] & found[other], (one, other)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_templates_of_a_domain_share_no_demonstration(domain):
+    seen = {}
+    for path in FILES:
+        if path.parent.name == domain:
+            for form in FORMS[domain]:
+                for demonstration in demonstrations(path, forms=[form], dialects=["uitree/1"]):
+                    for turn in turns(demonstration):
+                        action = TURN.fullmatch(turn)["action"]
+                        assert seen.setdefault((action, turn[-200:]), path.name) == path.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_demonstrations_are_turns_as_samples_show_them(path):
+    domain = path.parent.name
+    for native, form, ends in product((False, True), FORMS[domain], (False, True)):
+        found = demonstrations(path, native=native, forms=[form], ends=ends, dialects=["uitree/1"])
+        assert found
+        assert 2 <= sum(len(turns(one)) for one in found) <= 6 or form != "response"
+        for turn in (turn for one in found for turn in turns(one)):
+            told = TURN.fullmatch(turn)
+            assert told, turn
+            assert "### Turn" not in told["observation"] + (told["state"] or "")
+            if told["language"] == "json":
+                assert json.dumps(json.loads(told["action"]), ensure_ascii=False, indent=2) == told["action"]
+            assert ("[exit code" in told["observation"]) <= ends
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name in ("web", "os", "android")], ids=named)
+def test_elements_that_demonstrations_name_stand_on_the_screen_before(path):
+    for demonstration in demonstrations(path, forms=["screen"], dialects=["uitree/1"]):
+        shown = ""
+        for turn in turns(demonstration):
+            told = TURN.fullmatch(turn)
+            shown = told["state"] or shown
+            numbers = re.findall(r'"element": "(#[0-9]+)"', told["action"])
+            assert all(re.search(rf"^ *{number} ", shown, re.MULTILINE) for number in numbers), turn
+            shown = told["observation"]
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name in ("web", "os", "android")], ids=named)
+def test_actions_in_a_domains_own_grammar_have_demonstrations_of_it(path):
+    known = {"forms": ["screen"], "dialects": ["uitree/1"]}
+    call, own = rendered(path, **known), rendered(path, **known, native=True)
+    assert call != own
+    assert '"element"' in call
+    assert '"element"' not in own
+    assert ('"action_type"' in own) == (path.parent.name == "android")
+    assert ("```python" in own) == (path.parent.name != "android")
+
+
+# Users' own.
+
+
+def write(folder, domain="swe", files=("rl", "cpt", "sft-1"), text="A {{ screen }} of {{ forms }}."):
+    (folder / domain).mkdir(parents=True, exist_ok=True)
+    for name in files:
+        (folder / domain / f"{name}.md.j2").write_text(text)
+    return folder
+
+
+def fault(folder):
+    with pytest.raises(ConfigError) as caught:
+        check_templates(folder)
+    return str(caught.value)
+
+
+def test_a_users_folder_takes_the_place_of_ours_domain_by_domain(tmp_path):
+    write(tmp_path, files=("rl", "cpt", "sft-1", "sft-2"))
+    check_templates(tmp_path)
+    own = prompt_template("swe", "eval", "k", 0, tmp_path)
+    assert own.name == "swe/rl"
+    assert own.template.render(values("swe")) == "A  of ['response', 'stream']."
+    assert own.digest != prompt_template("swe", "rl", "k", 0).digest
+    assert {prompt_template("swe", "sft", str(n), 0, tmp_path).name for n in range(50)} == {"swe/sft-1", "swe/sft-2"}
+    assert prompt_template("os", "rl", "k", 0, tmp_path) == prompt_template("os", "rl", "k", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{% if ends %}", ["rl.md.j2", "line 1", "endif"]),
+        ("{{ screem }}", ["rl.md.j2", "'screem'", "'screen'"]),
+        ("a\n{% if native %}{{ world }}{% endif %}", ["rl.md.j2", "'world'"]),
+        ("{{ screen|upside_down }}", ["rl.md.j2", "upside_down"]),
+        ("{% include 'a.md.j2' %}", ["rl.md.j2", "another file"]),
+        ("{{ screen.width }}", ["rl.md.j2", "cannot be rendered", "width"]),
+        ("{{ forms[0] }}", ["rl.md.j2", "cannot be rendered"]),
+        ("{{ 1 / 0 }}", ["rl.md.j2", "cannot be rendered"]),
+        ("{{ ''.__class__.__mro__ }}", ["rl.md.j2", "cannot be rendered", "unsafe"]),
+        ("{% if ends %}text{% endif %}", ["rl.md.j2", "says nothing"]),
+    ],
+)
+def test_a_template_that_would_fail_stops_the_run_at_launch(tmp_path, text, words):
+    write(tmp_path)
+    (tmp_path / "swe" / "rl.md.j2").write_text(text)
+    said = fault(tmp_path)
+    assert all(word in said for word in words), said
+
+
+def test_a_template_that_is_no_text_is_named(tmp_path):
+    write(tmp_path)
+    (tmp_path / "swe" / "cpt.md.j2").write_bytes(b"\xff\xfe")
+    assert "cpt.md.j2 cannot be read" in fault(tmp_path)
+
+
+def test_folders_that_hold_nothing_or_other_things_are_named(tmp_path):
+    assert "cannot be listed" in fault(tmp_path / "nowhere")
+    assert "is empty" in fault(tmp_path)
+    (tmp_path / "terminl").mkdir()
+    assert "'terminal'" in fault(tmp_path)
+    (tmp_path / "terminl").rename(tmp_path / "swe")
+    assert "holds no rl.md.j2, no cpt.md.j2, no sft-1.md.j2" in fault(tmp_path)
+    write(tmp_path, files=("rl", "sft-1"))
+    assert "holds no cpt.md.j2." in fault(tmp_path)
+
+
+def test_a_file_of_another_name_is_named(tmp_path):
+    write(tmp_path, files=("rl", "cpt", "sft-1", "sft"))
+    assert "sft.md.j2 is none of" in fault(tmp_path)
+
+
+def test_variables_are_those_that_our_templates_are_tried_with():
+    assert set(values("os")) == VARIABLES
+    assert configs().joinpath("templates", "os", "rl.md.j2").is_file()
