@@ -80,7 +80,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "9"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
