@@ -103,10 +103,9 @@ def test_no_answer_of_the_real_runs_keeps_what_the_harness_writes_around_a_cut_o
                 assert isinstance(found, Trajectory)
                 for step in found.steps:
                     shown = step.next_observation
-                    if shown is not None and shown.truncation == "harness":
-                        cut += 1
+                    if shown is not None:
                         assert "<output_head>" not in (shown.content or "")
-                        assert " characters elided]\n" in (shown.content or "")
+                        cut += " characters elided]\n" in (shown.content or "") and shown.truncation == "harness"
     assert cut >= 12
 
 
@@ -204,13 +203,40 @@ def test_a_warning_within_an_output_is_the_environments():
     assert seen(read([agent("```bash\na\n```"), user(text)])[0]).content == "<warning>\nhot\n</warning>"
 
 
-def test_the_patch_that_was_handed_in_is_no_observation():
+PATCH = "diff --git a/x b/x\n"
+
+
+def test_what_the_submitting_command_put_out_is_its_observation_less_the_line_that_the_harness_took_off():
     for command in (SUBMIT, "sh finish.sh"):
-        last = [agent(f"```bash\n{command}\n```"), user("diff --git a/x b/x")]
-        step = read(last, exit_status="Submitted")[0]
-        assert (step.next_observation, step.terminated) == (None, True)
-    gone = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "diff --git a/x b/x", "extra": {}}]
-    assert read(gone, exit_status="Submitted")[0].next_observation is None
+        for answer in (PATCH, ""):
+            step = read([agent(f"```bash\n{command}\n```"), user(answer)], exit_status="Submitted")[0]
+            assert (seen(step).content, seen(step).origin, seen(step).truncation) == (answer, "environment", "harness")
+            assert (step.terminated, step.exit_code) == (True, None)
+    gone = [agent("", ("a", SUBMIT)), {"role": "exit", "content": PATCH, "extra": {}}]
+    assert seen(read(gone, exit_status="Submitted")[0]).content == PATCH
+    gone[1]["content"] = ""
+    assert seen(read(gone, exit_status="Submitted", submission=PATCH)[0]).content == PATCH
+
+
+def test_a_submission_that_the_run_did_not_end_with_has_no_answer():
+    messages = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "LimitsExceeded", "extra": {}}]
+    assert read(messages, exit_status="LimitsExceeded")[0].next_observation is None
+
+
+@pytest.mark.corpus
+def test_every_patch_that_real_runs_handed_in_is_an_answer(corpus):
+    patches = 0
+    for path in corpus("mini_swe_agent"):
+        if path.name.endswith(".traj.json"):
+            (found,) = MiniSweAgent().parse(MemoryBlob(path.name, path.read_bytes()))
+            assert isinstance(found, Trajectory)
+            last = seen(found.steps[-1])
+            value = json.loads(path.read_bytes())
+            messages = value["messages"] if isinstance(value, dict) else value
+            if last.truncation == "harness" and "FINAL_OUTPUT" in (found.steps[-1].action.text or ""):
+                assert last.content == messages[-1]["content"]
+                patches += (last.content or "").startswith("diff --git ")
+    assert patches >= 11
 
 
 def test_a_failed_submission_is_answered_like_any_command():
