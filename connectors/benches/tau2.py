@@ -1,4 +1,4 @@
-r"""Results of tau2-bench: one JSON document of tasks and simulations, or a folder of both.
+r"""Results of tau2-bench: one JSON document of tasks and simulations, or a simulation a file beside its run's document.
 
 >>> show(Tau2(), r'''
 ... {"info": {"environment_info": {"domain_name": "telecom"}}, "tasks": [{"id": "8"}], "simulations": [
@@ -16,8 +16,9 @@ action  | {"name": "message", "arguments": {"content": "Tariff S."}}
 after   | Thanks ###STOP###
 
 A document has `info`, `tasks` and `simulations`. The folder form has `results.json` without simulations beside
-`simulations/<id>.json`, one a file. Such a file is read by itself too; task and policy are then not known. The fields
-are those of `data_model/message.py` and `data_model/simulation.py` of the benchmark.
+`simulations/<id>.json`, one a file: each of them is a log of its own, and the document is shared by all. A file without
+it is read by itself; task and policy are then not known. The fields are those of `data_model/message.py` and
+`data_model/simulation.py` of the benchmark.
 
 A tool's message names its call by `id`, arguments are objects, and several results may stand in one message
 (`tool_messages`). `requestor` tells whose tool it was: calls of the simulated user and their results are no actions of
@@ -38,9 +39,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
-from connectors.connector import Blob, Connector, Log, Sniff
+from connectors.connector import Blob, Connector, Log, MemoryBlob, Sniff
 from connectors.conversation.calls import MessageError, action_space, call, json_of
 from connectors.conversation.pairing import Conversation, conversation
 from connectors.conversation.refusals import refused, unmatched
@@ -63,7 +65,7 @@ class Tau2(Connector):
     """Results of tau2-bench, text runs."""
 
     name: ClassVar[str] = "tau2"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "tau2-bench results (tool agents and a simulated user)"
 
@@ -80,19 +82,15 @@ class Tau2(Connector):
         return None
 
     def join(self, paths: Sequence[str]) -> Iterator[Log]:
-        """Each folder of a `results.json` and `simulations/*.json`."""
+        """Each simulation of a folder, with the document of its run, which it shares with the others."""
         found = set(paths)
-        folders: dict[str, list[str]] = {}
         for path in paths:
-            parent, _, _ = path.rpartition("/")
+            parent, _, name = path.rpartition("/")
             folder, _, last = parent.rpartition("/")
-            if last == "simulations" and path.endswith(".json"):
-                folders.setdefault(folder, []).append(path)
-        for folder, files in folders.items():
-            prefix = f"{folder}/" if folder else ""
-            if prefix + _RESULTS in found:
-                members = {path[len(prefix) :]: path for path in sorted([prefix + _RESULTS, *files])}
-                yield Log(folder, members, _RESULTS)
+            results = f"{folder}/{_RESULTS}" if folder else _RESULTS
+            if last == "simulations" and name.endswith(".json") and results in found:
+                own = f"{last}/{name}"
+                yield Log(path, {_RESULTS: results, own: path}, own, frozenset({_RESULTS}))
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:
         empty = True
@@ -103,8 +101,11 @@ class Tau2(Connector):
             raise ParseError(blob.uri, -1, "no_transitions", "no simulation of the log holds a call of the agent")
 
     def _found(self, blob: Blob) -> Iterator[Trajectory | Reject]:
-        several = _RESULTS in blob.members
-        member = _RESULTS if several else blob.members[0]
+        files = [member for member in blob.members if _SIMULATION.fullmatch(member)]
+        if files:
+            yield from self._files(blob, files)
+            return
+        member = blob.members[0]
         value, data = json_document(blob, member, _SHAPES)
         if not isinstance(value, dict):
             raise ParseError(blob.uri, 0, "bad_document", "wanted an object of info, tasks and simulations", member)
@@ -116,9 +117,19 @@ class Tau2(Connector):
         if isinstance(listed, ARRAY):
             for one, offset in zip(listed, places_by_beginning(data, listed), strict=True):
                 yield from self._simulation(blob, one, run, _Place(member, offset))
-        for file in blob.members if several else ():
-            if _SIMULATION.fullmatch(file):
-                yield from self._file(blob, file, run)
+
+    def _files(self, blob: Blob, files: Sequence[str]) -> Iterator[Trajectory | Reject]:
+        run, more = _Run(), 0
+        if _RESULTS in blob.members:
+            try:
+                run, more = _document(blob.read(_RESULTS))
+            except ParseError as error:
+                yield replace(Reject.of(error, "record", self.name), uri=blob.uri, member=_RESULTS)
+        if more:
+            detail = f"the document of the run holds {more} simulations itself, and others stand beside it"
+            yield refused(blob, self.name, 0, "simulations_twice", detail, member=_RESULTS, rows=more)
+        for file in files:
+            yield from self._file(blob, file, run)
 
     def _file(self, blob: Blob, member: str, run: _Run) -> Iterator[Trajectory | Reject]:
         try:
@@ -178,6 +189,16 @@ class _Run:
         if isinstance(told, dict):
             return json_of({key: value for key, value in told.items() if value is not None})
         return told if isinstance(told, str) and told else None
+
+
+@lru_cache(maxsize=4)
+def _document(data: bytes) -> tuple[_Run, int]:
+    """What the document of a run tells, and how many simulations it holds; each simulation of the run asks the same."""
+    value, _ = json_document(MemoryBlob("", data))
+    if not isinstance(value, dict):
+        raise ParseError("", 0, "bad_document", "wanted an object of info and tasks")
+    listed = value.get("simulations")
+    return _run(value), len(listed) if isinstance(listed, list) else 0
 
 
 def _run(value: Mapping[str, Any]) -> _Run:

@@ -3,7 +3,8 @@ r"""What a command put out, within the words that a harness writes around it: mi
 `<returncode>1</returncode>\n<output>\n…\n</output>` and, where the output was cut, `<output_head>`, `<elided_chars>`
 and `<output_tail>`; an object of the same members as JSON (2.x); and `The last command <command>…</command> timed out
 and has been killed.` with the output after it. All of that is the harness's: the exit code, that the time ran out, and
-its advice are told apart from what the command put out. Terminals wrap lines, so blanks of its may be line ends.
+its advice are told apart from what the command put out. A cut output is its head and its tail with a line between that
+says how much was left out. Terminals wrap lines, so blanks of its may be line ends.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ _WARNING: Final = re.compile(r"\s*<warning>\s*(.*?)\s*</warning>\s*", re.DOTALL)
 _ADVICE: Final = "Please try another command and make sure to avoid those requiring interactive input."
 _OUTPUT: Final = re.compile(r"\s*<output>")
 _HEAD: Final = re.compile(r"\s*<output_head>")
+_MIDDLE: Final = re.compile(
+    r"</output_head>(?:\s*<elided_chars>\s*(?:([0-9]{1,12})\s+)?characters\s+elided\s*</elided_chars>)?"
+    r"\s*(<output_tail>|\Z)"
+)
+_MOST_ELIDED: Final = 10**12
 _LONGEST_LIMIT: Final = 1e6
 _OBJECT: Final = re.compile(r'\s*\{\s*"returncode":\s*-?[0-9]{1,9}\s*[,}]')
 _MEMBERS: Final = frozenset(
@@ -103,10 +109,31 @@ def _of_tags(rest: str, code: int | None, killed: bool, notes: list[str], whole:
     closing = "</output_tail>" if cut is not None else "</output>"
     end, after = _end(rest, begins.end(), closing, whole)
     behind = "\n".join(words for words in (rest[after:].strip() if whole else "", behind) if words)
-    shown = rest[begins.start() : after].strip() if cut is not None else rest[begins.end() : end]
-    shown = shown if cut is not None else shown.removeprefix("\n").removesuffix("\n")
+    shown = _joined(rest[begins.end() : end]) if cut is not None else _within(rest[begins.end() : end])
     told = (*notes, behind) if behind else tuple(notes)
     return Output(shown, code, killed, _limit(notes), cut is not None, told)
+
+
+def _joined(text: str) -> str:
+    """Head and tail of an output that was cut, by what stands between their tags."""
+    middle = _MIDDLE.search(text)
+    if middle is None:
+        return _within(text)
+    return _cut_output(_within(text[: middle.start()]), middle[1] or "", _within(text[middle.end() :]))
+
+
+def _cut_output(head: str, elided: str | int, tail: str) -> str:
+    """Head and tail of an output, and between them a line that says how many characters were left out, if it is known.
+
+    The line is a mark of the harness's: what was left out is not known, only that it was.
+    """
+    mark = f"[{elided} characters elided]" if elided else "[characters elided]"
+    return f"{head}\n{mark}\n{tail}" if tail else f"{head}\n{mark}"
+
+
+def _within(text: str) -> str:
+    """What stands between two tags, without the line ends that go with them."""
+    return text.removeprefix("\n").removesuffix("\n")
 
 
 def _end(text: str, begin: int, closing: str, whole: bool) -> tuple[int, int]:
@@ -133,10 +160,7 @@ def _of_object(text: str) -> Output | None:
     notes = tuple(note for key in ("warning", "exception_info") if (note := str_of(value.get(key))))
     shown = told if isinstance(told, str) else None
     if isinstance(head, str) and isinstance(tail, str):
-        shown = (
-            f"<output_head>\n{head}\n</output_head>\n<elided_chars>\n{elided} characters elided\n</elided_chars>\n"
-            f"<output_tail>\n{tail}\n</output_tail>"
-        )
+        shown = _cut_output(head, elided if type(elided) is int and 0 < elided < _MOST_ELIDED else "", tail)
     limit = _limit(notes)
     known = type(code) is int and code != NEVER_ENDED and abs(code) < 2**31
     return Output(shown, code if known else None, limit is not None, limit, isinstance(head, str), notes)

@@ -21,8 +21,8 @@ warning before an output that was cut, the exception that stopped a command, and
 
 The agent's words around a block are its reasoning where they begin with THOUGHT, else its message. What the agent wrote
 with no action in it, or with several, is a message, and the harness's reply its next observation. After the command
-that submits stands the patch that the harness took from its output, which the agent was not shown: that step has no
-next observation. The raw reply of the model, repeated in `extra.response`, is read for its time alone.
+that submits stands what it put out, mostly the patch, less its first line, which the harness took off: that is its next
+observation, cut by the harness. The raw reply of the model, repeated in `extra.response`, is read for its time alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from connectors.swe.answer import observation_of
 from connectors.swe.evaluation import EVALUATION_FILES, read_run, runs
 from connectors.swe.instance import environment, instance_of
 from connectors.swe.messages import Exchange, Message, answer_of, called, each_turn, message_of
-from schemas import Agent, Context, Outcome, ParseError, Reject, Task, Trajectory
+from schemas import Agent, Context, Observation, Outcome, ParseError, Reject, Task, Trajectory
 
 _SHAPES: Final[list[Shape]] = [[], {"messages": []}]
 _ENDING: Final = ".traj.json"
@@ -80,7 +80,7 @@ class MiniSweAgent(Connector):
     """Trajectories of mini-swe-agent."""
 
     name: ClassVar[str] = "mini_swe_agent"
-    version: ClassVar[str] = "8"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "mini-swe-agent trajectory (.traj.json)"
     companions = re.compile(r"minisweagent\.log|exit_statuses_[^/]*\.yaml|" + EVALUATION_FILES.pattern)
@@ -220,6 +220,7 @@ class _Run:
             submits = acted and _submits(action.arguments or "")
             handed_in = submits or (acted and self._status == "Submitted")
             submission = handed_in and last and (reply.role == "exit" or told is None)
+            seen = self._submitted(reply.text, _origin(reply, acted)) if submission else None
             origin = "harness" if last and not submits and told is None and self._failed(reply) else None
             origin = origin or ("harness" if reply.role == "exit" else _origin(reply, acted))
             if not submission and (reply.role != "exit" or output.text):
@@ -239,6 +240,13 @@ class _Run:
         return answered(
             action, seen, turn.offset, exit_code=action.exit_code, at=started, seconds=took, member=self._member
         )
+
+    def _submitted(self, text: str | None, origin: str) -> Observation | None:
+        """What the command that ended the run put out, as far as the log holds it: less its first line, the mark."""
+        if self._status not in (None, "Submitted") or origin != "environment":
+            return None
+        shown = text or text_in(self._info, "submission") or text
+        return None if shown is None else Observation(shown, truncation="harness")
 
     def _failed(self, reply: Message) -> bool:
         """Whether a last message is the text of the exception that ended the run."""

@@ -69,9 +69,44 @@ def test_the_warning_of_the_harness_is_taken_out_of_the_answer_and_stands_before
     steps = read(
         [agent("```bash\na\n```"), user(f"<returncode>0</returncode>\n{warning}{cut}"), agent("```bash\nb\n```")]
     )
-    assert seen(steps[0]).content == cut
+    assert seen(steps[0]).content == "a\n[9 characters elided]"
     assert seen(steps[0]).truncation == "harness"
     assert json.loads(steps[1].interleaved or "") == [{"role": "harness", "content": "Too long."}]
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown"),
+    [
+        ("\na\n\n</output_head>\n{}\n<output_tail>\nb\n\n</output_tail>", "a\n\n[1330 characters elided]\nb\n"),
+        ("a</output_head>{}<output_tail>b</output_tail>", "a\n[1330 characters elided]\nb"),
+        ("\na\n</output_head>\n<output_tail>\nb\n</output_tail>", "a\n[characters elided]\nb"),
+        (
+            "\n</output_head> of <output_tail>\n</output_head>{}<output_tail></output_tail>\n</output_tail>",
+            "</output_head> of <output_tail>\n[1330 characters elided]\n</output_tail>",
+        ),
+        ("\nwithout an end", "without an end"),
+    ],
+)
+def test_an_output_that_was_cut_is_its_head_and_its_tail_and_what_the_harness_left_out_between(cut, shown):
+    elided = "<elided_chars>\n1330 characters elided\n</elided_chars>"
+    answer = user(f"<returncode>0</returncode>\n<output_head>{cut.format(elided)}")
+    step = read([agent("```bash\na\n```"), answer])[0]
+    assert (seen(step).content, seen(step).truncation) == (shown, "harness")
+
+
+@pytest.mark.corpus
+def test_no_answer_of_the_real_runs_keeps_what_the_harness_writes_around_a_cut_output(corpus):
+    cut = 0
+    for path in corpus("mini_swe_agent"):
+        if path.name.endswith(".traj.json"):
+            for found in MiniSweAgent().parse(MemoryBlob(path.name, path.read_bytes())):
+                assert isinstance(found, Trajectory)
+                for step in found.steps:
+                    shown = step.next_observation
+                    if shown is not None:
+                        assert "<output_head>" not in (shown.content or "")
+                        cut += " characters elided]\n" in (shown.content or "") and shown.truncation == "harness"
+    assert cut >= 12
 
 
 def notes(step: Step) -> list[str]:
@@ -120,7 +155,7 @@ def test_the_sentences_around_the_output_of_a_command_that_timed_out_are_the_har
     cut = "<output_head>\na\n</output_head>\n<elided_chars>\n9 characters elided\n</elided_chars>"
     warning = "<warning>Output was too long and has been truncated.</warning>"
     steps = read([agent("```bash\ncat\n```"), user(f"{head}\n{warning}\n{cut}\n{tail}"), NEXT])
-    assert (seen(steps[0]).content, seen(steps[0]).truncation) == (cut, "harness")
+    assert (seen(steps[0]).content, seen(steps[0]).truncation) == ("a\n[9 characters elided]", "harness")
     assert notes(steps[1]) == [head, "Output was too long and has been truncated.", tail]
 
 
@@ -145,10 +180,7 @@ def test_the_harnesss_keys_of_an_answer_that_is_an_object_are_told_apart():
     cut = '"output_head": "a",\n  "output_tail": "b",\n  "elided_chars": 9'
     text = f'{{\n  "returncode": 0,\n  {cut},\n  "warning": "Output too long."\n}}'
     steps = read([agent("", ("a", "x")), tool("a", text, returncode=0), NEXT])
-    assert seen(steps[0]).content == (
-        "<output_head>\na\n</output_head>\n<elided_chars>\n9 characters elided\n</elided_chars>\n"
-        "<output_tail>\nb\n</output_tail>"
-    )
+    assert seen(steps[0]).content == "a\n[9 characters elided]\nb"
     assert (seen(steps[0]).truncation, steps[0].exit_code) == ("harness", 0)
     assert notes(steps[1]) == ["Output too long."]
 
@@ -171,13 +203,40 @@ def test_a_warning_within_an_output_is_the_environments():
     assert seen(read([agent("```bash\na\n```"), user(text)])[0]).content == "<warning>\nhot\n</warning>"
 
 
-def test_the_patch_that_was_handed_in_is_no_observation():
+PATCH = "diff --git a/x b/x\n"
+
+
+def test_what_the_submitting_command_put_out_is_its_observation_less_the_line_that_the_harness_took_off():
     for command in (SUBMIT, "sh finish.sh"):
-        last = [agent(f"```bash\n{command}\n```"), user("diff --git a/x b/x")]
-        step = read(last, exit_status="Submitted")[0]
-        assert (step.next_observation, step.terminated) == (None, True)
-    gone = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "diff --git a/x b/x", "extra": {}}]
-    assert read(gone, exit_status="Submitted")[0].next_observation is None
+        for answer in (PATCH, ""):
+            step = read([agent(f"```bash\n{command}\n```"), user(answer)], exit_status="Submitted")[0]
+            assert (seen(step).content, seen(step).origin, seen(step).truncation) == (answer, "environment", "harness")
+            assert (step.terminated, step.exit_code) == (True, None)
+    gone = [agent("", ("a", SUBMIT)), {"role": "exit", "content": PATCH, "extra": {}}]
+    assert seen(read(gone, exit_status="Submitted")[0]).content == PATCH
+    gone[1]["content"] = ""
+    assert seen(read(gone, exit_status="Submitted", submission=PATCH)[0]).content == PATCH
+
+
+def test_a_submission_that_the_run_did_not_end_with_has_no_answer():
+    messages = [agent("", ("a", SUBMIT)), {"role": "exit", "content": "LimitsExceeded", "extra": {}}]
+    assert read(messages, exit_status="LimitsExceeded")[0].next_observation is None
+
+
+@pytest.mark.corpus
+def test_every_patch_that_real_runs_handed_in_is_an_answer(corpus):
+    patches = 0
+    for path in corpus("mini_swe_agent"):
+        if path.name.endswith(".traj.json"):
+            (found,) = MiniSweAgent().parse(MemoryBlob(path.name, path.read_bytes()))
+            assert isinstance(found, Trajectory)
+            last = seen(found.steps[-1])
+            value = json.loads(path.read_bytes())
+            messages = value["messages"] if isinstance(value, dict) else value
+            if last.truncation == "harness" and "FINAL_OUTPUT" in (found.steps[-1].action.text or ""):
+                assert last.content == messages[-1]["content"]
+                patches += (last.content or "").startswith("diff --git ")
+    assert patches >= 11
 
 
 def test_a_failed_submission_is_answered_like_any_command():

@@ -9,8 +9,10 @@ import pytest
 
 from connectors.benches.tau2 import Tau2
 from connectors.connector import MemoryBlob
+from pipelines.normalize.input_reading import read_input
+from pipelines.plan.plan import make_plan
 from schemas import Reject, Trajectory
-from tests.rows import blob_at, parsed
+from tests.rows import RECIPE, blob_at, parsed, recognized
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "tau2" / "input"
 
@@ -24,13 +26,71 @@ def test_the_folder_form_comes_to_the_steps_of_the_single_file():
         assert {key for key in row if row[key] != other[key]} == {"provenance"}
 
 
-def test_only_a_folder_with_results_is_joined():
+def test_each_simulation_of_a_folder_is_a_log_of_its_own_that_shares_the_results():
     paths = ["a/results.json", "a/simulations/1.json", "a/simulations/2.json", "b/simulations/1.json", "c/results.json"]
     logs = list(Tau2().join(sorted([*paths, "results.json", "simulations/x.json", "a/simulations/note.txt"])))
-    assert {log.uri: sorted(log.members) for log in logs} == {
-        "": ["results.json", "simulations/x.json"],
-        "a": ["results.json", "simulations/1.json", "simulations/2.json"],
+    assert {log.uri: dict(log.members) for log in logs} == {
+        "simulations/x.json": {"results.json": "results.json", "simulations/x.json": "simulations/x.json"},
+        "a/simulations/1.json": {"results.json": "a/results.json", "simulations/1.json": "a/simulations/1.json"},
+        "a/simulations/2.json": {"results.json": "a/results.json", "simulations/2.json": "a/simulations/2.json"},
     }
+    assert all(log.shared == {"results.json"} for log in logs)
+
+
+def run_folder(folder: Path, count: int) -> Path:
+    """A folder of so many equal simulations beside the document of their run."""
+    blob = blob_at(FIXTURES / "run")
+    (folder / "simulations").mkdir(parents=True)
+    (folder / "results.json").write_bytes(blob.read("results.json"))
+    for number in range(count):
+        simulation = {**json.loads(blob.read("simulations/sim-1.json")), "id": f"sim-{number}"}
+        (folder / "simulations" / f"sim-{number}.json").write_text(json.dumps(simulation))
+    return folder
+
+
+def test_a_folder_of_simulations_is_as_many_inputs_and_the_results_are_none(tmp_path):
+    folder = run_folder(tmp_path / "run", 3)
+    (folder / "simulations" / "sim-9.json").write_text('{"id": "sim-9", ')
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    inputs, rejects = recognized(files, folder)
+    assert [(one.uri, sorted(one.members)) for one in inputs] == [
+        (f"simulations/sim-{n}.json", ["results.json", f"simulations/sim-{n}.json"]) for n in range(3)
+    ]
+    assert [one.bytes for one in inputs] == [
+        (folder / "simulations" / f"sim-{n}.json").stat().st_size for n in range(3)
+    ], "the document is shared, and weighed with none"
+    assert [one.uri for one in rejects] == ["simulations/sim-9.json"]
+    made = [found for one in inputs for found, _ in read_input(one, RECIPE)]
+    assert [one.native_id for one in made if isinstance(one, Trajectory)] == ["sim-0", "sim-1", "sim-2"]
+    assert {one.task.id for one in made if isinstance(one, Trajectory)} == {"telecom/7"}
+
+
+def test_the_plan_lays_simulations_of_a_folder_in_as_many_parts_as_their_bytes_ask_for(tmp_path):
+    folder = run_folder(tmp_path / "run", 4)
+    size = (folder / "simulations" / "sim-0.json").stat().st_size
+    plan = make_plan(RECIPE, [str(folder)], part_bytes=2 * size)
+    assert [len(part.inputs) for part in plan.parts] == [2, 2]
+
+
+def test_damaged_results_cost_what_they_tell_and_no_simulation():
+    blob = blob_at(FIXTURES / "run")
+    members = {**{name: blob.read(name) for name in blob.members}, "results.json": b'{"info": '}
+    rows, rejects = parsed(Tau2(), MemoryBlob("run/simulations/sim-1.json", members))
+    assert {row["native_id"] for row in rows} == {"sim-1"}
+    assert [(one.uri, one.reason, one.member) for one in rejects] == [
+        ("run/simulations/sim-1.json", "truncated", "results.json")
+    ]
+
+
+def test_simulations_in_the_results_beside_others_are_told():
+    blob = blob_at(FIXTURES / "run")
+    members = {name: blob.read(name) for name in blob.members}
+    document = json.loads(members["results.json"])
+    simulation = json.loads(members["simulations/sim-1.json"])
+    members["results.json"] = json.dumps({**document, "simulations": [simulation, simulation]}).encode()
+    rows, rejects = parsed(Tau2(), MemoryBlob("run", members))
+    assert rows
+    assert [(one.reason, one.transitions) for one in rejects] == [("simulations_twice", 2)]
 
 
 def test_a_damaged_simulation_of_a_folder_costs_only_itself():
@@ -41,7 +101,6 @@ def test_a_damaged_simulation_of_a_folder_costs_only_itself():
     assert {row["native_id"] for row in rows} == {"sim-1"}
     assert [(one.reason, one.member) for one in rejects] == [
         ("truncated", "simulations/sim-0.json"),
-        ("full_duplex", "simulations/sim-3.json"),
     ]
 
 

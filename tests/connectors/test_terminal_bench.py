@@ -199,7 +199,7 @@ def test_a_command_that_timed_out_shows_its_output_and_what_the_agent_program_sa
     seen = [step.next_observation for step in steps]
     assert [(one.content, one.origin, one.truncation) for one in seen if one] == [
         ("half", "environment", "none"),
-        (ends, "environment", "harness"),
+        ("a\n[characters elided]\nb", "environment", "harness"),
         ("", "environment", "none"),
     ]
     assert [step.exit_code for step in steps] == [None, None, 0]
