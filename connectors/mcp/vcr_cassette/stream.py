@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import object_of, plain_text
 from connectors.reading.server_events import sse_data
 from connectors.reading.values import json_value
 
@@ -89,11 +89,11 @@ def _ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for chunk in chunks:
         whole |= {key: value for key, value in chunk.items() if key != "message"}
-        told = chunk.get("message")
-        for key in ("content", "thinking") if isinstance(told, dict) else ():
+        told = object_of(chunk.get("message"))
+        for key in ("content", "thinking"):
             if isinstance(told.get(key), str):
                 message[key] += told[key]
-        given = told.get("tool_calls") if isinstance(told, dict) else None
+        given = told.get("tool_calls")
         calls += given if isinstance(given, list) else []
     message = {key: value for key, value in message.items() if value or key == "content"}
     return {**whole, "message": {**message, "tool_calls": calls} if calls else message}
