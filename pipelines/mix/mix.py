@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import apache_beam as beam
@@ -27,6 +28,7 @@ from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_draws
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
+from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -95,8 +97,15 @@ def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
 
 
 def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
-    """Of everything that shards depend on: recipe, verdicts, and by them the transitions."""
-    content = [SCHEMA_VERSION, recipe.digest(), verdicts.digest, [[f.name, f.sha256] for f in verdicts.files]]
+    """Of everything that shards depend on: recipe, templates, verdicts, and by them the transitions."""
+    templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
+    content = [
+        SCHEMA_VERSION,
+        recipe.digest(),
+        templates,
+        verdicts.digest,
+        [[f.name, f.sha256] for f in verdicts.files],
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
