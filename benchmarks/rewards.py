@@ -6,7 +6,9 @@ Turns are the targets of a run. Answers are halved by hash: by those of one half
 are the unseen negatives. A negative of a turn is another answer of the same tool that is not the turn's own; a false
 accept is one that rules give a 1. Sanity is the mean score by rules: of the truth, of the answer before, of nothing, of
 the action, and of the answer of another turn of the domain, on turns with a check whose answer differs from the one
-before. The second table is what these earn on changed states without a check, by the F1 of changed lines.
+before. Of turns that change nothing only those count as checked that may be asked for. The second table is what these
+earn on changed states without a check, by the F1 of changed lines. `--show` prints about N turns a domain with their
+checks, and every false accept.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import xxhash
 
 from pipelines.mix import reward
 from pipelines.mix.answered import Answered, Distractors, Known
-from pipelines.mix.checks import checks_of, ground_truth, turn_of
+from pipelines.mix.checks import checks_of, ground_truth, keeps_no_change, turn_of
 from pipelines.mix.rendering import ending
 from schemas import DOMAINS
 
@@ -106,6 +108,8 @@ def _measure(
     show: int,
 ) -> None:
     checks = checks_of(turn, known, sides[0].of(turn))
+    if any(check["type"] == "no_change" for check in checks) and not keeps_no_change(turn.key, 0):
+        checks = []
     truth = ground_truth(turn, checks)
     changes = not reward.same(turn.previous or "", turn.observation, turn.form)
     told.turns += 1

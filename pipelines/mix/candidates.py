@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -35,11 +35,15 @@ _COUNTS: Final = (
     r"(?m)\b(\d+) passed\b",
     r"(?m)\b(\d+) failed\b",
     r"(?m)^Ran (\d+) tests?\b",
-    r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
-    r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
     r"(?m)\((\d+) lines total\)",
     r"(?m)^(OK|FAILED)(?: \(|$)",
 )
+COUNTED: Final = (
+    r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
+    r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
+)
+"""How many results there are is often the same, so that it tells something beside other checks only."""
+
 _TITLES: Final = (
     r"(?m)^\s*RootWebArea '([^'\n]*)'",
     r"(?m)^Current url: (.*)$",
@@ -83,6 +87,16 @@ _COMPUTED: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=512)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
+@lru_cache(maxsize=512)
+def _lines_of(text: str, form: str) -> frozenset[str]:
+    return frozenset(reward.lines_of(text, form))
+
+
 @dataclass(frozen=True)
 class Context:
     """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
@@ -98,9 +112,9 @@ class Context:
 
     @cached_property
     def frame(self) -> set[str]:
-        """The words of two other answers of the tool or more."""
-        counts = Counter(word for other in self.others for word in words(other))
-        return {word for word, count in counts.items() if count > 1}
+        """The words of a quarter of the tool's other answers, and of two at least: what its answers say anyway."""
+        counts = Counter(word for other in self.others for word in _words_of(other))
+        return {word for word, count in counts.items() if count >= max(2, len(self.others) / 4)}
 
     def knowable(self, text: str) -> bool:
         """Whether each word of a text was known beforehand."""
@@ -183,7 +197,7 @@ def _classes(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _counts(context: Context) -> Iterator[dict[str, Any]]:
-    yield from _patterns(_COUNTS, context)
+    yield from _patterns(_COUNTS + COUNTED, context)
 
 
 def _titles(context: Context) -> Iterator[dict[str, Any]]:
@@ -288,7 +302,7 @@ def _tolerance(text: str) -> float:
 def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     """Lines that could be told beforehand, those first that no other answer of the tool has."""
     typed = {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
-    seen = Counter(line for other in context.others for line in set(reward.lines_of(other, context.turn.form)))
+    seen = Counter(line for other in context.others for line in _lines_of(other, context.turn.form))
     found = [
         line
         for line in dict.fromkeys(context.lines)
@@ -302,8 +316,8 @@ def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
 
 _MAKERS: Final[Sequence[Callable[[Context], Iterator[dict[str, Any]]]]] = (
     _unchanged,
-    _exact,
     _read_back,
+    _exact,
     _elements,
     _titles,
     _json_values,

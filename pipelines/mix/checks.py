@@ -21,7 +21,7 @@ import xxhash
 
 from pipelines.mix import reward
 from pipelines.mix.answered import Answered, Known
-from pipelines.mix.candidates import candidates
+from pipelines.mix.candidates import COUNTED, candidates
 
 MOST: Final = 6
 """Checks of a turn."""
@@ -32,6 +32,9 @@ TRIED: Final = 5
 
 NO_CHANGE_SHARE: Final = 0.05
 CHECKED_WEIGHT: Final = 4.0
+_WHOLE: Final = ("exact", "no_change")
+"""Types of checks that ask for the whole answer, so that no further one tells more."""
+
 _LONGEST: Final = 60_000
 """Characters of an answer up to which checks are sought."""
 
@@ -58,10 +61,12 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
             continue
         if stands(check, turn, truth, different):
             found.append(check)
-        if check["type"] == "no_change" and found:
-            return found
+        if found and check["type"] in _WHOLE:
+            break
+    if all(check.get("pattern") in COUNTED for check in found):
+        return []
     together = {**truth, "checks": found}
-    return found if found and all(reward.rules(other, together) == 0 for other in different) else []
+    return found if all(reward.rules(other, together) == 0 for other in different) else []
 
 
 def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], others: Sequence[str]) -> bool:
