@@ -169,12 +169,12 @@ def test_no_check_stands_that_something_false_passes(observation, before, comman
     checks = found(one, others)
     truth = json.loads(ground_truth(one, checks))
     for check in checks:
-        assert reward.passes(check, reward.prediction(observation), truth)
+        assert reward.passes(check, reward.prediction(observation) or "", truth)
         false = ["", *echoes(one), mutated(check, observation, form)]
         false += [] if check["type"] == "no_change" else [before]
         assert not any(reward.passes(check, text, truth) for text in false)
     if checks:
-        assert reward.rules(reward.prediction(observation), truth) == 1.0
+        assert reward.rules(reward.prediction(observation) or "", truth) == 1.0
         different = [other for other in others if not reward.same(other, observation, form)]
         assert all(reward.rules(other, truth) == 0.0 for other in different)
 
