@@ -129,7 +129,7 @@ class Context:
         return all(word in self.action_words or word in self.known.words for word in words(text))
 
     @cached_property
-    def lines(self) -> list[str]:
+    def lines(self) -> Sequence[str]:
         """The observation's lines as they are compared."""
         return reward.lines_of(self.turn.observation, self.turn.form)
 

@@ -14,7 +14,8 @@ import json
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import xxhash
@@ -83,7 +84,7 @@ def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], o
     if not all(reward.passes(check, one, truth) for one in held):
         return False
     value = reward.value_in(check, observation, truth)
-    differing = [other for other in others if reward.value_in(check, other, truth) != value][:TRIED]
+    differing = list(islice((other for other in others if reward.value_in(check, other, truth) != value), TRIED))
     if len(differing) < 2:
         return False
     false = ["", *echoes(turn), *differing, mutated(check, observation, turn.form)]
@@ -120,7 +121,7 @@ def mutated(check: Mapping[str, Any], text: str, form: str) -> str:
     if kind in ("exact", "no_change"):
         targets = [line for line in text.split("\n") if re.search(r"[^\W_]", line)][:1]
     elif kind == "contains":
-        targets = [line for line in text.split("\n") if reward.lines_of(line, form) == [check["line"]]]
+        targets = [line for line in text.split("\n") if reward.lines_of(line, form) == (check["line"],)]
     elif kind == "read_what_was_written":
         targets = check["lines"][:1]
     elif kind == "exit_code":
@@ -217,6 +218,11 @@ def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -
     if turn.form in reward.STATES and reward.same(turn.observation, turn.previous or "", turn.form):
         return 0.0
     return 1.0
+
+
+def looked_at(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
+    """The turns of a trajectory whose checks are worked out before one is drawn: all, or of many those of least hash."""
+    return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
 
 
 def drawn(weights: Mapping[str, float], seed: int) -> str | None:

@@ -40,6 +40,9 @@ JUDGE_SHARE: Final = 0.9
 LONGEST: Final = 1_000_000
 """Characters of an answer beyond which it counts as none."""
 
+_HELD: Final = 32_768
+"""Characters of a text up to which its lines are remembered, since many checks ask for them."""
+
 _COMPARED: Final = 200_000
 """Pairs of a line and a line with volatile parts up to which they are compared."""
 
@@ -97,11 +100,18 @@ def _bare(text: str) -> str:
     return text.lstrip("\r\n").rstrip()
 
 
-def lines_of(text: str, form: str = "response") -> list[str]:
+def lines_of(text: str, form: str = "response") -> tuple[str, ...]:
     """The lines of a text as they are compared: without blanks around, in states without the numbers of elements."""
-    trees = form in STATES
-    kept = (_ELEMENT.sub("", line, count=1).rstrip() if trees else line.strip() for line in text.split("\n"))
-    return [line for line in kept if line]
+    return _held_lines(text, form in STATES) if len(text) <= _HELD else _lines(text, form in STATES)
+
+
+def _lines(text: str, numbered: bool) -> tuple[str, ...]:
+    if numbered:
+        return tuple([line for one in text.split("\n") if (line := _ELEMENT.sub("", one, count=1).rstrip())])
+    return tuple([line for one in text.split("\n") if (line := one.strip())])
+
+
+_held_lines = lru_cache(maxsize=512)(_lines)
 
 
 def same(one: str, other: str, form: str = "response") -> bool:
@@ -138,10 +148,15 @@ def _captures(check: Check, text: str, _: Truth) -> Any:
     """What all matches of a pattern capture: one text if they agree, else the list of them in order."""
     if re2 is None:
         raise RuntimeError("a check of the type regex needs a linear-time engine: pip install google-re2")
-    found = [match.group(1) for match in re2.finditer(check["pattern"], text)]
+    found = [match.group(1) for match in _pattern(check["pattern"]).finditer(text)]
     if isinstance(check.get("value"), list):
         return found or None
     return found[0] if found and all(one == found[0] for one in found) else found or None
+
+
+@lru_cache(maxsize=512)
+def _pattern(pattern: str) -> Any:
+    return re2.compile(pattern)
 
 
 def _at_path(check: Check, text: str, _: Truth) -> Any:
@@ -264,7 +279,7 @@ def changed_lines(predicted: str, truth: Truth) -> float:
     return 2 * right / (2 * right + wrong) if right else 0.0
 
 
-def _masked(truth: Truth, form: str) -> tuple[list[str], list[list[str]]]:
+def _masked(truth: Truth, form: str) -> tuple[Sequence[str], list[list[str]]]:
     """(the lines of the truth, volatile parts as NUL; of each line that has some, the pieces around them)."""
     text, parts, end = truth["observation"].replace("\0", " "), [], 0
     for first, last in sorted(map(tuple, truth["volatile"])):

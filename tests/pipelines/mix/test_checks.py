@@ -14,6 +14,7 @@ from pipelines.mix.checks import (
     echoes,
     ground_truth,
     keeps_no_change,
+    looked_at,
     mutated,
     resampled,
     stands,
@@ -243,6 +244,13 @@ def test_turns_are_drawn_by_their_weights_whatever_their_order():
     assert counts["never"] == 0
     assert all(drawn({"a": 1.0, "b": 2.0}, seed) == drawn({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
     assert drawn({"a": 0.0}, 1) is None
+
+
+def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():
+    keys = [f"t:{number}" for number in range(50)]
+    assert looked_at(keys, 1) == looked_at(reversed(keys), 1) != looked_at(keys, 2)
+    assert len(looked_at(keys, 1)) == 8
+    assert looked_at(keys[:3], 1) == set(keys[:3])
 
 
 def test_checked_turns_weigh_more_and_empty_answers_nothing():
