@@ -8,7 +8,7 @@ accept is one that rules give a 1. Sanity is the mean score by rules: of the tru
 the action, and of the answer of another turn of the domain, on turns with a check whose answer differs from the one
 before. Of turns that change nothing only those count as checked that may be asked for. The second table is what these
 earn on changed states without a check, by the F1 of changed lines. `--show` prints about N turns a domain with their
-checks, and every false accept.
+checks, and every false accept. Volatile spans are those of the run, where it was made with `judge: {spans: true}`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ def trajectories(out: Path, domain: str) -> Iterator[list[Answered]]:
     for path in sorted((out / "transitions" / domain).glob("*.parquet")):
         verdict = pq.read_table(out / "verdicts" / domain / path.name, columns=["kept", "use"]).to_pylist()
         rows = pq.read_table(path, columns=_COLUMNS.split()).to_pylist()
+        labels = out / "spans" / domain / path.name
+        spans = pq.read_table(labels)["spans"].to_pylist() if labels.exists() else [[]] * len(rows)
         held: list[Answered] = []
         last, shown = None, None
-        for row, judged in zip(rows, verdict, strict=True):
+        for row, judged, labelled in zip(rows, verdict, spans, strict=True):
             if not judged["kept"]:
                 continue
             if (row["trajectory_id"], row["segment"]) != last or row["step"] == 0:
@@ -72,10 +74,19 @@ def trajectories(out: Path, domain: str) -> Iterator[list[Answered]]:
             text = "\n".join(part for part in (after["content"], told) if part)
             state = before["content"] if before else None
             label = ((0, 0, "target"),) if judged["use"] == "target" else ()
-            held.append(turn_of(row, text, state if state is not None else shown, spans=label))
+            volatile = list(_points(text, [one for one in labelled if one["label"] == "volatile"]))
+            held.append(turn_of(row, text, state if state is not None else shown, volatile, label))
             shown = text
         if held:
             yield held
+
+
+def _points(text: str, spans: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Spans in bytes as spans in code points."""
+    encoded = text.encode("utf-8", "replace") if spans else b""
+    for span in spans:
+        begin, end = (len(encoded[: span[name]].decode("utf-8", "ignore")) for name in ("begin", "end"))
+        yield begin, end
 
 
 def _parity(text: str) -> int:

@@ -10,11 +10,13 @@ And all checks of a turn together must refuse each other answer that is at hand,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ import xxhash
 from pipelines.mix import reward
 from pipelines.mix.answered import Answered, Known
 from pipelines.mix.candidates import COUNTED, candidates
+from pipelines.recipe.templates import rubric
 
 MOST: Final = 6
 """Checks of a turn."""
@@ -177,7 +180,7 @@ def _truth(turn: Answered) -> dict[str, Any]:
     }
 
 
-def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], rubric: tuple[str, str] | None = None) -> str:
+def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by: tuple[str, str] | None = None) -> str:
     """What a reward compares a prediction with, as one JSON text (version 2).
 
     `exact` says that the answer follows letter by letter from what was known, so that a check asks for it so.
@@ -186,14 +189,20 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], rubric: tu
     Args:
         turn: the action and its answer.
         checks: those that stand.
-        rubric: id and sha256 of the text that a judge is given.
+        judged_by: id and sha256 of the rubric (`rubric_id`).
     """
     told = _truth(turn) | {
         "checks": [dict(check) for check in checks],
-        "rubric": {"id": rubric[0], "sha256": rubric[1]} if rubric else None,
+        "rubric": {"id": judged_by[0], "sha256": judged_by[1]} if judged_by else None,
         "exact": any(check["type"] == "exact" for check in checks),
     }
     return json.dumps(told, ensure_ascii=False)
+
+
+@cache
+def rubric_id() -> tuple[str, str]:
+    """(id, sha256) of the rubric that comes with trajmill, `configs/rubrics/observation.md`."""
+    return "trajmill/observation", hashlib.sha256(rubric("observation").encode()).hexdigest()
 
 
 # The choice of turns

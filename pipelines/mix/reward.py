@@ -442,6 +442,12 @@ def scored(answer: str, ground_truth: str, judge: Judge | None = None) -> dict[s
     return parts
 
 
+@lru_cache(maxsize=8)
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def compute_score(
     data_source: str,
     solution_str: str,
@@ -452,12 +458,18 @@ def compute_score(
     judge_url: str | None = None,
     judge_model: str = "judge",
     judge_key: str = "none",
+    judge_rubric: str | None = None,
     **_: Any,
 ) -> dict[str, float]:
-    """verl's door: `custom_reward_function.path` names this file; judge arguments come through `reward_kwargs`."""
+    """verl's door: `custom_reward_function.path` names this file; judge arguments come through `reward_kwargs`.
+
+    `judge_rubric` is the path of the rubric's text; without one the dimensions' names have to do.
+    """
     del data_source, extra_info
     if judge is None and judge_url:
-        judge = endpoint(judge_url, judge_model, judge_key)
+        text = _read(judge_rubric) if judge_rubric else ""
+        named = parsed(ground_truth).get("rubric")
+        judge = endpoint(judge_url, judge_model, judge_key, {named["id"]: text} if named else None)
     return scored(solution_str, ground_truth, judge)
 
 

@@ -1,4 +1,4 @@
-"""Templates and recipes that come with trajmill: in the checkout under `configs/`, in the wheel within `pipelines`."""
+"""Templates, rubrics and recipes that come with trajmill: in the checkout under `configs/`, in the wheel in `pipelines`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jinja2
 
 
 def configs() -> Traversable:
-    """The folder of built-in recipes and templates."""
+    """The folder of built-in recipes, templates and rubrics."""
     packaged = files("pipelines") / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
 
@@ -19,6 +19,12 @@ def configs() -> Traversable:
 def template(name: str) -> jinja2.Template:
     """The template of that name; undefined names are errors, and nothing is escaped, since output is Markdown."""
     return _environment().from_string((configs() / "templates" / name).read_text("utf-8"))
+
+
+@cache
+def rubric(name: str) -> str:
+    """The text by which a judge rates predictions, as it is asked with it."""
+    return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
 
 
 @cache

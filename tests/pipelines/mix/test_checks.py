@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections import Counter
 from dataclasses import replace
@@ -17,10 +18,12 @@ from pipelines.mix.checks import (
     looked_at,
     mutated,
     resampled,
+    rubric_id,
     stands,
     turn_of,
     weight,
 )
+from tests.conftest import ROOT
 
 
 def turn(observation, arguments=None, tool="bash", form="response", previous="before", key="t:0", **more):
@@ -273,6 +276,13 @@ def test_ground_truth_keeps_the_state_before_where_lines_that_changed_are_told_b
         "exact": False,
     }
     assert json.loads(ground_truth(turn("a"), []))["previous"] is None
+
+
+def test_rows_name_the_rubric_that_comes_with_them():
+    name, digest = rubric_id()
+    text = (ROOT / "configs" / "rubrics" / "observation.md").read_bytes()
+    assert (name, digest) == ("trajmill/observation", hashlib.sha256(text).hexdigest())
+    assert all(f"- {dimension}:" in text.decode() for dimension in reward.DIMENSIONS)
 
 
 def test_a_row_becomes_a_turn():

@@ -345,6 +345,15 @@ def test_an_endpoint_is_asked_without_the_client(served, monkeypatch):
     assert (path, key, body["model"]) == ("/v1/chat/completions", "Bearer k", "m")
 
 
+def test_verl_names_the_rubric_by_its_path_and_the_judge_is_asked_with_it(served, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    path = tmp_path / "rubric.md"
+    path.write_text("be strict")
+    named = {"id": "any", "sha256": hashlib.sha256(b"be strict").hexdigest()}
+    compute_score("x", "a", truth("a", rubric=named), judge_url=served, judge_rubric=str(path))
+    assert _Endpoint.asked[0][2]["messages"][0]["content"].startswith("be strict\n")
+
+
 def test_an_endpoint_is_asked_through_the_client_where_it_is_installed(monkeypatch):
     class Client:
         def __init__(self, **more):
