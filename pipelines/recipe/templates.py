@@ -1,4 +1,4 @@
-"""Templates, rubrics and recipes that come with trajmill: in the checkout under `configs/`, in the wheel in `pipelines`."""
+"""Templates, rubrics and recipes of trajmill: in the checkout under `configs/`, in the wheel within `pipelines`."""
 
 from __future__ import annotations
 
