@@ -311,7 +311,8 @@ class Run:
     ) -> tuple[Manifest, tuple[Line, ...]]:
         rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
-        mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.spans, self.shards, rejects, digest)
+        folders = (self.transitions, self.verdicts, self.measures, self.spans, self.shards)
+        mixing = Mixing(self.recipe, *folders, rejects, digest)
         sizes = summed_counts([pool_sizes(unit, mixing) for unit in units])
         shards = laid_out(sizes, self.recipe.mix)
         labels = [unit.label for unit in units]

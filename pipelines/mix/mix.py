@@ -23,8 +23,11 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
-from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, keyed_hash, samples_of, with_own_ids
+from pipelines.judge.measure_files import costs_name
+from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.rendering.choices import keyed_hash
+from pipelines.rendering.costs import COST_COLUMNS
 from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -71,6 +74,7 @@ class Mixing:
     recipe: Recipe
     transitions: Folder
     verdicts: Folder
+    measures: Folder
     spans: Folder
     shards_folder: Folder
     rejects: Folder
@@ -140,6 +144,10 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
+    check_unit(mixing.measures, unit.label, costs_name(unit.label))
+    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label), COST_COLUMNS)).combine_chunks()
+    for name in COST_COLUMNS:
+        verdicts = verdicts.append_column(name, costs[name])
     if mixing.recipe.judge.spans:
         check_unit(mixing.spans, unit.label)
         labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
 from pipelines.recipe.recipe import Mix, Pool
+from pipelines.rendering.choices import keyed_hash
 from pipelines.rendering.loss_spans import document_spans, message_spans
-from pipelines.rendering.prompts import ASKING, Prompt, Wording, prompt
+from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
+from pipelines.rendering.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
 from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
@@ -92,11 +92,6 @@ is AgentWorldBench's.
 """
 
 
-def keyed_hash(key: str, seed: int) -> int:
-    """64 bits that choices by hash are made from; stable over versions and machines."""
-    return xxhash.xxh3_64_intdigest(key.encode(), seed)
-
-
 class Unlearnable(NamedTuple):
     """Why rows become no sample: the reason of their reject and its words."""
 
@@ -115,7 +110,7 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter) -> Made:
 
     Args:
         pool: one of `POOLS`.
-        rows: of a trajectory, or of one segment of it, in order, each with its verdict.
+        rows: of a trajectory, or of one segment of it, in order, each with its verdict and costs.
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
     """
@@ -125,8 +120,11 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter) -> Made:
     whole = turns(rows, view)
     if not targets(whole):
         return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
-    told = prompt(rows, key, Wording.of(mix, pool), view)
-    making = _Making(pool, key, rows, told, mix, counter)
+    wording = Wording.of(mix, pool)
+    told = prompt(rows, key, wording, view)
+    texts = [first[f"{name}_tokens"] for name in CONTEXT]
+    size = prompt_tokens(wording.template(first["domain"], key), told.shape, texts, pool, view, counter)
+    making = _Making(pool, key, rows, told, size, mix, counter)
     return making.turn_sample(whole) if pool in ("rl", "eval") else making.whole_samples(whole)
 
 
@@ -138,12 +136,9 @@ class _Making:
     key: str
     rows: Rows
     prompt: Prompt
+    prompt_tokens: int
     mix: Mix
     counter: TokenCounter
-
-    def _count(self, texts: Sequence[str]) -> list[int]:
-        found: list[int] = self.counter.count(pa.array(texts, pa.string())).tolist()
-        return found
 
     def _over(self) -> Unlearnable:
         most = self.mix.window_tokens[self.pool]
@@ -151,9 +146,9 @@ class _Making:
 
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of CPT or SFT."""
-        prompt_tokens = self._count([self.prompt.text])[0]
-        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool], View.of(self.mix)
-        cut = windows(self.rows, whole, prompt_tokens, *bound)
+        sizes = list(map(sum, zip(*turn_tokens(whole, self.counter), strict=True)))
+        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
+        cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
         found: Made = []
         has_first = False
         for window in cut:
@@ -166,14 +161,14 @@ class _Making:
                 continue
             own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
             has_first = True
-            found.append((window.rows, self._whole_sample(own, shown)))
+            found.append((window.rows, self._whole_sample(own, shown, window.opening)))
         return found or [(self.rows, self._over())]
 
-    def _whole_sample(self, key: str, shown: Sequence[Turn]) -> dict[str, Any]:
+    def _whole_sample(self, key: str, shown: Sequence[Turn], opening: str) -> dict[str, Any]:
         first, is_cpt = self.rows[0], self.pool == "cpt"
-        system = self.prompt.text
-        counts = self._count([system, *(text for turn in shown for text in (turn.user, turn.assistant))])
-        answers = counts[2::2]
+        system, before = self.prompt.text, self.prompt_tokens + self.counter.of(opening)
+        loss = [turn.loss for turn in shown]
+        tokens = whole_tokens(self.pool, before, *turn_tokens(shown, self.counter), loss, self.counter)
         common = {
             "id": key,
             "domain": first["domain"],
@@ -181,8 +176,8 @@ class _Making:
             "trajectory_id": first["trajectory_id"],
             "group": first["group"],
             "num_turns": len(shown),
-            "num_tokens": sum(counts),
-            "num_loss_tokens": sum(size for size, turn in zip(answers, shown, strict=True) if turn.loss),
+            "num_tokens": tokens.whole,
+            "num_loss_tokens": tokens.loss,
             "template": self.prompt.template,
         }
         text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
@@ -191,22 +186,14 @@ class _Making:
 
     def turn_sample(self, whole: Sequence[Turn]) -> Made:
         """The sample of RL or eval: one turn that the bounds allow, drawn by hash, given those before it."""
-        mix, most = self.mix, self.mix.window_tokens[self.pool]
-        sizes = self._count([text for turn in whole for text in (turn.user, turn.assistant)])
-        asked, answered = sizes[::2], sizes[1::2]
-        before = list(accumulate((a + b for a, b in zip(asked, answered, strict=True)), initial=0))
-        room = None if most is None else most - self._count([self.prompt.text])[0]
-        fitting = [
-            place
-            for place in targets(whole)
-            if answered[place] <= mix.max_response_tokens
-            and (room is None or mix.overflow[self.pool] != "drop" or before[place] + asked[place] <= room)
-        ]
-        if not fitting:
+        users, answers = turn_tokens(whole, self.counter)
+        loss = [turn.loss for turn in whole]
+        places, long = askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss)
+        if not places:
             return [(self.rows, self._over())]
-        place = fitting[keyed_hash(f"turn:{self.key}", mix.seed) % len(fitting)]
-        shown = list(whole[: place + 1])
-        if room is not None and before[place] + asked[place] > room:
+        drawn = keyed_hash(f"turn:{self.key}", self.mix.seed) % len(places)
+        shown = list(whole[: places[drawn] + 1])
+        if long[drawn]:
             shown = self._newest(shown)
         return [(self.rows, self._turn_sample(shown, len(whole)) if shown else self._over())]
 
@@ -214,9 +201,9 @@ class _Making:
         """The last turns before the bound, of a trajectory up to the last of these."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
-        prompt_tokens = self._count([self.prompt.text])[0]
-        bound = self.mix.window_tokens[self.pool], self.counter, "cut_oldest", View.of(self.mix)
-        (cut,) = windows(rows, shown, prompt_tokens, *bound)  # type: ignore[arg-type]
+        sizes = list(map(sum, zip(*turn_tokens(shown, self.counter), strict=True)))
+        most = self.mix.window_tokens[self.pool]
+        (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
         found = turns(cut.rows, View.of(self.mix), cut.opening)
         return found if cut.fits and found[-1].loss else []
 
@@ -377,7 +364,7 @@ def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[di
     Args:
         transitions: folder of the transitions.
         name: of the file in it.
-        verdicts: `use`, `group`, `kept` and, where they are measured, `spans` of all its rows.
+        verdicts: `use`, `group`, `kept`, `COST_COLUMNS` and, where they are measured, `spans` of all its rows.
     """
     offset = begun = 0
     for batch in read_transitions(transitions, name):
