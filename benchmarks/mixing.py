@@ -27,14 +27,16 @@ from benchmarks.processes import Task, load_ours, measured, work
 from pipelines.engine.runner import Execution, run_over
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
-from pipelines.mix.mix import Mixing, UnitsToShards, laid_out, mixing_digest, pool_sizes
+from pipelines.mix.candidates import candidates
+from pipelines.mix.mix import Mixing, UnitsToShards, laid_out, mixing_digest
+from pipelines.mix.mixture import Judged, write_draws
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
-from schemas.manifest import Manifest, summed_counts
+from schemas.manifest import Manifest
 
 MODULE: Final = "benchmarks.mixing"
-PLACES: Final = ("shards", "rejects", "spill", "_units/shards", "_units/rejects")
+PLACES: Final = ("shards", "draws", "rejects", "spill", "_units/shards", "_units/draws", "_units/rejects")
 """What mixing writes below the folder of the run."""
 
 
@@ -50,22 +52,24 @@ def units_of(place: Path) -> list[Unit]:
 
 
 def mixing_of(place: Path) -> Mixing:
-    """What mixing the units of a folder needs, with every shard open."""
+    """What mixing the units of a folder needs, with the mixture drawn and every shard open."""
     chosen = recipe(json.loads((place / "pools.json").read_text()))
     out = Folder(str(place))
-    judged = Manifest.from_json(out.read("verdicts/manifest.json"))
-    digest = mixing_digest(chosen, judged)
+    verdicts = Manifest.from_json(out.read("verdicts/manifest.json"))
+    digest = mixing_digest(chosen, verdicts)
     made = Mixing(
         chosen,
         transitions=out / "transitions",
         verdicts=out / "verdicts",
         measures=out / "measures",
         spans=out / "spans",
+        draws=out / "draws",
         shards_folder=out / "shards",
         rejects=out / "rejects" / "mix",
         digest=digest,
     )
-    shards = laid_out(summed_counts([pool_sizes(unit, made) for unit in units_of(place)]), chosen.mix)
+    judged = Judged(units_of(place), made.transitions, made.verdicts, made.measures)
+    shards = laid_out(write_draws(chosen, judged, made.draws, digest).counts, chosen.mix)
     return replace(made, shards=shards, open=frozenset(shard.number for shard in shards))
 
 
@@ -93,9 +97,8 @@ def written(place: Path, megabytes: float, seed: int) -> float:
     made = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
     (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
     measured(MODULE, "judge", place)
-    (place / "pools.json").write_text("{}")
-    counts = summed_counts([pool_sizes(unit, mixing_of(place)) for unit in made])
-    return sum(count for key, count in counts.items() if key.startswith("bytes.")) / 1e6
+    verdicts, measures = (Folder(str(place / name)) for name in ("verdicts", "measures"))
+    return float(sum(int(candidates(unit, folder, verdicts, measures).text_bytes.sum()) for unit in made)) / 1e6
 
 
 def rows(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, ...]]:

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
+from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
-from pipelines.rendering.choices import keyed_hash
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
-from pipelines.rendering.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
 from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
@@ -63,6 +63,7 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
                         ("total_turns", pa.int32()),
                         ("trajectory_id", pa.string()),
                         ("group", pa.string()),
+                        ("num_tokens", pa.int64()),
                         ("max_response_tokens", pa.int32()),
                         ("template", pa.string()),
                     ]
@@ -193,21 +194,22 @@ class _Making:
             return [(self.rows, self._over())]
         drawn = keyed_hash(f"turn:{self.key}", self.mix.seed) % len(places)
         shown = list(whole[: places[drawn] + 1])
+        opening = ""
         if long[drawn]:
-            shown = self._newest(shown)
-        return [(self.rows, self._turn_sample(shown, len(whole)) if shown else self._over())]
+            shown, opening = self._newest(shown)
+        return [(self.rows, self._turn_sample(shown, len(whole), opening) if shown else self._over())]
 
-    def _newest(self, shown: Sequence[Turn]) -> list[Turn]:
-        """The last turns before the bound, of a trajectory up to the last of these."""
+    def _newest(self, shown: Sequence[Turn]) -> tuple[list[Turn], str]:
+        """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
         sizes = list(map(sum, zip(*turn_tokens(shown, self.counter), strict=True)))
         most = self.mix.window_tokens[self.pool]
         (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
         found = turns(cut.rows, View.of(self.mix), cut.opening)
-        return found if cut.fits and found[-1].loss else []
+        return found if cut.fits and found[-1].loss else [], cut.opening
 
-    def _turn_sample(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
+    def _turn_sample(self, shown: Sequence[Turn], total: int, opening: str) -> dict[str, Any]:
         first, turn, seed = self.rows[0], shown[-1], self.mix.seed
         asking = turn.user + ASKING
         if self.pool == "eval":
@@ -224,6 +226,10 @@ class _Making:
                 "group": first["group"],
                 "_id": self.key,
             }
+        users, answers = turn_tokens(shown, self.counter)
+        tokens = (
+            self.prompt_tokens + self.counter.of(opening) + sum(users) + sum(answers[:-1]) + self.counter.of(ASKING)
+        )
         said = messages(self.prompt.text, shown)[:-1]
         said[-1]["content"] = asking
         return {
@@ -233,13 +239,14 @@ class _Making:
             "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
             "extra_info": {
                 "split": "train",
-                "index": _number(self.key, seed),
+                "index": first["number"],
                 "id": f"{self.key}:{turn.step}",
                 "domain": first["domain"],
                 "turn_idx": len(shown),
                 "total_turns": total,
                 "trajectory_id": first["trajectory_id"],
                 "group": first["group"],
+                "num_tokens": tokens,
                 "max_response_tokens": self.mix.max_response_tokens,
                 "template": self.prompt.template,
             },
@@ -301,7 +308,7 @@ def with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) ->
         return _replaced(samples, "id", own)
     told = samples["extra_info"].to_pylist()
     turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
-    infos = {row: {**told[row], "id": f"{key}:{turns[row]}", "index": numbers[row]} for row, key in own.items()}
+    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
     return _replaced(samples, "extra_info", infos)
 
 

@@ -86,7 +86,8 @@ def prompt_template(domain: str, pool: str, key: str, seed: int, folder: Path | 
     Raises:
         ConfigError: a template of the user's own is not one; see `check_templates`, which tells so at launch.
     """
-    found = _of_domain(domain, folder)[_KIND[pool]]
+    own = folder if folder is not None and (folder / domain).exists() else None
+    found = _of_domain(domain, own)[_KIND[pool]]
     return found[xxhash.xxh3_64_intdigest(f"template:{key}".encode(), seed) % len(found)]
 
 
@@ -114,8 +115,7 @@ def check_templates(folder: Path) -> None:
 @cache
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
     """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
-    own = folder is not None and (folder / domain).exists()
-    place: Traversable = folder / domain if own and folder is not None else configs() / "templates" / domain
+    place: Traversable = configs() / "templates" / domain if folder is None else folder / domain
     found: dict[str, list[PromptTemplate]] = {kind: [] for kind in ("rl", "cpt", "sft")}
     try:
         names = sorted((path.name for path in place.iterdir() if not path.name.startswith(".")), key=_in_order)
@@ -125,7 +125,7 @@ def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTempla
         if _FILE.fullmatch(name) is None:
             raise ConfigError(f"mix.templates: {place / name} is none of rl{_SUFFIX}, cpt{_SUFFIX}, sft-N{_SUFFIX}.")
         stem = name.removesuffix(_SUFFIX)
-        found[stem.partition("-")[0]].append(_read(place / name, f"{domain}/{stem}", own))
+        found[stem.partition("-")[0]].append(_read(place / name, f"{domain}/{stem}", own=folder is not None))
     missing = [f"{kind}-1{_SUFFIX}" if kind == "sft" else kind + _SUFFIX for kind, held in found.items() if not held]
     if missing:
         raise ConfigError(f"mix.templates: {place} holds no {', no '.join(missing)}.")

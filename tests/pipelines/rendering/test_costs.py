@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.recipe.recipe import Mix
-from pipelines.rendering.sample_tokens import rendered_tokens
 from pipelines.rendering.turns import View, trajectories
 from quality.tokens import TokenCounter
 from tests.pipelines.rendering.costed import costed, costs_of
@@ -78,7 +78,15 @@ def steps(draw: Any, name: str) -> list[dict[str, Any]]:
         }
         one["next_observation"]["form"] = draw(st.sampled_from(["stream", "screen", None]))
         one["next_observation"]["origin"] = draw(st.sampled_from(["environment", "environment", "harness"]))
-        more = {"source": "s", "group": "g", "trajectory_id": name, "num_segments": 1, "domain": domain, "row_id": "r"}
+        more = {
+            "source": "s",
+            "group": "g",
+            "trajectory_id": name,
+            "num_segments": 1,
+            "number": 1,
+            "domain": domain,
+            "row_id": "r",
+        }
         limit = draw(st.sampled_from([None, 60.0, 0.5]))
         said = draw(st.sampled_from([None, SAID]))
         found.append(
@@ -156,6 +164,8 @@ def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most):
         assert len(told.begins) == len(made)
         if most is None or domain not in ("terminal", "swe"):
             assert told.samples.tolist() == list(map(len, made))
+        if most is None and pool == "rl":
+            assert told.tokens.tolist() == [sum(one["extra_info"]["num_tokens"] for one in some) for some in made]
         if pool != "rl" and (most is None or domain not in ("terminal", "swe")):
             assert told.tokens.tolist() == [sum(one["num_tokens"] for one in some) for some in made]
             assert told.loss_tokens.tolist() == [sum(one["num_loss_tokens"] for one in some) for some in made]

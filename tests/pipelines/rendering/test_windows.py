@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.mix.sample_tokens import turn_tokens
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.recipe.recipe import Mix, Overflow, Pool
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.rendering.sample_tokens import turn_tokens
 from pipelines.rendering.turns import View, document, turns
 from pipelines.rendering.windows import Window, windows
 from pipelines.run import Run
@@ -27,7 +27,7 @@ from tests.pipelines.rendering.test_turns import row
 
 COUNTER = TokenCounter()
 WORDS = st.integers(1, 120).map(lambda number: "word " * number)
-OWN = {"num_segments": 1, "source": "s", "group": "g"}
+OWN = {"num_segments": 1, "number": 1, "source": "s", "group": "g"}
 BOUND = 2000
 """Tokens that hold a prompt and some turns."""
 USES = st.sampled_from(["target", "target", "context", "omit"])

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.mix.keyed import keyed_hash
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
-from pipelines.rendering.choices import keyed_hash
 from pipelines.rendering.prompts import ASKING, COMMANDS, CONTEXT, Shape, Wording, fixed_text
 from pipelines.rendering.turns import BETWEEN, Turn, View, heading
 from pipelines.rendering.windows import BETWEEN as ASIDE
@@ -38,8 +38,8 @@ class Rendered:
     Attributes:
         begins: its first row.
         samples: how many it becomes.
-        tokens: of all of these. In RL and eval, of the prompt and of the answer that is asked for.
-        loss_tokens: of what bears the loss in them; in RL and eval, of the answer.
+        tokens: of all of these; in RL and eval, of the prompt.
+        loss_tokens: of what bears the loss in them; in RL and eval, of the answer that is asked for.
     """
 
     begins: Counts
@@ -284,4 +284,4 @@ class _Part:
         before = self.prompt + int(self.users[: place + 1].sum() + self.answers[:place].sum())
         asked = most if long[drawn] and most is not None else before
         answer = int(self.answers[place])
-        return [Tokens(asked + counter.of(ASKING) + answer, answer)]
+        return [Tokens(asked + counter.of(ASKING), answer)]
