@@ -83,7 +83,7 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
         files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
-        hashed = {"sketch": HASHED, "costs": costs.HASHED}
+        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
         sinks = {
             what: ParquetSink(judging.measures, *file, hashed=hashed.get(what, ())) for what, file in files.items()
         }

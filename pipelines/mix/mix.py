@@ -28,7 +28,7 @@ from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_draws
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
-from pipelines.rendering.costs import COST_COLUMNS
+from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
 from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -115,8 +115,9 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
     check_unit(mixing.measures, unit.label, costs_name(unit.label))
-    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label), COST_COLUMNS)).combine_chunks()
-    for name in COST_COLUMNS:
+    columns = [*COST_COLUMNS, *COST_HASHES]
+    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label), columns)).combine_chunks()
+    for name in columns:
         verdicts = verdicts.append_column(name, costs[name])
     if mixing.recipe.judge.spans:
         check_unit(mixing.spans, unit.label)

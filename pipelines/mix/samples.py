@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_transitions
+from pipelines.engine.parquet import read_leaves
 from pipelines.engine.storage import Folder
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
+from pipelines.rendering.costs import COST_HASHES
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
@@ -337,6 +340,13 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "action": ("name", "arguments", "text"),
     "next_observation": ("content", "origin", "form", "dialect"),
 }
+_LEAVES: Final = (
+    *_COLUMNS,
+    *_ENDINGS,
+    "scrubbed",
+    *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names),
+)
+_TEXTS: Final = ("observation.content", "next_observation.content")
 
 
 def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[dict[str, Any]]:
@@ -344,25 +354,46 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
 
     `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
     """
-    columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
-    for struct, names in _STRUCTS.items():
-        fields = {name: _shared_pylist(pa.compute.struct_field(batch[struct], name)) for name in names}
-        present = batch[struct].is_valid().to_pylist()
-        values = zip(*fields.values(), strict=True)
-        columns[struct] = [
-            dict(zip(names, row, strict=True)) if there else None for row, there in zip(values, present, strict=True)
-        ]
+    columns: dict[str, list[Any]] = {name: _values(batch[name]) for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
+    hashes = {name: verdict[name].combine_chunks().to_numpy() for name in COST_HASHES}
+    for struct in ("context", "action", "next_observation", "observation"):
+        fields = {name: pc.struct_field(batch[struct], name) for name in _STRUCTS[struct]}
+        if struct == "observation":
+            after = [one and one["content"] for one in columns["next_observation"]]
+            values = [_states(fields["content"], after, hashes), _values(fields["origin"])]
+        else:
+            values = [_values(column) for column in fields.values()]
+        columns[struct] = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
+        for row in np.flatnonzero(batch[struct].is_null().to_numpy(zero_copy_only=False)).tolist():
+            columns[struct][row] = None
     columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
     for name in verdict.column_names:
-        columns[name] = verdict[name].to_pylist()
+        if name not in hashes:
+            columns[name] = _values(verdict[name].combine_chunks())
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _shared_pylist(column: pa.Array) -> list[Any]:
-    if not pa.types.is_dictionary(column.type):
-        return column.to_pylist()
-    texts = [*column.dictionary.to_pylist(), None]
-    return [texts[i] for i in pa.compute.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False)]
+def _states(texts: pa.Array, after: Sequence[Any], hashes: Mapping[str, npt.NDArray[np.uint64]]) -> list[Any]:
+    """What stood before each action, as far as it may be shown; what the row before led to is the text of that row."""
+    state, led = hashes["state_hash"], hashes["next_hash"]
+    same = np.zeros(len(state), np.bool_)
+    same[1:] = state[1:] == led[:-1]
+    found: list[Any] = [None, *after[:-1]] if after else []
+    rows = np.flatnonzero(~same)
+    for row, text in zip(rows.tolist(), _values(texts.take(pa.array(rows))), strict=True):
+        found[row] = text
+    return found
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column as Python values; a text that a dictionary holds is one object."""
+    if pa.types.is_dictionary(column.type):
+        texts = [*_values(column.dictionary), None]
+        return [texts[i] for i in pc.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False).tolist()]
+    if pa.types.is_string(column.type) or (pa.types.is_primitive(column.type) and not column.null_count):
+        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return found
+    return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
 
 
 def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
@@ -371,13 +402,16 @@ def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[di
     Args:
         transitions: folder of the transitions.
         name: of the file in it.
-        verdicts: `use`, `group`, `kept`, `COST_COLUMNS` and, where they are measured, `spans` of all its rows.
+        verdicts: `use`, `group`, `kept`, what they cost (`COST_COLUMNS`, `COST_HASHES`) and, where they are
+            measured, `spans` of all its rows.
     """
     offset = begun = 0
-    for batch in read_transitions(transitions, name):
+    for batch in read_leaves(transitions, name, _LEAVES, _TEXTS):
         verdict = verdicts.slice(offset, batch.num_rows)
         offset += batch.num_rows
         kept = verdict["kept"].combine_chunks()
-        rows = batch.filter(kept)
-        yield from _python_rows(rows, verdict.filter(kept), begun)
+        rows = batch
+        if not pc.all(kept).as_py():
+            rows, verdict = batch.filter(kept), verdict.filter(kept)
+        yield from _python_rows(rows, verdict, begun)
         begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))

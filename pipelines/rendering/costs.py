@@ -56,7 +56,8 @@ COSTS_SCHEMA: Final = pa.schema(
 )
 """One row a transition, aligned to the transitions."""
 
-HASHED: Final = ("state_hash", "next_hash")
+COST_HASHES: Final = ("state_hash", "next_hash")
+"""By which texts are known to be the same without being read."""
 
 COST_COLUMNS: Final = ("user_tokens", "said_tokens", "state_tokens", "answer_tokens", *(f"{n}_tokens" for n in CONTEXT))
 """What rows carry to be made samples of."""
