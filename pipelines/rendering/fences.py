@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from connectors.reading.values import DEPTH, value_or_none
+from connectors.reading.values import value_or_none
 from schemas import json_text
 
 _RUNS: Final = re.compile(r"`{3,}")
@@ -36,13 +36,14 @@ def _as_written(text: str) -> str | None:
 
     The library writes numbers with an exponent in its own way, so a text that may hold one is none of these.
     """
-    if text[:1] not in ("{", "[") or _EXPONENT.search(text) or text.count("{") + text.count("[") > DEPTH:
+    if text[:1] not in ("{", "[") or _EXPONENT.search(text):
         return None
     try:
         value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        found = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the latter of what is nested deeply, too
         return None
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if json_text(value) == text else None
+    return found if json_text(value) == text else None
 
 
 def is_structure(text: str) -> bool:
