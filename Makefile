@@ -69,6 +69,7 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.near
 	$(BIN)/python -m benchmarks.dedup
 	$(BIN)/python -m benchmarks.judge_memory
+	$(BIN)/python -m benchmarks.mixing
 
 lock: | .venv/bin/python ## resolve the dependencies anew and lock them by version and hash
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
