@@ -282,15 +282,33 @@ def schema(
 
 @app.command()
 def export(
-    path: Annotated[str, typer.Argument(help="A run's folder, its transitions folder, or one file of it.")],
-    out: Annotated[str, typer.Option(help="The folder that is written: a folder a trajectory.")],
-    form: Annotated[str, typer.Option("--format", help="The form of the documents: atif.")] = "atif",
+    path: Annotated[
+        str, typer.Argument(help="A run's folder; for atif also its transitions folder, or one file of it.")
+    ],
+    out: Annotated[str, typer.Option(help="The folder that is written.")],
+    form: Annotated[
+        str, typer.Option("--to", "--format", help="atif (of transitions), or a form of shards: see docs/forms.md.")
+    ] = "atif",
+    tokenizer: Annotated[
+        str | None, typer.Option(help="For forms of token ids: a tokenizer.json, or a folder with one.")
+    ] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
+    ] = None,
+    window: Annotated[int | None, typer.Option(min=2, help="Tokens that a conversation is cut or packed to.")] = None,
 ) -> None:
-    """Write transitions in the form of another tool."""
+    """Write transitions or shards in the form of another tool."""
     from pipelines.face.export import export as write
+    from pipelines.face.summaries import show_export
+    from pipelines.publish.forms.forms import FORMS, export_form
 
     try:
-        count = write(path, form, out)
+        if form in FORMS:
+            show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
+            return
+        if tokenizer is not None or chat_template is not None or window is not None:
+            _fail(ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}."), Code.USAGE)
+        count = write(path, form, out, also=tuple(FORMS))
     except ConfigError as error:
         _fail(error, Code.USAGE)
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)

@@ -18,6 +18,7 @@ from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
+from schemas.manifest import Manifest
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -239,3 +240,18 @@ def show_verification(found: Verification, console: Printer) -> None:
         console.print(
             "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
         )
+
+
+def show_export(made: Manifest, console: Printer) -> None:
+    """What an export wrote, by domain, and the digests of what it was written with."""
+    told: dict[str, dict[str, int]] = {}
+    for key, count in made.counts.items():
+        name, _, domain = key.partition(".")
+        told.setdefault(domain, {})[name.replace("_", " ")] = count
+    for domain, counts in told.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+    for name, digest in made.models.items():
+        console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
+    size = sum(file.bytes for file in made.files)
+    console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
