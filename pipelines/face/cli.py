@@ -174,18 +174,37 @@ def inspect(
 
 
 @app.command()
-def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then."""
+def verify(
+    out: Annotated[str, typer.Argument(help="A run's output folder.")],
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option(help="A trainer or reader that is tried on the shards in an environment of its own; or 'all'."),
+    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="For consumers: the folder of a tokenizer.")] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
+    ] = None,
+) -> None:
+    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then.
+
+    With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
+    """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_verification
+    from pipelines.face.summaries import show_compared, show_verification
+    from pipelines.publish.consumers.consumers import tried
     from pipelines.publish.loading import loaded
 
     try:
-        found = loaded(checked(out))
+        if consumer:
+            found = tried(out, consumer, tokenizer, chat_template)
+            if not show_compared(found, results()):
+                raise typer.Exit(Code.DAMAGE)
+            return
+        whole = loaded(checked(out))
     except ConfigError as error:
         _fail(error, Code.USAGE)
-    show_verification(found, results())
-    if not found.is_whole:
+    show_verification(whole, results())
+    if not whole.is_whole:
         raise typer.Exit(Code.DAMAGE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
@@ -15,9 +15,11 @@ from pipelines.face.printing import Printer, labelled, text
 from pipelines.face.turn_report import MaskReport
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
+from pipelines.publish.consumers.meaning import Compared
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
+from schemas import ConfigError
 from schemas.manifest import Manifest
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -255,3 +257,31 @@ def show_export(made: Manifest, console: Printer) -> None:
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in made.files)
     console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
+
+
+def show_compared(found: Iterable[tuple[str, dict[str, Compared] | ConfigError]], console: Printer) -> bool:
+    """A table as Markdown of what consumers train, a row a domain; whether all train only what was meant."""
+    columns = (
+        "consumer",
+        "domain",
+        "samples",
+        "turns",
+        "meant",
+        "trained",
+        "not meant",
+        "meant, not trained",
+        "other text",
+    )
+    console.document(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n")
+    good = True
+    for name, domains in found:
+        if isinstance(domains, ConfigError):
+            good = False
+            console.document(f"| {name} | {' '.join(str(domains).split())[-300:]} |\n")
+            continue
+        good = good and bool(domains)
+        for domain, one in domains.items():
+            good = good and not one.not_meant and not one.others
+            counts = (one.samples, one.turns, one.meant, one.trained, one.not_meant, one.not_trained, one.others)
+            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in counts)} |\n")
+    return good

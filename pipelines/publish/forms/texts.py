@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import shutil
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -57,17 +58,19 @@ def jsonl(job: Job) -> None:
         with job.out.writing(name) as made, Path(made.path).open("wb") as raw:
             with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as stream:
                 for sample in job.shards.documents(file):
-                    stream.write(orjson.dumps(_line(sample)) + b"\n")
+                    stream.write(orjson.dumps(_line(job, sample)) + b"\n")
                     made.rows += 1
                     _count(job, file.domain, sample.text)
             raw.flush()
     mixes.levanter(job, "cpt", ".jsonl.zst")
 
 
-def _line(sample: Document) -> dict[str, Any]:
+def _line(job: Job, sample: Document) -> dict[str, Any]:
     spans = [{"begin": one.begin, "end": one.end, "label": one.label} for one in sample.spans]
     about = {"domain": sample.domain, "trajectory_id": sample.trajectory_id, "template": sample.template}
     ranges = gaps(joined_spans(sample.spans), len(sample.text))
+    if job.opened is not None:
+        ranges = widened(ranges, job.opened.starts(sample.text), len(sample.text))
     return {
         "id": sample.id,
         "text": sample.text,
@@ -80,6 +83,19 @@ def gaps(spans: list[tuple[int, int]], length: int) -> list[list[int]]:
     """The ranges [begin, end) of a text of that length that lie in no span."""
     edges = [0, *(edge for span in spans for edge in span), length]
     return [[begin, end] for begin, end in zip(edges[::2], edges[1::2], strict=True) if begin < end]
+
+
+def widened(ranges: list[list[int]], starts: list[int], length: int) -> list[list[int]]:
+    """Ranges up to where a token begins: datatrove trains the token that a range without loss ends in."""
+    made: list[list[int]] = []
+    for begin, end in ranges:
+        at = bisect_left(starts, end)
+        until = starts[at] if at < len(starts) else length
+        if made and begin <= made[-1][1]:
+            made[-1][1] = max(made[-1][1], until)
+        else:
+            made.append([begin, until])
+    return made
 
 
 def sft_last(job: Job) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,11 @@ _ENDS: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>")
 """Names of the token between documents, where they are control tokens; else it is the tokenizer's `eos_token`."""
 
 _PROBE: Final = " a\n  b "
+_SHOWN_BYTES: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_BYTES: Final = {chr(byte): byte for byte in _SHOWN_BYTES} | {
+    chr(0x100 + number): byte for number, byte in enumerate(byte for byte in range(256) if byte not in _SHOWN_BYTES)
+}
+"""The character by which byte-level tokenizers write a byte → the byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,10 @@ class Tokenizing:
         """The token that fills up."""
         return int(self._whole.pad_token_id) if self._whole.pad_token_id is not None else self.end_of_document
 
+    def save(self, folder: str) -> None:
+        """Writes tokenizer and chat template as a folder that `transformers` reads."""
+        self._whole.save_pretrained(folder)
+
     def control_strings(self, text: str) -> int:
         """How often a text holds what would be a control token if it were not taken for plain text."""
         return sum(text.count(token) for token in self._control if token.strip())
@@ -268,6 +278,26 @@ class Tokenizing:
             self._frames[roles] = _Frame(tuple(pieces), tuple(self._closing(piece) for piece in pieces[1:]))
         return self._frames[roles]
 
+    def frame_texts(self, roles: tuple[str, ...]) -> list[tuple[str, str]]:
+        """What the template puts before each content and behind the last: (what closes a turn, the rest)."""
+        frame = self._frame(roles)
+        cuts = (0, *frame.closings)
+        return [
+            (self.decoded(piece[:closing]), self.decoded(piece[closing:]))
+            for piece, closing in zip(frame.pieces, cuts, strict=True)
+        ]
+
+    def bytes_of_tokens(self) -> dict[int, bytes] | None:
+        """The bytes of each token, of a byte-level tokenizer; None of any other."""
+        whole = self._whole.backend_tokenizer
+        if "ByteLevel" not in json.dumps(json.loads(whole.to_str())["decoder"]):
+            return None
+        added = whole.get_added_tokens_decoder()
+        found = {number: token.content.encode() for number, token in added.items()}
+        for token, number in whole.get_vocab(with_added_tokens=False).items():
+            found.setdefault(number, bytes(_BYTES.get(character, 0x3F) for character in token))
+        return found
+
     def _with_control(self, text: str) -> Ids:
         return np.array(self._whole.backend_tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
 
@@ -279,6 +309,7 @@ class Tokenizing:
 
 def _opened(path: Path) -> Any:
     """The tokenizer, as `transformers` opens it."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no PyTorch, which is not needed
     try:
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
         from transformers.utils import logging
