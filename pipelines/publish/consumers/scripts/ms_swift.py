@@ -12,6 +12,8 @@ from swift.template import get_template
 
 form, tokenizer, written, samples = sys.argv[1:]
 files = yaml.safe_load(Path(form, "swift.yaml").read_text())["dataset"]
+model = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
+Path(tokenizer, "config.json").write_text(json.dumps(model))
 processor = get_processor(tokenizer, model_type="qwen2", use_hf=True, download_model=False)
 template = get_template(processor, template_type="qwen2_5", loss_scale="default", max_length=None)
 template.set_mode("train")
