@@ -175,7 +175,7 @@ def _content(value: Any, column: str) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        parts = [one.get("text") if isinstance(one, Mapping) else one for one in value]
+        parts: list[Any] = [one.get("text") if isinstance(one, Mapping) else one for one in value]
         if not all(isinstance(one, str) for one in parts):
             raise _FaultError("not_text", "a message holds more than text")
         value = "".join(parts)
