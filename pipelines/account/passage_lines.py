@@ -1,4 +1,7 @@
-"""The balance of passages: of each component, rows that were read are kept, dropped, or equal to one that is kept."""
+"""The balance of passages: of each component, what was read is kept, dropped, or equal to one that is kept.
+
+A text that was cut counts once for each of its pieces.
+"""
 
 from __future__ import annotations
 
@@ -28,5 +31,5 @@ def _line(name: str, counts: Mapping[str, int]) -> Line:
     dropped = {key.removeprefix(lead): number for key, number in sorted(counts.items()) if key.startswith(lead)}
     lost = {reason: number for reason, number in dropped.items() if reason not in _MERGED}
     merged = {reason: number for reason, number in dropped.items() if reason in _MERGED}
-    rows, kept = (counts.get(f"{name}.{what}", 0) for what in ("rows", "kept"))
-    return Line(f"rows of {name}", rows, kept, {}, lost, merged).checked()
+    rows, windows, kept = (counts.get(f"{name}.{what}", 0) for what in ("rows", "windows", "kept"))
+    return Line(f"passages of {name}", rows + windows, kept, {}, lost, merged).checked()

@@ -77,7 +77,9 @@ class Passages(Section):
         min_language: probability of these below which a row goes; rows with less than 100 bytes of prose stay.
         filters: filters of datatrove that a row has to pass, by their class, with their settings.
         min_chars: characters that a row has to have, blanks at its ends left out.
-        max_tokens: tokens of a row above which it goes; null is any.
+        max_tokens: tokens of a row, under `judge.tokenizer`; null is any.
+        overflow: what becomes of a longer one: a text is cut into pieces between paragraphs (`windows`), or goes
+            (`drop`), as every conversation does.
         control_tokens: `drop` for rows that hold a token of a chat template, `keep` to let them be.
     """
 
@@ -95,6 +97,7 @@ class Passages(Section):
     filters: dict[str, dict[str, Any]] = Field(default_factory=dict)
     min_chars: Annotated[int, Field(ge=1)] = 1
     max_tokens: Annotated[int, Field(ge=1)] | None = 1 << 18
+    overflow: Literal["drop", "windows"] = "windows"
     control_tokens: Literal["drop", "keep"] = "drop"
 
     @field_validator("name")

@@ -21,7 +21,7 @@ from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_unit
 from pipelines.judge.evaluation_index import read_index
 from pipelines.mix.passages import as_transitions as shape
-from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS, Passage, group_name, hashes
+from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS, Passage, group_name, hashes, own_name
 from pipelines.mix.passages.preparation import (
     READ,
     PassageUnit,
@@ -33,6 +33,7 @@ from pipelines.mix.passages.preparation import (
     sketch_name,
 )
 from pipelines.mix.passages.reading import read_passages
+from pipelines.mix.passages.windows import cut_text
 from pipelines.plan.raw_files import NOT_OPENED
 from quality.exposure import MATCH_SCHEMA, exposed
 from quality.fingerprint import trajectory_starts
@@ -151,14 +152,7 @@ def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str,
         shape.as_transitions(passages), normalize.scrub, salt=normalize.scrub_salt or "", per_trajectory=False
     )
     batch, passages = _passing(batch, shape.as_passages(batch, passages), reading)
-    tokens = reading.counter.count(shape.texts_of(batch))
-    lengths = shape.summed(batch, tokens)
-    most = reading.component.max_tokens
-    if most is not None and (lengths > most).any():
-        reading.drop(passages, lengths > most, TOO_LONG, f"longer than max_tokens, {most:,}")
-        kept = lengths <= most
-        tokens = tokens[np.repeat(kept, [len(one.messages) for one in passages])]
-        batch, passages = _chosen(batch, passages, kept)
+    batch, passages, tokens = _bounded(batch, passages, reading)
     if not passages:
         return
     yield from _rows(batch, passages, tokens, reading)
@@ -169,6 +163,29 @@ def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str,
         row = found["row"].to_numpy() + np.uint32(reading.pieces)
         yield "matches", found.set_column(0, MATCH_SCHEMA.field(0), pa.array(row.astype(np.uint32)))
     reading.pieces += batch.num_rows
+
+
+def _bounded(
+    batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
+) -> tuple[pa.RecordBatch, list[Passage], npt.NDArray[np.int64]]:
+    """Passages within the component's bound, with the tokens of each of their texts: longer ones are cut, or go."""
+    component, counter = reading.component, reading.counter
+    tokens = counter.count(shape.texts_of(batch))
+    lengths, most = shape.summed(batch, tokens), component.max_tokens
+    if most is None or not (lengths > most).any():
+        return batch, passages, tokens
+    if component.kind == "text" and component.overflow == "windows":
+        cut = [
+            window
+            for one, length in zip(passages, lengths.tolist(), strict=True)
+            for window in (cut_text(one, most, counter) if length > most else [one])
+        ]
+        reading.counts["windows"] += len(cut) - len(passages)
+        batch = shape.as_transitions(cut)
+        return batch, cut, counter.count(shape.texts_of(batch))
+    reading.drop(passages, lengths > most, TOO_LONG, f"longer than max_tokens, {most:,}")
+    of_row = np.repeat(lengths <= most, [len(one.messages) for one in passages])
+    return *_chosen(batch, passages, lengths <= most), tokens[of_row]
 
 
 def _chosen(batch: pa.RecordBatch, passages: list[Passage], kept: Flags) -> tuple[pa.RecordBatch, list[Passage]]:
@@ -197,7 +214,7 @@ def _rows(
     keys, exact = hashes([one.messages for one in passages])
     high, low = keys[:, 0], keys[:, 1]
     contents = [f"{int(a):016x}{int(b):016x}" for a, b in keys]
-    ids = [f"{component.name}/{one.native_id or content}" for one, content in zip(passages, contents, strict=True)]
+    ids = [f"{component.name}/{own_name(one, content)}" for one, content in zip(passages, contents, strict=True)]
     learnt = shape.bearing(passages)
     columns: dict[str, Any] = {
         "id": ids,
@@ -205,9 +222,7 @@ def _rows(
         "licence": [one.licence for one in passages],
         "uri": [reading.uri] * len(passages),
         "row": [one.row for one in passages],
-        "group": [
-            group_name(component.corpus, one.native_id, int(key)) for one, key in zip(passages, high, strict=True)
-        ],
+        "group": [group_name(component.corpus, one, int(key)) for one, key in zip(passages, high, strict=True)],
         "tokens": shape.summed(batch, tokens),
         "loss_tokens": shape.summed(batch, np.where(learnt, tokens, 0)),
     }

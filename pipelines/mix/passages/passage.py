@@ -73,6 +73,8 @@ class Passage:
         messages: of a conversation; of a text a single one without a role.
         native_id: the row's own id, if the recipe names a column for it.
         tools: JSON text of the tools' definitions.
+        window: of a text that was cut, the 0-based number of the piece.
+        document: of a text that was cut, the hash of the whole.
     """
 
     row: int
@@ -80,6 +82,8 @@ class Passage:
     messages: tuple[Message, ...]
     native_id: str | None = None
     tools: str | None = None
+    window: int = 0
+    document: int | None = None
 
     @property
     def size(self) -> int:
@@ -105,9 +109,22 @@ def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
     return text_hashes(pa.array(plain, pa.string())), text_hashes(pa.array(exact, pa.string()))
 
 
-def group_name(source: str, native_id: str | None, key: int) -> str:
-    """The group of a passage: its own id in its corpus, so that pieces of a document stay together, or its content."""
-    if native_id is None:
-        return f"{key:016x}"
-    lanes: Any = text_hashes(pa.array([f"{source}{_PIECES}{native_id}"]))
+def group_name(source: str, passage: Passage, key: int) -> str:
+    """The group of a passage, in which pieces of a document stay together: its own id in its corpus, or its content.
+
+    Args:
+        source: the corpus.
+        passage: what it is the group of.
+        key: hash of its content.
+    """
+    if passage.native_id is None:
+        return f"{key if passage.document is None else passage.document:016x}"
+    lanes: Any = text_hashes(pa.array([f"{source}{_PIECES}{passage.native_id}"]))
     return f"{int(lanes[0, 0]):016x}"
+
+
+def own_name(passage: Passage, content: str) -> str:
+    """A passage within its component: its own id, of further pieces of a text with their number, or its content's."""
+    if passage.native_id is None:
+        return content
+    return f"{passage.native_id}@{passage.window}" if passage.window else passage.native_id

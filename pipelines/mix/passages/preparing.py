@@ -53,7 +53,8 @@ class PartWork:
 def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None) -> Manifest:
     """Makes the parts of all components, as far as they are not made yet, and returns the manifest of all.
 
-    Counts are by component: `<name>.rows` (read), `.kept`, `.dropped.<reason>`, `.tokens` and `.loss_tokens` (kept).
+    Counts are by component: `<name>.rows` (read), `.windows` (further pieces of texts that were cut), `.kept`,
+    `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of what is kept).
 
     Args:
         preparing: components, recipe and folders.
@@ -144,10 +145,10 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     finish_unit(preparing.rejects, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (rejected,)))
     dropped = Counter(rejects["reason"].to_pylist())
     (read,) = unit_manifests(preparing.read, [unit.label])
-    rows = read.counts.get(f"{component.name}.rows", 0)
-    if rows != kept["kept"] + sum(dropped.values()):
-        raise ContractError(f"{unit.label}: {rows} rows were read, and {kept['kept']} and {dropped} are accounted for.")
-    counts = {"rows": rows, **kept, **{f"dropped.{reason}": number for reason, number in dropped.items()}}
+    entered = {name: read.counts.get(f"{component.name}.{name}", 0) for name in ("rows", "windows")}
+    if sum(entered.values()) != kept["kept"] + sum(dropped.values()):
+        raise ContractError(f"{unit.label}: {entered} were read, and {kept['kept']} and {dropped} are accounted for.")
+    counts = {**entered, **kept, **{f"dropped.{reason}": number for reason, number in dropped.items()}}
     named = {f"{component.name}.{name}": number for name, number in sorted(counts.items())}
     return finish_unit(preparing.parts, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (entry,), named))
 

@@ -22,7 +22,7 @@ from pipelines.recipe.columns import Dataset
 from pipelines.recipe.passages import Passages, is_licence
 from schemas import ConfigError, ParseError, Reject, json_text
 
-_ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?")
+_ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
 _NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")
 """What `tables` makes of bytes that are no UTF-8."""
 

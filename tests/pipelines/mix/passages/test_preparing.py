@@ -12,11 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.account.passage_lines import passage_lines
+from pipelines.engine.ownership import Identity, Ownership
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import units_folder
+from pipelines.engine.verification import verify
 from pipelines.mix.passages.preparation import Preparation
-from pipelines.mix.passages.preparing import intended_names, kept_names
+from pipelines.mix.passages.preparing import intended_names, kept_names, prepare
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_text
-from tests.pipelines.mix.passages.corpora import RECIPE, SALT, component, prepared, prose, written
+from tests.pipelines.mix.passages.corpora import RECIPE, SALT, component, here, prepared, prose, written
 
 LONG = prose(300, 1)
 NEAR = LONG.replace(LONG.split()[150], "changed", 1)
@@ -221,7 +225,7 @@ def test_every_file_was_told_before_and_every_row_is_accounted_for(tmp_path):
     written(tmp_path / "in/a.jsonl", [*MIXED, "", "<|im_start|>"])
     components = (component(tmp_path / "in"), component(chats, kind="messages", name="chats"))
     manifest, _, rejects = prepared(tmp_path / "out", *components)
-    preparing = Preparation(RECIPE, components, _folder(tmp_path / "out"))
+    preparing = Preparation(RECIPE, components, Folder(str(tmp_path / "out")))
     there = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert there <= intended_names(preparing.units())
     assert there == set().union(*(names for _, names in kept_names(preparing)))
@@ -231,10 +235,23 @@ def test_every_file_was_told_before_and_every_row_is_accounted_for(tmp_path):
     assert manifest.counts["chats.tokens"] == manifest.counts["chats.loss_tokens"] > 0
 
 
-def _folder(path: Path):
-    from pipelines.engine.storage import Folder
-
-    return Folder(str(path))
+def test_a_run_owns_what_it_prepared_and_checks_it_as_the_rest(tmp_path):
+    written(tmp_path / "in/a.jsonl", MIXED)
+    out = Folder(str(tmp_path / "out"))
+    preparing = Preparation(RECIPE, (component(tmp_path / "in"),), out)
+    owner = Ownership(out, Identity.of(RECIPE, ["raw"]))
+    with owner.held():
+        owner.keep()
+        prepare(preparing, here(preparing), owner.intend)
+        for stage, names in kept_names(preparing):
+            owner.prune([stage, units_folder(stage)], names)
+    found = verify(out.url)
+    assert found.is_whole
+    assert not found.foreign
+    assert {stage.name for stage in found.stages} == {"passages_read", "passages", "rejects/passages"}
+    part = tmp_path / "out/passages/corpus/part-00000.parquet"
+    part.write_bytes(part.read_bytes()[:-1])
+    assert [fault.name for fault in verify(out.url).faults] == ["passages/corpus/part-00000.parquet"]
 
 
 def test_a_part_holds_the_columns_that_it_is_said_to_hold_and_where_rows_came_from(tmp_path):

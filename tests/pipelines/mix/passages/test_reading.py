@@ -209,7 +209,7 @@ def test_rows_with_tokens_of_chat_templates_go_unless_the_recipe_keeps_them(poli
 
 def test_rows_longer_than_the_recipe_wants_go(tmp_path):
     written(tmp_path / "a.jsonl", [prose(20, 1), prose(2000, 2)])
-    manifest, tables, _ = prepared(tmp_path / "out", component(tmp_path, max_tokens=1000))
+    manifest, tables, _ = prepared(tmp_path / "out", component(tmp_path, max_tokens=1000, overflow="drop"))
     assert tables["corpus"]["text"].to_pylist() == [prose(20, 1)]
     assert manifest.counts["corpus.dropped.too_long"] == 1
 
