@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import apache_beam as beam
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import ParquetSink, write_parquet
+from pipelines.engine.parquet import ParquetSink
 from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_unit
 from pipelines.judge.evaluation_index import read_index
@@ -53,10 +53,20 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class _Reading:
-    """What has been read of a unit, and is not yet written; rows of sketches and matches are numbered through."""
+    """What has been read of a unit; rows of sketches and matches are numbered through.
+
+    Attributes:
+        unit: what is read.
+        preparing: by what.
+        sink: of rejects, which are written as they come: of a large file most rows may be unwanted.
+        rejects: those that are not yet written.
+        counts: rows, and further pieces of texts that were cut.
+        pieces: texts and messages so far.
+    """
 
     unit: PassageUnit
     preparing: Preparation
+    sink: ParquetSink
     rejects: list[Reject] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     pieces: int = 0
@@ -88,7 +98,20 @@ class _Reading:
     def reject(self, one: Reject) -> None:
         """Takes in what is not carried on."""
         normalize = self.preparing.recipe.normalize
-        self.rejects.append(scrub_reject(one, normalize.scrub_salt or "", normalize.scrub))
+        salt, kinds = normalize.scrub_salt or "", normalize.scrub
+        if one.excerpt or one.member:
+            self.rejects.append(scrub_reject(one, salt, kinds))
+        else:
+            self.rejects.append(replace(one, uri=self.uri, detail=_scrubbed_words(one.detail, salt, kinds)))
+        if len(self.rejects) >= shape.BATCH_PASSAGES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the rejects that wait."""
+        table = reject_table(sorted(self.rejects, key=lambda one: (one.offset, one.reason))).combine_chunks()
+        for batch in table.to_batches():
+            self.sink.write(batch)
+        self.rejects.clear()
 
     def drop(self, passages: Sequence[Passage], dropped: Flags, reason: str, detail: str) -> None:
         """Takes in passages that are not carried on."""
@@ -111,6 +134,11 @@ class _Reading:
                     yield one
 
 
+@lru_cache(maxsize=256)
+def _scrubbed_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
+    return scrub_name(detail, salt=salt, kinds=kinds)
+
+
 def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     """Reads a unit and writes what was found; returns its manifest.
 
@@ -118,10 +146,11 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
         ShardError: the file cannot be opened, or nothing can be written.
     """
     digest = preparing.unit_digest(unit)
-    folder, reading = preparing.read, _Reading(unit, preparing)
+    folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {
-        "payload": (payload_name(unit), PASSAGE_SCHEMAS[reading.component.kind]),
+        "payload": (payload_name(unit), PASSAGE_SCHEMAS[component.kind]),
         "keys": (keys_name(unit), KEY_SCHEMA),
+        "rejects": (rejects_name(unit), REJECT_SCHEMA),
     }
     if preparing.recipe.judge.near_duplicates is not None:
         files["sketch"] = (sketch_name(unit), SKETCH_SCHEMA)
@@ -129,18 +158,18 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
         files["matches"] = (matches_name(unit), MATCH_SCHEMA)
     hashed = {"sketch": HASHED}
     sinks = {what: ParquetSink(folder, *file, hashed=hashed.get(what, ())) for what, file in files.items()}
+    reading = _Reading(unit, preparing, sinks["rejects"])
     try:
         for passages in shape.batched(reading.passages()):
             for what, batch in _measured(passages, reading):
                 sinks[what].write(batch)
-        rejects = reject_table(sorted(reading.rejects, key=lambda one: (one.offset, one.reason))).combine_chunks()
-        entry = write_parquet(folder, rejects_name(unit), REJECT_SCHEMA, rejects.to_batches())
+        reading.flush()
     except BaseException:
         for sink in sinks.values():
             sink.abandon()
         raise
-    entries = (*(sink.close() for sink in sinks.values()), entry)
-    counts = {f"{reading.component.name}.{name}": number for name, number in reading.counts.items()}
+    entries = tuple(sink.close() for sink in sinks.values())
+    counts = {f"{component.name}.{name}": number for name, number in sorted(reading.counts.items())}
     return finish_unit(folder, Manifest(READ, unit.label, digest, SCHEMA_VERSION, entries, counts))
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from unicodedata import is_normalized, normalize
 
 import pyarrow as pa
+import xxhash
 
 from pipelines.recipe.passages import Kind
 from quality.fingerprint import Lanes, text_hashes
@@ -119,8 +120,7 @@ def group_name(source: str, passage: Passage, key: int) -> str:
     """
     if passage.native_id is None:
         return f"{key if passage.document is None else passage.document:016x}"
-    lanes: Any = text_hashes(pa.array([f"{source}{_PIECES}{passage.native_id}"]))
-    return f"{int(lanes[0, 0]):016x}"
+    return f"{xxhash.xxh3_64_intdigest(f'{source}{_PIECES}{passage.native_id}'.encode()):016x}"
 
 
 def own_name(passage: Passage, content: str) -> str:

@@ -143,7 +143,8 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     entry = sink.close()
     rejected = write_parquet(preparing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
     finish_unit(preparing.rejects, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (rejected,)))
-    dropped = Counter(rejects["reason"].to_pylist())
+    told = rejects["reason"].value_counts().to_pylist()
+    dropped = Counter({one["values"]: one["counts"] for one in told})
     (read,) = unit_manifests(preparing.read, [unit.label])
     entered = {name: read.counts.get(f"{component.name}.{name}", 0) for name in ("rows", "windows")}
     if sum(entered.values()) != kept["kept"] + sum(dropped.values()):

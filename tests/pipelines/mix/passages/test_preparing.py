@@ -280,3 +280,43 @@ def test_a_manifest_seals_each_folder_and_names_what_was_kept(tmp_path):
     assert told["counts"]["corpus.kept"] == tables["corpus"].num_rows == manifest.files[0].rows
     for folder in ("passages_read", "rejects/passages"):
         assert (tmp_path / "out" / folder / "manifest.json").is_file()
+
+
+def test_two_exercises_that_differ_in_a_number_both_stay(tmp_path):
+    exercise = "A baker sells {} rolls before noon and twice as many after it. How many rolls does he sell that day?"
+    written(tmp_path / "in/a.jsonl", [exercise.format(12), exercise.format(15)])
+    _, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in"))
+    assert tables["corpus"].num_rows == 2
+
+
+def test_two_conversations_under_one_long_system_prompt_both_stay_and_a_copy_of_one_goes(tmp_path):
+    def chat(seed: int, system: str = prose(900, 50)) -> dict[str, object]:
+        said = [("system", system), ("user", prose(40, seed)), ("assistant", prose(60, seed + 1))]
+        return {"messages": [{"role": role, "content": text} for role, text in said]}
+
+    copy = chat(60, prose(900, 50).replace("word1 ", "word2 "))
+    written(tmp_path / "in/a.jsonl", [chat(60), chat(70), copy])
+    manifest, tables, _ = prepared(tmp_path / "out", component(tmp_path / "in", kind="messages"))
+    answers = {row["messages"][-1]["content"] for row in tables["corpus"].to_pylist()}
+    assert answers == {prose(60, 61), prose(60, 71)}
+    assert sum(number for name, number in manifest.counts.items() if ".dropped." in name) == 1
+
+
+def test_many_rows_that_are_not_wanted_each_have_a_reject(tmp_path):
+    rows = [{"text": f"row {number}", "tag": "b" if number else "a"} for number in range(9000)]
+    written(tmp_path / "in/a.jsonl", rows)
+    manifest, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in", where={"tag": "a"}))
+    assert tables["corpus"]["text"].to_pylist() == ["row 0"]
+    assert len({one["offset"] for one in rejects}) == manifest.counts["corpus.dropped.not_wanted"] == 8999
+
+
+def test_a_canary_in_the_tools_of_a_conversation_is_found(tmp_path):
+    guid = "b5d8c8d9-1111-4222-8333-0123456789ab"
+    written(tmp_path / "exam.jsonl", [{"key": "q-1", "question": f"{prose(40, 9)} canary GUID {guid}"}])
+    said = [{"role": "assistant", "content": prose(30, 1)}]
+    rows = [{"messages": said, "tools": [{"name": "f", "description": f"# {guid.upper()}"}]}]
+    written(tmp_path / "in/a.jsonl", rows)
+    chats = component(tmp_path / "in", kind="messages", columns={"tools": "tools"})
+    _, tables, rejects = prepared(tmp_path / "out", chats, recipe=with_benchmark(tmp_path / "exam.jsonl"))
+    assert tables["corpus"].num_rows == 0
+    assert [one["reason"] for one in rejects] == ["contaminated"]

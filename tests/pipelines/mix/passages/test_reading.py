@@ -299,3 +299,17 @@ def test_a_section_without_a_licence_or_with_a_name_that_is_taken_is_refused():
     ):
         with pytest.raises(ValueError, match=said):
             Passages.model_validate({**whole, **values})
+
+
+def test_what_datasets_saved_is_read_and_what_is_written_loads_in_datasets(tmp_path):
+    import datasets
+
+    said = [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": text}] for text in TEXTS]
+    datasets.disable_progress_bars()
+    datasets.Dataset.from_dict({"messages": said}).save_to_disk(str(tmp_path / "in"), num_shards=2)
+    _, tables, rejects = prepared(tmp_path / "out", component(tmp_path / "in", kind="messages"))
+    assert [row["messages"][1]["content"] for row in tables["corpus"].to_pylist()] == TEXTS
+    assert rejects == []
+    parts = str(tmp_path / "out/passages/corpus/*.parquet")
+    loaded = datasets.load_dataset("parquet", data_files=parts, split="train", cache_dir=str(tmp_path / "cache"))
+    assert loaded[0]["messages"][1] == {"role": "assistant", "content": TEXTS[0], "loss": True}
