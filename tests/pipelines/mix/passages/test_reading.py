@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import os
 from pathlib import Path
@@ -13,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from connectors.connector import MemoryBlob
 from pipelines.mix.passages.passage import Message, Passage
@@ -269,6 +272,35 @@ def test_hostile_files_cost_themselves_and_nothing_else(tmp_path):
     assert {"cut.parquet", "bent.parquet", "cut.jsonl.gz", "bytes.jsonl", "deep.jsonl", "empty.jsonl"} <= {
         uri for uri, _ in by_file
     }
+
+
+def stored(ending: str) -> bytes:
+    """The table as the bytes of a file."""
+    sink = io.BytesIO()
+    if ending == "parquet":
+        pq.write_table(TABLE, sink)
+    elif ending == "arrow":
+        with pa.ipc.new_file(sink, TABLE.schema) as writer:
+            writer.write_table(TABLE)
+    else:
+        sink.write(LINES)
+    return sink.getvalue()
+
+
+STORED = {ending: stored(ending) for ending in ("parquet", "arrow", "jsonl")}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(sorted(STORED)), st.data())
+def test_a_file_that_is_cut_or_bent_anywhere_gives_passages_and_rejects_and_raises_nothing(ending, data):
+    whole = bytearray(STORED[ending])
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        del whole[place:]
+    else:
+        whole[place] ^= data.draw(st.integers(1, 255))
+    for one in read_passages(component(Path("corpus")), MemoryBlob(f"corpus.{ending}", bytes(whole))):
+        assert isinstance(one, Passage | Reject)
 
 
 def test_a_secret_in_the_name_of_a_file_is_scrubbed(tmp_path):
