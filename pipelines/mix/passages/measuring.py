@@ -41,7 +41,7 @@ from quality.registry import signal
 from quality.scrub import scrub, scrub_name, scrub_reject
 from quality.signal import Measured, Signal
 from quality.sketch import HASHED, SKETCH_SCHEMA, sketched
-from quality.tokens import TokenCounter
+from quality.tokens import TokenCounter, text_bytes
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import Manifest
 
@@ -252,6 +252,7 @@ def _rows(
         "uri": [reading.uri] * len(passages),
         "row": [one.row for one in passages],
         "group": [group_name(component.corpus, one, int(key)) for one, key in zip(passages, high, strict=True)],
+        "text_bytes": shape.summed(batch, text_bytes(shape.texts_of(batch))),
         "tokens": shape.summed(batch, tokens),
         "loss_tokens": shape.summed(batch, np.where(learnt, tokens, 0)),
     }

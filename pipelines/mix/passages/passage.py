@@ -24,6 +24,7 @@ _COMMON: Final = [
     pa.field("uri", pa.string(), metadata={"doc": "the file, relative to the root it was found under"}),
     pa.field("row", pa.int64(), metadata={"doc": "0-based row; in JSON Lines the byte offset of its line"}),
     pa.field("group", pa.string(), metadata={"doc": "16 hex digits; rows of one group are never parted between pools"}),
+    pa.field("text_bytes", pa.int64(), metadata={"doc": "UTF-8 bytes of its text or of its messages"}),
     pa.field("tokens", pa.int64(), metadata={"doc": "of its text or of its messages, under judge.tokenizer"}),
     pa.field("loss_tokens", pa.int64(), metadata={"doc": "those of them that bear the loss"}),
 ]

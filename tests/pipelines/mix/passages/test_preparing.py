@@ -262,6 +262,7 @@ def test_a_part_holds_the_columns_that_it_is_said_to_hold_and_where_rows_came_fr
     assert (row["id"], row["source"], row["licence"]) == ("corpus/d-1", "encyclopedia", "MIT")
     assert (row["uri"], row["row"], row["text"]) == ("deep/a.jsonl", 0, LONG)
     assert row["tokens"] == row["loss_tokens"] > 300
+    assert row["text_bytes"] == len(LONG)
 
 
 def test_pieces_of_one_document_share_a_group_and_other_rows_do_not(tmp_path):

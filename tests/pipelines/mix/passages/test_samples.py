@@ -13,7 +13,7 @@ from pipelines.mix.samples import SAMPLE_SCHEMAS
 
 COMMON = {
     "id": "law/1", "source": "statutes", "licence": "CC0-1.0", "uri": "a.jsonl", "row": 0, "group": "0" * 16,
-    "tokens": 12, "loss_tokens": 7,
+    "text_bytes": 40, "tokens": 12, "loss_tokens": 7,
 }  # fmt: skip
 TEXT = pa.Table.from_pylist([{**COMMON, "text": "Wer 😀 eine Störung bemerkt …\n"}], PASSAGE_SCHEMAS["text"])
 SAID: list[dict[str, Any]] = [
