@@ -186,11 +186,16 @@ def test_two_workers_give_the_same_bytes(tmp_path):
 
 
 def test_batches_of_a_row_each_give_the_same_rows(tmp_path, monkeypatch):
-    written(tmp_path / "in/a.jsonl", MIXED)
-    _, one, _ = prepared(tmp_path / "one", component(tmp_path / "in"))
+    item = prose(40, 9)
+    written(tmp_path / "exam.jsonl", [{"key": "q-1", "question": item}])
+    written(tmp_path / "in/a.jsonl", [*MIXED[:4], item, *MIXED[4:], "", item + " again"])
+    recipe = with_benchmark(tmp_path / "exam.jsonl")
+    _, one, gone = prepared(tmp_path / "one", component(tmp_path / "in"), recipe=recipe)
     monkeypatch.setattr("pipelines.mix.passages.as_transitions.BATCH_PASSAGES", 1)
-    _, two, _ = prepared(tmp_path / "two", component(tmp_path / "in"))
+    _, two, lost = prepared(tmp_path / "two", component(tmp_path / "in"), recipe=recipe)
     assert one["corpus"] == two["corpus"]
+    assert [(row["offset"], row["reason"]) for row in gone] == [(row["offset"], row["reason"]) for row in lost]
+    assert [row["reason"] for row in gone].count("contaminated") == 2
 
 
 def test_a_second_run_writes_nothing_and_a_lost_part_is_made_again(tmp_path):
