@@ -26,6 +26,7 @@ from pipelines.account.conservation import (
     unrecognized_line,
 )
 from pipelines.account.endings import Code, ending_of
+from pipelines.account.passage_lines import passage_lines
 from pipelines.account.reject_bounds import check_rejects
 from pipelines.account.run_record import Record
 from pipelines.account.summary import StageStart, Summary
@@ -58,6 +59,11 @@ from pipelines.judge.verdicts import STAGE as JUDGE
 from pipelines.mix.mix import STAGE as MIX
 from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest
 from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
+from pipelines.mix.passages.preparation import READ as PASSAGES_READ
+from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
+from pipelines.mix.passages.preparation import STAGE as PASSAGES
+from pipelines.mix.passages.preparation import Preparation
+from pipelines.mix.passages.preparing import kept_names, prepare
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
@@ -70,6 +76,7 @@ from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reje
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 CARD_UNIT: Final = "card"
+PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)
 
 
 class Run:
@@ -311,12 +318,15 @@ class Run:
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
     ) -> tuple[Manifest, tuple[Line, ...]]:
         rejects = self._rejects / MIX
-        digest = mixing_digest(self.recipe, judged)
-        mixture = self._draw(units, digest)
+        preparation = self._preparation()
+        passages = self._pass_through(preparation)
+        digest = mixing_digest(self.recipe, judged, passages)
+        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation)
+        mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
-        mixing = Mixing(self.recipe, *folders, digest)
+        mixing = Mixing(self.recipe, *folders, digest, preparation)
         shards = laid_out(mixture.counts, self.recipe.mix)
-        labels = [unit.label for unit in units]
+        labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
@@ -325,20 +335,41 @@ class Run:
             names = {f"shards/{shard.name}" for shard in shards} | {f"rejects/mix/{label}.parquet" for label in labels}
             names |= written_names("shards", [shard.label for shard in shards]) | written_names("rejects/mix", labels)
             self._owner.intend(names)
-            self._over(units, UnitsToShards(replace(mixing, shards=shards, open=still), spill))
+            self._over(
+                [*units, *found.passage_units()], UnitsToShards(replace(mixing, shards=shards, open=still), spill)
+            )
         dropped = self._sealed(["rejects/mix"], "mix", digest, labels).counts
         counts = summed_counts(unit_manifests(self.shards, [shard.label for shard in shards]))
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
-        flow = (*read, whole, rows)
+        passed = passage_lines([one.name for one in self.recipe.mix.passages], passages.counts if passages else {})
+        flow = (*read, whole, rows, *passed)
         kept = kept_variety(units, self.measures, self.verdicts)
         return self._finish_shards(shards, counts, flow, kept, mixture), flow
 
-    def _draw(self, units: Sequence[Unit], digest: str) -> Mixture:
+    def _preparation(self) -> Preparation | None:
+        """What passing rows of other corpora through needs; None if the recipe names none."""
+        if not self.recipe.mix.passages:
+            return None
+        return Preparation(
+            self.recipe, self.recipe.mix.passages, self.out, self._benchmarks, tuple(sorted(self._models.items()))
+        )
+
+    def _pass_through(self, preparation: Preparation | None) -> Manifest | None:
+        """Prepares the rows of other corpora, and removes what an earlier run left of such."""
+        if preparation is None:
+            for stage in PASSAGE_STAGES:
+                self._prune(stage, set())
+            return None
+        manifest = prepare(preparation, self._over, self._owner.intend)
+        for stage, names in kept_names(preparation):
+            self._prune(stage, names)
+        return manifest
+
+    def _draw(self, judged: Judged, digest: str) -> Mixture:
         """Draws the mixture, which is written down before any shard is made of it."""
-        labels = [*(unit.label for unit in units), POOLS_UNIT]
+        labels = [*judged.labels(), POOLS_UNIT]
         names = {f"draws/{draws_name(label)}" for label in labels} | {f"draws/{ANSWERS}"}
         self._owner.intend(names | written_names("draws", labels))
-        judged = Judged(units, self.transitions, self.verdicts, self.measures)
         mixture = write_draws(self.recipe, judged, self.draws, digest)
         self._sealed(["draws"], "mix", digest, labels)
         return mixture

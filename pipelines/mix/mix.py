@@ -27,6 +27,8 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
+from pipelines.mix.passages.drawing import drawn_passages
+from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.recipe.templates import templates_digest
@@ -34,7 +36,7 @@ from pipelines.rendering.answered import Distractors
 from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
 from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
-from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
+from schemas import DOMAINS, REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
@@ -71,6 +73,7 @@ class Mixing:
     """What mixing needs besides the units: picklable, the same for all.
 
     Attributes:
+        passages: rows of other corpora that are passed through.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
     """
@@ -84,6 +87,7 @@ class Mixing:
     shards_folder: Folder
     rejects: Folder
     digest: str
+    passages: Preparation | None = None
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
 
@@ -100,16 +104,18 @@ def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
     return tuple(shards)
 
 
-def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
-    """Of everything that shards depend on: recipe, templates, verdicts, and by them the transitions."""
+def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None) -> str:
+    """Of everything that shards depend on: recipe, templates, verdicts, by them the transitions, and passages."""
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
-    content = [
+    content: list[Any] = [
         SCHEMA_VERSION,
         recipe.digest(),
         templates,
         verdicts.digest,
         [[f.name, f.sha256] for f in verdicts.files],
     ]
+    if passages is not None:
+        content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -133,7 +139,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
         check_unit(mixing.spans, unit.label)
         labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
         verdicts = verdicts.append_column("spans", labels["spans"])
-    draws = list(read_draws(mixing.draws, unit))
+    draws = list(read_draws(mixing.draws, unit.label))
     others = _others(draws, mixing)
     for drawn, rows in _with_draws(draws, kept_rows(mixing.transitions, unit.name, verdicts)):
         first, pool = rows[0], drawn["pool"]
@@ -187,7 +193,14 @@ def _with_order(pool: str) -> pa.Schema:
     return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in _ORDER)])
 
 
-def sample_blocks(unit: Unit, mixing: Mixing) -> Iterator[tuple[int, bytes]]:
+def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
+    if isinstance(unit, Unit):
+        return samples(unit, mixing)
+    assert mixing.passages is not None
+    return drawn_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
+
+
+def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, bytes]]:
     """Blocks of a unit's samples with the number of the shard they belong to; rejects are written on the way.
 
     The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
@@ -198,7 +211,7 @@ def sample_blocks(unit: Unit, mixing: Mixing) -> Iterator[tuple[int, bytes]]:
     waiting: dict[int, list[dict[str, Any]]] = {}
     sizes: Counter[int] = Counter()
     rejects: list[Reject] = []
-    for pool, domain, sample in samples(unit, mixing):
+    for pool, domain, sample in _drawn(unit, mixing):
         if isinstance(sample, Reject):
             rejects.append(sample)
             continue
@@ -222,7 +235,7 @@ def _weight(sample: Mapping[str, Any]) -> int:
     return size + sum(map(len, sample.get("response", ()))) + 512
 
 
-def _write_rejects(unit: Unit, mixing: Mixing, rejects: list[Reject]) -> None:
+def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Reject]) -> None:
     table = reject_table(sorted(rejects, key=lambda one: (one.trajectory_id, one.step))).combine_chunks()
     entry = write_parquet(mixing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, table.to_batches())
     dropped = Counter(reject.reason for reject in rejects if reject.unit == "trajectory")
@@ -244,7 +257,9 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
         rows = _row_groups(table)
         entry = write_parquet(mixing.shards_folder, shard.name, table.schema, rows, shard=True)
     key = f"{shard.pool}.{shard.domain}"
-    counts = {f"samples.{key}": table.num_rows, f"trajectories.{key}": _begun(ordered)}
+    counts = {f"samples.{key}": table.num_rows}
+    if shard.domain in DOMAINS:
+        counts[f"trajectories.{key}"] = _begun(ordered)
     told = pa.compute.struct_field(table["extra_info"], "num_tokens") if shard.pool == "rl" else None
     for what, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
         values = table[column] if column in table.schema.names else told if what == "tokens" else None
@@ -296,7 +311,7 @@ class UnitsToShards(beam.PTransform):
         self._mixing = mixing
         self._spill = spill_folder
 
-    def expand(self, units: beam.PCollection[Unit]) -> beam.PCollection[Manifest]:
+    def expand(self, units: beam.PCollection[Unit | PassageUnit]) -> beam.PCollection[Manifest]:
         mixing = self._mixing
         return (
             units

@@ -24,6 +24,8 @@ from pipelines.judge.measure_files import answers_name, costs_name
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.draw import Drawing, Items, drawing
 from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.passages.drawing import passage_candidates
+from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.pools import grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.recipe.mixture import Component, Stage
@@ -31,7 +33,7 @@ from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
 from pipelines.rendering.answered import HELD, Distractors
 from pipelines.rendering.costs import COSTS_SCHEMA
 from quality.tokens import TokenCounter
-from schemas import SCHEMA_VERSION
+from schemas import DOMAINS, SCHEMA_VERSION
 from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
@@ -99,8 +101,7 @@ def make_mixture(recipe: Recipe, found: Candidates, sizes: Sizes) -> tuple[Mixtu
     """
     mix = recipe.mix
     groups = _groups(found, mix)
-    pools = pools_of(grouped(groups, found.domain), {pool: mix.pools.get(pool, 0.0) for pool in POOLS}, mix.seed)
-    pool = np.array([pools[group] for group in groups], object)
+    pool = _pools(found, groups, mix)
     tokens, loss_tokens = sizes(pool)
     found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
     copies = np.zeros(len(found), np.int64)
@@ -111,6 +112,30 @@ def make_mixture(recipe: Recipe, found: Candidates, sizes: Sizes) -> tuple[Mixtu
             copies[chosen] = drawn.copies
             stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
     return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies)
+
+
+def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.NDArray[np.object_]:
+    """The pool of each candidate; a passage has one of those whose stage takes its component."""
+    pool = np.full(len(found), "", object)
+    passages = {one.name: found.domain == one.name for one in mix.passages}
+    shares: dict[str, Mapping[str, float]] = {
+        name: {
+            pool: mix.pools.get(pool, 0.0)
+            for pool in POOLS
+            if pool in mix.stages and name in mix.stages[pool].components
+        }
+        for name in passages
+    }
+    parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(found), np.bool_)]), **passages}
+    for name, mine in parts.items():
+        if mine.any():
+            given = pools_of(grouped(groups[mine], found.domain[mine]), shares.get(name, _shares(mix)), mix.seed)
+            pool[mine] = [given[group] for group in groups[mine]]
+    return pool
+
+
+def _shares(mix: Mix) -> dict[str, float]:
+    return {pool: mix.pools.get(pool, 0.0) for pool in POOLS}
 
 
 def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.object_]:
@@ -149,13 +174,13 @@ def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) ->
     """The first component that each candidate belongs to; empty where it belongs to none."""
     names = np.full(len(rows), "", object)
     for name, component in stage.components.items():
-        mine = _belongs(found, rows, component)
+        mine = found.domain[rows] == name if component.kind != "transitions" else _belongs(found, rows, component)
         names[mine & (names == "")] = name
     return names
 
 
 def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Component) -> npt.NDArray[np.bool_]:
-    mine = np.ones(len(rows), np.bool_)
+    mine = np.isin(found.domain[rows].astype(str), DOMAINS)
     if component.domains:
         mine &= np.isin(found.domain[rows].astype(str), component.domains)
     if component.sources:
@@ -206,6 +231,16 @@ class Judged:
     transitions: Folder
     verdicts: Folder
     measures: Folder
+    passages: Preparation | None = None
+
+    def labels(self) -> list[str]:
+        """The names of all units: of transitions, then of passages."""
+        return [*(unit.label for unit in self.units), *(unit.label for unit in self.passage_units())]
+
+    def passage_units(self) -> list[PassageUnit]:
+        """The units of passages, numbered after those of transitions."""
+        some = self.passages.units() if self.passages is not None else []
+        return [replace(unit, number=unit.number + len(self.units)) for unit in some]
 
 
 def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
@@ -217,8 +252,13 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     signals = signals_of(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
     found = gathered([candidates(unit, *folders, signals) for unit in judged.units], signals)
+    if judged.passages is not None:
+        passed = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
+        found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
-    made, (groups, pool, copies) = make_mixture(recipe, found, lambda pools: _sizes(recipe.mix, judged, pools, counter))
+    made, (groups, pool, copies) = make_mixture(
+        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter)
+    )
     numbers = _numbers(found, pool, copies, recipe.mix)
     names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
     ledger = pa.RecordBatch.from_arrays(
@@ -228,21 +268,21 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
-    for unit in judged.units:
-        mine = found.unit == unit.number
+    for number, label in enumerate(judged.labels()):
+        mine = found.unit == number
         columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers)]
         arrays = [pa.array(values, kind.type) for values, kind in zip(columns, DRAWS, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=DRAWS)
-        entry = write_parquet(draws, draws_name(unit.label), DRAWS, [batch])
-        finish_unit(draws, Manifest(STAGE, unit.label, digest, SCHEMA_VERSION, (entry,)))
+        entry = write_parquet(draws, draws_name(label), DRAWS, [batch])
+        finish_unit(draws, Manifest(STAGE, label, digest, SCHEMA_VERSION, (entry,)))
     return made
 
 
 def _sizes(
-    mix: Mix, judged: Judged, pool: npt.NDArray[np.object_], counter: TokenCounter
+    mix: Mix, judged: Judged, found: Candidates, pool: npt.NDArray[np.object_], counter: TokenCounter
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool; units in their order."""
-    tokens, loss = np.zeros((2, len(pool)), np.int64)
+    """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool, and those of passages."""
+    tokens, loss = found.tokens.copy(), found.loss_tokens.copy()
     begun = 0
     for unit in judged.units:
         verdicts = pa.Table.from_batches(read_batches(judged.verdicts, unit.name, ["kept", "use"])).combine_chunks()
@@ -299,12 +339,12 @@ def read_answers(draws: Folder) -> Distractors:
     return held
 
 
-def read_draws(draws: Folder, unit: Unit) -> Iterator[dict[str, Any]]:
-    """What is drawn of the kept trajectories of a unit, in their order.
+def read_draws(draws: Folder, label: str) -> Iterator[dict[str, Any]]:
+    """What is drawn of the kept trajectories or passages of a unit, in their order.
 
     Raises:
         ShardError: it is not what was written.
     """
-    check_unit(draws, unit.label)
-    for batch in read_batches(draws, draws_name(unit.label)):
+    check_unit(draws, label)
+    for batch in read_batches(draws, draws_name(label)):
         yield from batch.to_pylist()

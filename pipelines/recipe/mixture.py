@@ -30,7 +30,8 @@ class Component(Section):
     """One of the things that a stage is drawn from.
 
     Attributes:
-        kind: `transitions` for judged trajectories, of which alone a pool's belong to a stage.
+        kind: `transitions` for judged trajectories; `text` or `messages` for the rows of `mix.passages` of the
+            component's name, in stages of CPT and SFT. Only what a stage's pool was given belongs to it.
         weight: its share of the stage; null for all that there is, which then must be so of every component.
         domains: which trajectories belong to it; empty means all.
         sources: which corpora, by the name that rows bear; empty means all.
@@ -42,7 +43,7 @@ class Component(Section):
         epochs: how many times a sample may be drawn where the stage repeats what falls short.
     """
 
-    kind: Literal["transitions"] = "transitions"
+    kind: Literal["transitions", "text", "messages"] = "transitions"
     weight: Annotated[float, Field(gt=0, le=1)] | None = None
     domains: Annotated[tuple[str, ...], LISTED] = ()
     sources: Annotated[tuple[str, ...], LISTED] = ()
@@ -61,6 +62,8 @@ class Component(Section):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
+        if self.kind != "transitions" and (self.domains or self.where or self.weights):
+            raise ValueError(f"domains, where and weights are of transitions, not of {self.kind}")
         if sum(way is not None for way in (self.weights, self.temperature, self.unimax)) > 1:
             raise ValueError("of weights, temperature and unimax one can hold")
         return self

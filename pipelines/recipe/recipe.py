@@ -19,6 +19,7 @@ from connectors.registry import connectors
 from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
 from pipelines.recipe.mixture import Stage
+from pipelines.recipe.passages import Passages, check_names
 from pipelines.recipe.section import LISTED, Section, Share, known
 from pipelines.recipe.templates import check_templates
 from quality.scrub import KINDS
@@ -90,7 +91,8 @@ class Mix(Section):
         pools: share of the trajectories that each pool is given, in whole groups; scaled to sum to 1.
         group_by: what else makes trajectories one group: a `repository` of swe, a `site` of web, an `app` of android or
             os, a `server` of mcp, by the environment that their logs name.
-        stages: what each pool's stage is drawn from; a pool that is not named takes all that it has.
+        stages: what each pool's stage is drawn from; a pool that is not named takes all the trajectories that it has.
+        passages: rows of other corpora that are passed through, by the names of the components that they are.
         seed: of every choice by hash: pools, templates, order of samples, the turn that RL and eval take.
         window_tokens: tokens of a sample of each pool, under `judge.tokenizer`; null is any. A pool that is not named
             keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and eval.
@@ -115,6 +117,7 @@ class Mix(Section):
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
     group_by: Annotated[tuple[Wider, ...], LISTED] = ()
     stages: dict[Pool, Stage] = Field(default_factory=dict)
+    passages: Annotated[tuple[Passages, ...], LISTED] = ()
     seed: int = 0
     window_tokens: dict[Pool, Annotated[int, Field(ge=256)] | None] = Field(default_factory=dict, validate_default=True)
     overflow: dict[Pool, Overflow] = Field(default_factory=dict, validate_default=True)
@@ -125,6 +128,29 @@ class Mix(Section):
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
     templates: str | None = None
+
+    @field_validator("passages")
+    @classmethod
+    def _named_once(cls, value: tuple[Passages, ...]) -> tuple[Passages, ...]:
+        return check_names(value)
+
+    @model_validator(mode="after")
+    def _passed_through(self) -> Self:
+        kinds = {one.name: one.kind for one in self.passages}
+        named: set[str] = set()
+        for pool, stage in self.stages.items():
+            for name, component in stage.components.items():
+                if component.kind == "transitions":
+                    continue
+                if pool in ("rl", "eval"):
+                    raise ValueError(f"stages.{pool} asks for turns of trajectories, which '{name}' has none of")
+                known(f"passages of stages.{pool}", (name,), kinds)
+                if kinds[name] != component.kind or (component.kind == "text" and pool == "sft"):
+                    raise ValueError(f"stages.{pool}.components.{name} cannot take {kinds[name]} as {component.kind}")
+                named.add(name)
+        if unnamed := sorted(kinds.keys() - named):
+            raise ValueError(f"passages '{unnamed[0]}' are a component of no stage")
+        return self
 
     @field_validator("templates")
     @classmethod

@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from pipelines.mix.samples import keyed_hash
+from pipelines.mix.keyed import keyed_hash
 from pipelines.publish.forms import mixes
 from pipelines.publish.forms.job import Job
 from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
