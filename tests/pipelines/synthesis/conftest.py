@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.synthesis.endpoint import openai_library
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's pauses grow from half a second, which tests need not wait for."""
+    client = openai_library()._base_client
+    monkeypatch.setattr(client, "INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setattr(client, "MAX_RETRY_DELAY", 0.002)
