@@ -186,7 +186,7 @@ def test_rows_are_those_of_sft_and_the_manifest_is_written_last(tmp_path):
         found = read_manifest(Folder(str(out)), "manifest.json")
         assert found is not None
         assert found.files[0].rows == 2
-        assert pl.read_parquet_schema(out / found.files[0].name).names() == [*SAMPLE_SCHEMAS["sft"].names, "reasoning"]
+        assert list(pl.read_parquet_schema(out / found.files[0].name)) == [*SAMPLE_SCHEMAS["sft"].names, "reasoning"]
         shutil.rmtree(out / ".replies")
         chat.faults = [500] * 50
         with pytest.raises(ShardError, match="500"):

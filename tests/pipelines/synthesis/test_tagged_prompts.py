@@ -10,7 +10,8 @@ import jinja2
 from pipelines.recipe.templates import configs
 from pipelines.synthesis.tagged_prompts import tagged_system
 
-TEMPLATE = "A world{% if forms %} of {{ forms }}{% endif %}.\n\nHead it.\n{%- if tagged %}\n\nTag it.\n{%- else %}\n\nHead it.\n{%- endif %}\n"
+ENDING = "\n{%- if tagged %}\n\nTag it.\n{%- else %}\n\nHead it.\n{%- endif %}\n"
+TEMPLATE = "A world{% if forms %} of {{ forms }}{% endif %}.\n\nHead it." + ENDING
 
 
 def own(folder: Path, text: str = TEMPLATE) -> str:
