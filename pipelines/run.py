@@ -56,7 +56,8 @@ from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
 from pipelines.mix.mix import STAGE as MIX
-from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest, pool_sizes
+from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest
+from pipelines.mix.mixture import POOLS_UNIT, Judged, Mixture, draws_name, write_draws
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
@@ -112,7 +113,7 @@ class Run:
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
         self.blobs = self.out / BLOBS if recipe.normalize.attachments == "keep" else None
         self.spans, self.measures = self.out / "spans", self.out / "measures"
-        self.shards = self.out / "shards"
+        self.draws, self.shards = self.out / "draws", self.out / "shards"
 
     def run(self, last: str = "mix") -> Summary:
         """Runs the stages up to `last` and returns what was done.
@@ -311,11 +312,12 @@ class Run:
     ) -> tuple[Manifest, tuple[Line, ...]]:
         rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
-        mixing = Mixing(self.recipe, self.transitions, self.verdicts, self.spans, self.shards, rejects, digest)
-        sizes = summed_counts([pool_sizes(unit, mixing) for unit in units])
-        shards = laid_out(sizes, self.recipe.mix)
+        mixture = self._draw(units, digest)
+        folders = (self.transitions, self.verdicts, self.spans, self.draws, self.shards, rejects)
+        mixing = Mixing(self.recipe, *folders, digest)
+        shards = laid_out(mixture.counts, self.recipe.mix)
         labels = [unit.label for unit in units]
-        size = sum(count for key, count in sizes.items() if key.startswith("bytes."))
+        size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)
         if todo or not all(is_done(rejects, label, digest) for label in labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
@@ -329,10 +331,24 @@ class Run:
         whole = trajectory_line(normalized.counts, judged.counts, {**counts, **dropped})
         flow = (*read, whole, rows)
         kept = kept_variety(units, self.measures, self.verdicts)
-        return self._finish_shards(shards, counts, flow, kept), flow
+        return self._finish_shards(shards, counts, flow, kept, mixture), flow
+
+    def _draw(self, units: Sequence[Unit], digest: str) -> Mixture:
+        """Draws the mixture, which is written down before any shard is made of it."""
+        labels = [*(unit.label for unit in units), POOLS_UNIT]
+        self._owner.intend({f"draws/{draws_name(label)}" for label in labels} | written_names("draws", labels))
+        judged = Judged(units, self.transitions, self.verdicts, self.measures)
+        mixture = write_draws(self.recipe, judged, self.draws, digest)
+        self._sealed(["draws"], "mix", digest, labels)
+        return mixture
 
     def _finish_shards(
-        self, shards: Sequence[Shard], counts: dict[str, int], flow: Sequence[Line], kept: Varieties
+        self,
+        shards: Sequence[Shard],
+        counts: dict[str, int],
+        flow: Sequence[Line],
+        kept: Varieties,
+        mixture: Mixture,
     ) -> Manifest:
         """Writes card and manifest, both under the digest of what the dataset holds, however it was cut on the way."""
         files = [file for made in unit_manifests(self.shards, [s.label for s in shards]) for file in made.files]
@@ -347,5 +363,5 @@ class Run:
             domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
             for domain, of in kept.items()
         }
-        told = {"diversity": diversity, "models": self._models}
+        told = {"diversity": diversity, "mixture": mixture.told(), "models": self._models}
         return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **told)

@@ -35,6 +35,7 @@ class Manifest:
         files: in the order of their names.
         counts: numbers by name, added up over units.
         diversity: of the dataset, by domain and kind of thing, its effective numbers; absent where empty.
+        mixture: of the dataset, what its pools and stages ask for and what they were given; absent where empty.
         models: sha256 of the files that the recipe names, tokenizer and models, by name; absent where empty.
         code: sha256 of the code that read a part on which connectors failed, which other code reads again; absent where
             empty.
@@ -47,6 +48,7 @@ class Manifest:
     files: tuple[FileEntry, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     diversity: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    mixture: dict[str, Any] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     program_version: str = PROGRAM_VERSION
     code: str = ""
@@ -54,7 +56,7 @@ class Manifest:
     def to_json(self) -> bytes:
         """The manifest as JSON, the same bytes for the same content."""
         values = {"manifest_version": MANIFEST_VERSION, **asdict(self)}
-        for name in ("diversity", "models", "code"):
+        for name in ("diversity", "mixture", "models", "code"):
             if not values[name]:
                 del values[name]
         return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"

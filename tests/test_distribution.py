@@ -67,7 +67,9 @@ def test_the_wheel_holds_exactly_the_four_packages(wheel):
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in modules} <= names
     assert "pipelines/configs/android.yaml" in names
-    assert "pipelines/configs/templates/card.md.j2" in names
+    templates = [path.relative_to(ROOT).as_posix() for path in (ROOT / "configs" / "templates").rglob("*.j2")]
+    assert len(templates) > 42
+    assert {f"pipelines/{template}" for template in templates} <= names
     assert {"quality/models/lid.176.ftz", "quality/models/NOTICE.md"} <= names
     assert {f"{top}/py.typed" for top in ("schemas", "connectors", "quality", "pipelines")} <= names
 

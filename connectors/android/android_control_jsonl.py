@@ -39,7 +39,7 @@ class AndroidControlJsonl(Connector):
     """AndroidControl episodes as JSON Lines."""
 
     name: ClassVar[str] = "android_control_jsonl"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidControl episodes without screens (JSONL, JSON)"
     companions = re.compile(r"(?:(?:images|screenshots)/(?:.*/)?)?[^/]*\.(?:png|jpe?g)")

@@ -81,7 +81,7 @@ class AndroidWorld(Connector):
     """Episodes of AndroidWorld."""
 
     name: ClassVar[str] = "android_world"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidWorld episodes (JSON or JSONL; pickles are refused)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")

@@ -81,7 +81,7 @@ class AppAgent(Connector):
     """Task folders of AppAgent."""
 
     name: ClassVar[str] = "appagent"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AppAgent task folders (log and uiautomator dumps)"
     companions = re.compile(

@@ -67,7 +67,7 @@ class Rico(Connector):
     """Trace folders of Rico."""
 
     name: ClassVar[str] = "rico"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Rico traces (view hierarchies and gestures)"
     companions = re.compile(r"screenshots/[^/]*|[^/]*\.gif")

@@ -10,8 +10,10 @@ screens that were shown before it in the same trajectory, and nothing that comes
    most of what is in it is the same, or as many stand there as did;
 4. role, name and id anywhere in its window, where one element of the screen before and one of this screen have them.
 
-Values, states and boxes tell nothing: they are what changes. An element that was gone and comes back in its old place
-has its old number, also after other screens.
+Of several that could be meant it is the one beside the same brother as before, so that in a flat table that scrolled
+the cell behind a row's name stays the row's; else the one that stands where it stood. Values, states and boxes tell
+nothing else: they are what changes. An element that was gone and comes back in its old place has its old number, also
+after other screens.
 
 >>> numbers = Numbers()
 >>> print(numbers.shown('''#1 window "Shop"
@@ -40,6 +42,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
 _NAME: Final = re.compile(r'( *)(\S*)(?: ("(?:[^"\\]|\\.)*"))?', re.DOTALL)
@@ -307,9 +310,13 @@ class _Matching:
         return True
 
     def _by_what_is_in_them(self, brothers: Sequence[int], around: int) -> None:
-        """Of several of one kind those go first that stand where they stood, and then each in its order."""
+        """Of several of one kind those go first that stand beside or where they stood, and then each in its order."""
         screen, last = self.screen, self.last
-        others = self._as_before(brothers, around)
+        others = last.brothers(around) if last is not None else []
+        if last is not None and others:
+            self._by_the_only_one(brothers, others, last)
+            self._by_neighbour(brothers, others, last)
+            self._as_before(brothers, others, last)
         alike: dict[int, list[int]] = {}
         for place in brothers:
             if not screen.numbers[place] and (around, screen.kinds[place]) in self.by_kind:
@@ -327,19 +334,37 @@ class _Matching:
             for place, number in zip(waiting, free, strict=False):
                 self._take(place, number)
 
-    def _as_before(self, brothers: Sequence[int], around: int) -> list[int]:
-        """Numbers the first brothers and the last ones, as far as they are as they were; what stood there before."""
-        screen, last = self.screen, self.last
-        others = last.brothers(around) if last is not None else []
-        if last is None or not others:
-            return []
+    def _by_the_only_one(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+        """Numbers those of which one is here and one was there: they tell where the others are."""
+        here = Counter([self.screen.kinds[place] for place in brothers])
+        there = Counter([last.kinds[one] for one in others])
+        at = {last.kinds[one]: last.numbers[one] for one in others}
+        for place in brothers:
+            kind = self.screen.kinds[place]
+            if here[kind] == there[kind] == 1 and not self.screen.numbers[place]:
+                self._take(place, at[kind])
+
+    def _by_neighbour(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+        """Numbers those that follow, or else precede, the same brother as one of their kind on the screen before."""
+        screen = self.screen
+        for mine, theirs in ((brothers, others), (brothers[::-1], others[::-1])):
+            after = {last.numbers[one]: other for one, other in pairwise(theirs)}
+            before = 0
+            for place in mine:
+                other = after.get(before)
+                if not screen.numbers[place] and other is not None and screen.kinds[place] == last.kinds[other]:
+                    self._take(place, last.numbers[other])
+                before = screen.numbers[place]
+
+    def _as_before(self, brothers: Sequence[int], others: Sequence[int], last: _Shown) -> None:
+        """Numbers the first brothers and the last ones, as far as they are as they were."""
+        screen = self.screen
         for pairs in (zip(brothers, others, strict=False), zip(brothers[::-1], others[::-1], strict=False)):
             for place, other in pairs:
                 if screen.kinds[place] != last.kinds[other] or screen.boxes[place] != last.boxes[other]:
                     break
                 if not screen.numbers[place]:
                     self._take(place, last.numbers[other])
-        return others
 
     def _by_name(self, brothers: Sequence[int], around: int) -> None:
         keys = self.screen.keys

@@ -26,6 +26,7 @@ _ORDER: Final = (
     "verdicts",
     "spans",
     "rejects/judge",
+    "draws",
 )
 _READERS: Final = 4
 

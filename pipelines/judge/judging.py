@@ -64,8 +64,8 @@ class Judging:
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that the recipe's rules need, sorted."""
-        return tuple(sorted({rule.signal for rule in self.recipe.judge.rules.values()}))
+        """The signals that the recipe measures, sorted."""
+        return self.recipe.judge.measured()
 
     @property
     def made(self) -> dict[str, Signal]:

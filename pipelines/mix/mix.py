@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import apache_beam as beam
@@ -23,8 +24,11 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
-from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, keyed_hash, samples_of, with_own_ids
-from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.mixture import read_draws
+from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
+from pipelines.recipe.recipe import POOLS, Mix, Recipe
+from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
@@ -72,6 +76,7 @@ class Mixing:
     transitions: Folder
     verdicts: Folder
     spans: Folder
+    draws: Folder
     shards_folder: Folder
     rejects: Folder
     digest: str
@@ -79,53 +84,28 @@ class Mixing:
     open: frozenset[int] = frozenset()
 
 
-def pool_of(group: str, mix: Mix) -> Pool:
-    """The pool that a group is given: for ever the same under one seed and one set of shares."""
-    drawn = keyed_hash(f"pool:{group}", mix.seed) / 2**64 * sum(mix.pools.values())
-    chosen: list[Pool] = [pool for pool in POOLS if mix.pools.get(pool)]
-    for pool in chosen:
-        drawn -= mix.pools[pool]
-        if drawn < 0:
-            return pool
-    return chosen[-1]
-
-
-def pool_sizes(unit: Unit, mixing: Mixing) -> Manifest:
-    """Counts what each pool is given of a unit: trajectories and bytes of text, by pool and domain."""
-    counts: Counter[str] = Counter()
-    domain = unit.name.split("/")[0]
-    columns = ["step", "kept", "group", "text_bytes", "tokens"]
-    for batch in read_batches(mixing.verdicts, unit.name, columns):
-        table = pa.Table.from_batches([batch]).filter(batch["kept"])
-        first = pa.compute.equal(table["step"], 0).cast(pa.int64())
-        sums = (
-            table.append_column("first", first)
-            .group_by("group")
-            .aggregate([("first", "sum"), ("text_bytes", "sum"), ("tokens", "sum")])
-        )
-        for row in sums.to_pylist():
-            key = f"{pool_of(row['group'], mixing.recipe.mix)}.{domain}"
-            counts[f"trajectories.{key}"] += row["first_sum"]
-            counts[f"bytes.{key}"] += row["text_bytes_sum"]
-            counts[f"tokens.{key}"] += row["tokens_sum"]
-    return Manifest("pools", unit.label, unit.sha256, SCHEMA_VERSION, counts=dict(sorted(counts.items())))
-
-
 def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
-    """Every shard of the dataset, from the bytes of text of each pool and domain."""
+    """Every shard of the dataset, from the bytes of text that are drawn of each pool and domain."""
     shards: list[Shard] = []
     for pool in POOLS:
         for key in sorted(counts):
             kind, *where = key.split(".")
-            if kind == "bytes" and where[0] == pool:
+            if kind == "text_bytes" and where[0] == pool:
                 count = 1 if pool == "eval" else max(1, -(-counts[key] // mix.shard_bytes))
                 shards += [Shard(len(shards) + i, pool, where[1], i, count) for i in range(count)]
     return tuple(shards)
 
 
 def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
-    """Of everything that shards depend on: recipe, verdicts, and by them the transitions."""
-    content = [SCHEMA_VERSION, recipe.digest(), verdicts.digest, [[f.name, f.sha256] for f in verdicts.files]]
+    """Of everything that shards depend on: recipe, templates, verdicts, and by them the transitions."""
+    templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
+    content = [
+        SCHEMA_VERSION,
+        recipe.digest(),
+        templates,
+        verdicts.digest,
+        [[f.name, f.sha256] for f in verdicts.files],
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -144,11 +124,16 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
         check_unit(mixing.spans, unit.label)
         labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
         verdicts = verdicts.append_column("spans", labels["spans"])
-    for rows in trajectories(kept_rows(mixing.transitions, unit.name, verdicts)):
-        first = rows[0]
-        pool = pool_of(first["group"], mix)
+    for drawn, rows in _with_draws(read_draws(mixing.draws, unit), kept_rows(mixing.transitions, unit.name, verdicts)):
+        first, pool = rows[0], drawn["pool"]
+        where = (first["trajectory_id"], -1, len(rows))
         if first["segment"] and pool in ("rl", "eval"):
             continue  # one turn of a trajectory, and its first segment has given it
+        if not drawn["copies"]:
+            if not first["segment"]:
+                detail = f"the mixture of pool {pool} has no place for it"
+                yield pool, first["domain"], Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
+            continue
         for part, sample in samples_of(pool, rows, mix, counter):
             if isinstance(sample, Unlearnable):
                 # a later segment or a window is no trajectory: its first row stands for it
@@ -158,7 +143,19 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                 yield pool, first["domain"], Reject(what, sample.reason, sample.detail, "", "", -1, "", *where)
             else:
                 sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), part[0]["row_id"]
-                yield pool, first["domain"], sample
+                for _ in range(drawn["copies"]):
+                    yield pool, first["domain"], sample
+
+
+def _with_draws(
+    draws: Iterator[dict[str, Any]], rows: Iterator[dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
+    """What is drawn of each kept trajectory, and its rows or those of a segment, which bear its group and number."""
+    ordinal, drawn = 0, dict[str, Any]()
+    for some in trajectories(rows):
+        while ordinal < some[0]["ordinal"]:
+            ordinal, drawn = ordinal + 1, next(draws)
+        yield drawn, [{**row, "group": drawn["group"], "number": drawn["number"]} for row in some]
 
 
 def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
@@ -230,18 +227,21 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
         rows = _row_groups(table)
         entry = write_parquet(mixing.shards_folder, shard.name, table.schema, rows, shard=True)
     key = f"{shard.pool}.{shard.domain}"
-    counts = {f"samples.{key}": table.num_rows, f"trajectories.{key}": _begun(ordered["_id"])}
-    if "num_tokens" in table.schema.names:
-        counts[f"tokens.{key}"] = pa.compute.sum(table["num_tokens"], min_count=0).as_py()
+    counts = {f"samples.{key}": table.num_rows, f"trajectories.{key}": _begun(ordered)}
+    told = pa.compute.struct_field(table["extra_info"], "num_tokens") if shard.pool == "rl" else None
+    for what, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
+        values = table[column] if column in table.schema.names else told if what == "tokens" else None
+        if values is not None:
+            counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
         mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, (entry,), counts)
     )
 
 
-def _begun(ids: pa.ChunkedArray) -> int:
-    """How many of the samples are the first of a trajectory's first segment, and so how many trajectories there are."""
-    later = pa.compute.match_substring_regex(ids, "-[1-9]|@")
-    return int(pa.compute.sum(pa.compute.invert(later), min_count=0).as_py())
+def _begun(ordered: pa.Table) -> int:
+    """How many trajectories the samples are of: a later segment, a window and what is drawn again count none."""
+    first = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
+    return len(first["_row"].unique())
 
 
 SHARD_ROW_GROUP_BYTES: Final = 16 << 20

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import xxhash
 
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
+from pipelines.mix.keyed import keyed_hash
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, Prompt, Wording, prompt
@@ -63,6 +63,7 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
                         ("total_turns", pa.int32()),
                         ("trajectory_id", pa.string()),
                         ("group", pa.string()),
+                        ("num_tokens", pa.int64()),
                         ("max_response_tokens", pa.int32()),
                         ("template", pa.string()),
                     ]
@@ -90,11 +91,6 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
 `spans` are code points that bear the loss (see `rendering.loss_spans`); `rl` is what verl and TRL read as it is; `eval`
 is AgentWorldBench's.
 """
-
-
-def keyed_hash(key: str, seed: int) -> int:
-    """64 bits that choices by hash are made from; stable over versions and machines."""
-    return xxhash.xxh3_64_intdigest(key.encode(), seed)
 
 
 class Unlearnable(NamedTuple):
@@ -246,13 +242,14 @@ class _Making:
             "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
             "extra_info": {
                 "split": "train",
-                "index": _number(self.key, seed),
+                "index": first["number"],
                 "id": f"{self.key}:{turn.step}",
                 "domain": first["domain"],
                 "turn_idx": len(shown),
                 "total_turns": total,
                 "trajectory_id": first["trajectory_id"],
                 "group": first["group"],
+                "num_tokens": sum(self._count([one["content"] for one in said])),
                 "max_response_tokens": self.mix.max_response_tokens,
                 "template": self.prompt.template,
             },
@@ -314,7 +311,7 @@ def with_own_ids(samples: pa.Table, keys: Sequence[str], pool: str, mix: Mix) ->
         return _replaced(samples, "id", own)
     told = samples["extra_info"].to_pylist()
     turns = {row: told[row]["id"].rpartition(":")[2] for row in own}
-    infos = {row: {**told[row], "id": f"{key}:{turns[row]}", "index": numbers[row]} for row, key in own.items()}
+    infos = {row: {**told[row], "id": f"{key}:{turns[row]}"} for row, key in own.items()}
     return _replaced(samples, "extra_info", infos)
 
 

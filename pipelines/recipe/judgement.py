@@ -169,6 +169,7 @@ class Judge(Section):
         tokenizer: `estimate`, or the path of a `tokenizer.json`, under which tokens are counted.
         signals: settings of the signals that need some, by the name that rules call them; `signal` names the signal
             where that is another, so that one may stand there several times.
+        measure: signals that are measured besides those of the rules, so that a mixture can choose by them.
         rules: by name; the name is the reason that is written for what the rule drops.
         prefer: of several like trajectories which is kept, what weighs most first; then the smallest id.
         near_duplicates: what counts as one; null looks for none.
@@ -185,6 +186,7 @@ class Judge(Section):
 
     tokenizer: str = ESTIMATE
     signals: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    measure: Annotated[tuple[str, ...], LISTED] = ()
     rules: dict[str, RuleValues] = Field(default_factory=dict)
     prefer: Annotated[tuple[Literal["outcome", "complete", "longer"], ...], LISTED] = PREFERENCES
     near_duplicates: NearDuplicates | None = NearDuplicates()
@@ -232,9 +234,16 @@ class Judge(Section):
             if not faults and rule.cap is not None and self.made(rule.signal).scope != "transition":
                 fault = f"a cap is of transitions, and '{rule.signal}' is measured of whole trajectories"
                 faults.append((("rules", name), fault, rule.signal))
+        for name in self.measure:
+            fault = "" if name in self.signals else self._fault(name)
+            faults += [(("measure",), fault, name)] if fault else []
         if faults:
             raise _placed(faults)
         return self
+
+    def measured(self) -> tuple[str, ...]:
+        """The signals that are measured, sorted."""
+        return tuple(sorted({rule.signal for rule in self.rules.values()} | set(self.measure)))
 
     def _fault(self, name: str) -> str:
         """Why there is no signal of that name; empty if there is one."""
@@ -263,7 +272,7 @@ class Judge(Section):
     def files(self) -> dict[str, str]:
         """Paths of the files that measuring reads, by a name for each: the tokenizer, and models by their signal."""
         found = {} if self.tokenizer == ESTIMATE else {"tokenizer": self.tokenizer}
-        for name in sorted({rule.signal for rule in self.rules.values()}):
+        for name in self.measured():
             found |= {f"signals.{name}": path for path in self.made(name).files}
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -17,9 +18,11 @@ from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
+from pipelines.recipe.mixture import Stage
 from pipelines.recipe.section import LISTED, Section, Share, known
+from pipelines.recipe.templates import check_templates
 from quality.scrub import KINDS
-from schemas import DOMAINS
+from schemas import DOMAINS, ConfigError
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
@@ -27,6 +30,7 @@ POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft", "rl", "eval")
 SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval": 0.1}
 """Share of the groups that each pool is given by default."""
 
+Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
 """Tokens of a sample of each pool by default."""
@@ -83,7 +87,10 @@ class Mix(Section):
     """How what is kept becomes shards.
 
     Attributes:
-        pools: share of the groups that each pool is given; scaled to sum to 1.
+        pools: share of the trajectories that each pool is given, in whole groups; scaled to sum to 1.
+        group_by: what else makes trajectories one group: a `repository` of swe, a `site` of web, an `app` of android or
+            os, a `server` of mcp, by the environment that their logs name.
+        stages: what each pool's stage is drawn from; a pool that is not named takes all that it has.
         seed: of every choice by hash: pools, templates, order of samples, the turn that RL and eval take.
         window_tokens: tokens of a sample of each pool, under `judge.tokenizer`; null is any. A pool that is not named
             keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and eval.
@@ -106,6 +113,8 @@ class Mix(Section):
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
+    group_by: Annotated[tuple[Wider, ...], LISTED] = ()
+    stages: dict[Pool, Stage] = Field(default_factory=dict)
     seed: int = 0
     window_tokens: dict[Pool, Annotated[int, Field(ge=256)] | None] = Field(default_factory=dict, validate_default=True)
     overflow: dict[Pool, Overflow] = Field(default_factory=dict, validate_default=True)
@@ -116,6 +125,24 @@ class Mix(Section):
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
     templates: str | None = None
+
+    @field_validator("templates")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                check_templates(Path(value))
+            except ConfigError as error:
+                raise ValueError(error.message.removeprefix("mix.templates: ")) from error
+        return value
+
+    @field_validator("stages")
+    @classmethod
+    def _by_samples(cls, value: dict[Pool, Stage]) -> dict[Pool, Stage]:
+        for pool, stage in value.items():
+            if pool in ("rl", "eval") and stage.budget is not None:
+                raise ValueError(f"stages.{pool} takes one turn a trajectory: wanted samples, not a budget of tokens")
+        return value
 
     @field_validator("window_tokens")
     @classmethod
@@ -175,6 +202,11 @@ class Recipe(Section):
         fault = self.normalize.dataset.fault(self.domains)
         if fault is not None:
             raise ValueError(fault)
+        for pool, stage in self.mix.stages.items():
+            for name, component in stage.components.items():
+                where = f"mix.stages.{pool}.components.{name}"
+                known(f"domain in {where}", tuple({*component.domains, *(component.weights or ())}), self.domains)
+                known(f"measured signal in {where}", tuple(component.where), self.judge.measured())
         return self
 
     def digest(self, *sections: str) -> str:

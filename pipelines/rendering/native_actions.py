@@ -1,7 +1,7 @@
 """Actions in the grammar that the agents of a domain write, from the one vocabulary of calls that trajmill has.
 
 `web` in the calls of BrowserGym (`click("a51")`), `os` as code of pyautogui, `android` as AndroidWorld's JSON. Ids of
-elements stay those that the shown trees have. What a grammar has no words for stays the call that it is.
+elements stay those that the shown trees have, `12` for `#12`. What a grammar has no words for stays the call it is.
 """
 
 from __future__ import annotations
@@ -79,11 +79,17 @@ _WEB_WITHOUT_ELEMENT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+def _bare(element: Any) -> Any:
+    """An element's id as a grammar writes it: text, and our numbers without their sign."""
+    return str(element).removeprefix("#") if isinstance(element, str | int) else element
+
+
 def _web(name: str, arguments: Arguments) -> str | None:
+    plain = {key: _bare(value) if key in ("element", "from", "to") else value for key, value in arguments.items()}
     for known in (_WEB, _WEB_WITHOUT_ELEMENT):
         if name in known:
             said, names = known[name]
-            values = _taken(arguments, *names)
+            values = _taken(plain, *names)
             if values is not None:
                 return f"{said}({_python(*values)})"
     return None

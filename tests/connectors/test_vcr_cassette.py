@@ -9,8 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.connector import MemoryBlob
+from connectors.mcp.vcr_cassette import VcrCassette
 from connectors.reading.yaml_values import YamlDocument
-from schemas import ParseError
+from schemas import ParseError, Trajectory
 from tests.connectors.wire_logs import HELLO, INITIALIZE, call, failure, parse, result, seen
 
 CHAT = "https://api.openai.com/v1/chat/completions"
@@ -315,3 +317,41 @@ def test_aliases_of_aliases_are_refused_before_they_cost_anything():
         YamlDocument(text.encode(), "log")
     assert raised.value.reason == "alias_bomb"
     assert time.process_time() - begin < 2
+
+
+def test_bodies_that_say_their_kind_and_lines_of_json_are_read_as_ollama_streams_them() -> None:
+    tools = [{"type": "function", "function": {"name": "dip", "parameters": {}}}]
+    asked = [{"role": "user", "content": "How deep?"}]
+    call = {"function": {"name": "dip", "arguments": {"well": 3}}}
+    chunks = [
+        {"model": "wren", "message": {"role": "assistant", "content": "I "}, "done": False},
+        {"model": "wren", "message": {"role": "assistant", "content": "look."}, "done": False},
+        {"model": "wren", "message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": False},
+        {"model": "wren", "message": {"role": "assistant", "content": ""}, "done": True},
+    ]
+    said = [{"role": "assistant", "content": "I look.", "tool_calls": [call]}]
+    later = [*asked, *said, {"role": "tool", "content": "four metres", "tool_name": "dip"}]
+    last = [{"model": "wren", "message": {"role": "assistant", "content": "Four metres."}, "done": True}]
+    interactions = [
+        {
+            "request": {
+                "method": "POST",
+                "uri": "http://127.0.0.1:11434/api/chat",
+                "headers": {},
+                "body": {"type": "json", "content": {"model": "wren", "messages": messages, "tools": tools}},
+            },
+            "response": {
+                "status": {"code": 200},
+                "headers": {"content-type": ["application/x-ndjson"]},
+                "body": {"type": "text", "content": "".join(json.dumps(one) + "\n" for one in answer)},
+            },
+        }
+        for messages, answer in ((asked, chunks), (later, last))
+    ]
+    data = json.dumps({"interactions": interactions, "version": 1}).encode()
+    (made,) = VcrCassette().parse(MemoryBlob("ollama.json", data))
+    assert isinstance(made, Trajectory)
+    first = made.steps[0]
+    assert (first.action.name, first.action.arguments, first.action.message) == ("dip", '{"well": 3}', "I look.")
+    assert first.next_observation is not None
+    assert first.next_observation.content == "four metres"

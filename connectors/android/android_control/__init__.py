@@ -55,7 +55,7 @@ class AndroidControl(Connector):
     """TFRecord files of AndroidControl."""
 
     name: ClassVar[str] = "android_control"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "AndroidControl episodes (TFRecord with accessibility trees)"
 

@@ -88,7 +88,7 @@ class AppiumLog(Connector):
     """Server logs of Appium."""
 
     name: ClassVar[str] = "appium_log"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "Appium server logs (commands, with the page sources that stand whole)"
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")

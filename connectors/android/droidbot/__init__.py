@@ -80,7 +80,7 @@ class DroidBot(Connector):
     """Output folders of DroidBot."""
 
     name: ClassVar[str] = "droidbot"
-    version: ClassVar[str] = "7"
+    version: ClassVar[str] = "8"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "DroidBot output folders (events, states, UI transition graph)"
     companions = re.compile(

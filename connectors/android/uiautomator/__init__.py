@@ -82,7 +82,7 @@ class UiAutomator(Connector):
     """Folders of uiautomator dumps with an event log."""
 
     name: ClassVar[str] = "uiautomator"
-    version: ClassVar[str] = "6"
+    version: ClassVar[str] = "7"
     domains: ClassVar[tuple[str, ...]] = ("android",)
     title: ClassVar[str] = "uiautomator dumps with an event log (JSON Lines, adb commands or getevent)"
     companions = re.compile(r"(?:[^/]*/)?[^/]*\.(?:png|jpe?g|mp4)")

@@ -19,7 +19,7 @@ after   | dry
 Streamable HTTP of the Model Context Protocol becomes sessions (see `wire_session`), told apart by the session id in
 their headers, else by URL. Exchanges with APIs become conversations (see `connectors.conversation`): a call stands in
 a response, its result in a later request, and that result is the observation. Streamed responses are put together,
-of server-sent events and of Amazon's event streams alike. Other traffic is passed over.
+of server-sent events, of Amazon's event streams and of lines of JSON (Ollama) alike. Other traffic is passed over.
 
 A cassette may hold one call twice: on the wire, and in the conversation of the model that made it. It counts once: a
 session whose answered calls all stand in a conversation is rejected as `in_conversation`, and the conversation is given
@@ -62,7 +62,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "9"
+    version: ClassVar[str] = "10"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 

@@ -1,8 +1,8 @@
 """HTTP exchanges as cassettes of VCR hold them: bodies decoded, headers in lower case. It knows no API.
 
-Bodies come as text, as bytes that may be compressed, as JSON already parsed (`parsed_body`), or within `{string: …}`;
-VCR for Ruby adds an encoding and `base64_string`. A body is unpacked up to a size. An event stream of Amazon's is the
-list of its events.
+Bodies come as text, as bytes that may be compressed, as JSON already parsed (`parsed_body`), or within `{string: …}`
+or `{type: json, content: …}`; VCR for Ruby adds an encoding and `base64_string`. Lines of JSON objects (NDJSON) are a
+list. A body is unpacked up to a size. An event stream of Amazon's is the list of its events.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ FAILED: Final = 400
 
 UNPACKED_BYTES: Final = 64 << 20
 """A compressed body that is longer unpacked is not read."""
+
+
+_TYPED: Final = {"type", "content"}
+_KINDS: Final = ("json", "text", "base64")
+"""How newer cassettes say what a body is: JSON that is parsed, a text, or bytes."""
 
 
 class BodyError(Exception):
@@ -79,8 +84,11 @@ def _headers(value: Any) -> dict[str, str]:
 
 def _body(message: dict[str, Any]) -> Any:
     for key in ("parsed_body", "body", "content"):
-        if message.get(key) is not None:
-            return _read(message[key])
+        body = message.get(key)
+        if isinstance(body, dict) and body.keys() == _TYPED and body["type"] in _KINDS:
+            body = {"base64_string": body["content"]} if body["type"] == "base64" else body["content"]
+        if body is not None:
+            return _read(body)
     return None
 
 
@@ -106,8 +114,20 @@ def _read(body: Any) -> Any:
         try:
             return json_value(body)
         except ValueError:
-            return body
+            return _lines(body)
     return body
+
+
+def _lines(text: str) -> Any:
+    """The objects of a body of several lines, each a JSON object; the text itself if it is none."""
+    found = []
+    for line in text.splitlines():
+        if line.strip():
+            try:
+                found.append(json_value(line))
+            except ValueError:
+                return text
+    return found if len(found) > 1 and all(isinstance(one, dict) for one in found) else text
 
 
 def _events(body: bytes) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from connectors.reading.fields import plain_text
+from connectors.reading.fields import object_of, plain_text
 from connectors.reading.server_events import sse_data
 from connectors.reading.values import json_value
 
@@ -40,6 +40,8 @@ def assembled(chunks: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
             return _chat(listed)
         if isinstance(one.get("candidates"), list):
             return _gemini(listed)
+        if isinstance(one.get("message"), dict) and "done" in one:
+            return _ollama(listed)
     if any("messageStart" in one for one in listed):
         return _bedrock(listed)
     if any(plain_text(one.get("type")).startswith("response.") for one in listed):
@@ -78,6 +80,23 @@ def _chat(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     return {**whole, "choices": [{"index": 0, "message": message}]}
+
+
+def _ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """A response of Ollama; each chunk has a piece of the text or whole calls, and the last says that it is done."""
+    message: dict[str, Any] = {"role": "assistant", "content": "", "thinking": ""}
+    calls: list[Any] = []
+    whole: dict[str, Any] = {}
+    for chunk in chunks:
+        whole |= {key: value for key, value in chunk.items() if key != "message"}
+        told = object_of(chunk.get("message"))
+        for key in ("content", "thinking"):
+            if isinstance(told.get(key), str):
+                message[key] += told[key]
+        given = told.get("tool_calls")
+        calls += given if isinstance(given, list) else []
+    message = {key: value for key, value in message.items() if value or key == "content"}
+    return {**whole, "message": {**message, "tool_calls": calls} if calls else message}
 
 
 def _grow(calls: dict[int, dict[str, Any]], part: dict[str, Any], number: int) -> None:

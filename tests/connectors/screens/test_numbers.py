@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,24 @@ def test_of_equal_elements_those_keep_their_numbers_that_stand_where_they_stood(
     assert numbers_of(first) == [1, 2, 3, 4]
     assert numbers_of(second) == [1, 2, 3, 4]
     assert first[2:] == second[2:]
+
+
+TABLE = [("Ann", "10"), ("Bob", "10"), ("Cid", "20"), ("Dan", "10"), ("Eve", "20"), ("Fay", "10"), ("Gus", "10")]
+
+
+@pytest.mark.parametrize("boxes", [False, True])
+def test_equal_cells_of_a_flat_table_stay_with_their_row_when_it_is_scrolled(boxes: bool) -> None:
+    def scrolled(first: int) -> list[str]:
+        cells = [(at, side, word) for at, row in enumerate(TABLE[first : first + 4]) for side, word in enumerate(row)]
+        return [
+            "table",
+            *(f'  cell "{word}"' + f" [{side},{at}][{side + 1},{at + 1}]" * boxes for at, side, word in cells),
+        ]
+
+    first, second = shown(scrolled(0), scrolled(2))
+    assert numbers_of(first) == list(range(1, 10))
+    assert numbers_of(second)[:5] == [1, 6, 7, 8, 9], "the rows of Cid and Dan"
+    assert not {6, 7, 8, 9} & set(numbers_of(second)[5:])
 
 
 def test_an_element_that_moved_under_another_is_known_by_its_name() -> None:

@@ -1,12 +1,14 @@
-"""Templates of prompts: what each of ours says in every combination of what can be known, and how users' own are read."""
+"""Templates of prompts: what ours say in every combination of what can be known, and how users' own are read."""
 
 import hashlib
 import json
 import re
-from itertools import combinations, product
+from itertools import combinations, count, product
 
 import pytest
 
+from connectors.screens.numbers import Numbers
+from connectors.screens.tree import Tree
 from pipelines.recipe.templates import VARIABLES, check_templates, configs, prompt_template
 from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT
@@ -30,7 +32,7 @@ TEXTS = {
     "simulation_instruction": "Let the polish run out.",
 }
 FLAGS = ("ends", "shows_diffs", "keeps_messages", "native", "tagged")
-DIALECTS = ([], ["uitree/1"], ["browsergym-axtree"], ["http+uitree/1"])
+DIALECTS: tuple[list[str], ...] = ([], ["uitree/1"], ["browsergym-axtree"], ["http+uitree/1"])
 TURN = re.compile(
     r"### Turn [1-9][0-9]*\n"
     r"(?:\*\*Current State:\*\*\n(?P<state>.+?)\n\n)?"
@@ -40,6 +42,7 @@ TURN = re.compile(
     r"\*\*Environment Observation:\*\*\n(?P<observation>.*)",
     re.DOTALL,
 )
+NUMBER = re.compile(r"(?m)^ *#([0-9]+)(?= )")
 DEMONSTRATION = re.compile(r"^(?:````text|<example>)\n(.*?)\n(?:````|</example>)$", re.DOTALL | re.MULTILINE)
 
 
@@ -69,6 +72,18 @@ def demonstrations(path, **known):
 
 def turns(demonstration):
     return re.split(r"\n\n(?=### Turn )", demonstration)
+
+
+def parsed(turn) -> re.Match[str]:
+    told = TURN.fullmatch(turn)
+    assert told, turn
+    return told
+
+
+def counted(screen):
+    """A screen with its elements counted from 1, as a reader hands it over."""
+    places = count(1)
+    return NUMBER.sub(lambda found: found[0].replace(found[1], str(next(places))), screen)
 
 
 def named(path):
@@ -120,7 +135,7 @@ def test_no_combination_of_what_is_known_leaves_a_placeholder_a_gap_or_an_empty_
             assert not re.search(r"\{\{ *[a-z_]|\{%|%\}|None|undefined", text.replace("undefined variable", "")), text
             assert "\n\n\n" not in text, text
             assert not re.search(r"^#+ [^\n]*\n+(?=#+ (?!Turn)|\Z)", text.replace("\n```", ""), re.MULTILINE), text
-            assert all(line == line.rstrip() for line in text.splitlines()), text
+            assert not re.search(r"(?<![0-9])[ \t]+$", text, re.MULTILINE), text
             assert text.count("````") % 2 == 0
 
 
@@ -147,7 +162,7 @@ def test_a_prompt_has_400_to_1500_words_in_each_form(path, ours):
     tree = ["uitree/1"] if ours else ["browsergym-axtree"]
     counts += [len(rendered(path, forms=[form], dialects=tree).split()) for form in FORMS[domain]]
     counts.append(len(rendered(path, **flags, dialects=tree).split()))
-    assert 400 <= min(counts)
+    assert min(counts) >= 400
     assert max(counts) <= 1500
 
 
@@ -168,13 +183,13 @@ def test_templates_of_a_domain_share_no_nine_words_in_a_row(domain):
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_templates_of_a_domain_share_no_demonstration(domain):
-    seen = {}
+    seen: dict[tuple[str, str], str] = {}
     for path in FILES:
         if path.parent.name == domain:
             for form in FORMS[domain]:
                 for demonstration in demonstrations(path, forms=[form], dialects=["uitree/1"]):
                     for turn in turns(demonstration):
-                        action = TURN.fullmatch(turn)["action"]
+                        action = parsed(turn)["action"]
                         assert seen.setdefault((action, turn[-200:]), path.name) == path.name
 
 
@@ -186,27 +201,46 @@ def test_demonstrations_are_turns_as_samples_show_them(path):
         assert found
         assert 2 <= sum(len(turns(one)) for one in found) <= 6 or form != "response"
         for turn in (turn for one in found for turn in turns(one)):
-            told = TURN.fullmatch(turn)
-            assert told, turn
+            told = parsed(turn)
             assert "### Turn" not in told["observation"] + (told["state"] or "")
             if told["language"] == "json":
                 assert json.dumps(json.loads(told["action"]), ensure_ascii=False, indent=2) == told["action"]
             assert ("[exit code" in told["observation"]) <= ends
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name in ("web", "os", "android")], ids=named)
+SHOWS_TREES = [path for path in FILES if path.parent.name in ("web", "os", "android")]
+
+
+@pytest.mark.parametrize("path", SHOWS_TREES, ids=named)
+def test_elements_of_demonstrations_are_numbered_as_connectors_number_them(path):
+    for demonstration in demonstrations(path, forms=["screen"], dialects=["uitree/1"]):
+        known: dict[str, int] = {}
+        numbers, highest = Numbers(), 0
+        for turn in turns(demonstration):
+            told = parsed(turn)
+            for shown in filter(None, (told["state"], told["observation"])):
+                assert Tree.parse(shown).text == shown
+                stated = [int(number) for number in NUMBER.findall(shown)]
+                ours = NUMBER.findall(numbers.shown(counted(shown))[0])
+                for here, there in zip(stated, ours, strict=True):
+                    assert there in known or shown == told["state"] or here == highest + 1, (turn, here)
+                    assert known.setdefault(there, here) == here, (turn, here, known[there])
+                    highest = max(highest, here)
+
+
+@pytest.mark.parametrize("path", SHOWS_TREES, ids=named)
 def test_elements_that_demonstrations_name_stand_on_the_screen_before(path):
     for demonstration in demonstrations(path, forms=["screen"], dialects=["uitree/1"]):
         shown = ""
         for turn in turns(demonstration):
-            told = TURN.fullmatch(turn)
+            told = parsed(turn)
             shown = told["state"] or shown
             numbers = re.findall(r'"element": "(#[0-9]+)"', told["action"])
             assert all(re.search(rf"^ *{number} ", shown, re.MULTILINE) for number in numbers), turn
             shown = told["observation"]
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name in ("web", "os", "android")], ids=named)
+@pytest.mark.parametrize("path", SHOWS_TREES, ids=named)
 def test_actions_in_a_domains_own_grammar_have_demonstrations_of_it(path):
     known = {"forms": ["screen"], "dialects": ["uitree/1"]}
     call, own = rendered(path, **known), rendered(path, **known, native=True)

@@ -19,10 +19,10 @@ def call(name, **arguments):
     ("domain", "text", "said"),
     [
         ("web", call("click", element="a51"), 'click("a51")'),
-        ("web", call("click", element="#7"), 'click("#7")'),
+        ("web", call("click", element="#7"), 'click("7")'),
         ("web", call("click", x=10, y=20), "mouse_click(10, 20)"),
-        ("web", call("fill", element="#22", text='2031 "or"'), 'fill("#22", "2031 \\"or\\"")'),
-        ("web", call("select_option", element="#16", options=["Dr Okafor"]), 'select_option("#16", ["Dr Okafor"])'),
+        ("web", call("fill", element="#22", text='2031 "or"'), 'fill("22", "2031 \\"or\\"")'),
+        ("web", call("select_option", element="#16", options=["Dr Okafor"]), 'select_option("16", ["Dr Okafor"])'),
         ("web", call("press", key="Enter"), 'keyboard_press("Enter")'),
         ("web", call("goto", url="https://a.example/"), 'goto("https://a.example/")'),
         ("web", call("go_back"), "go_back()"),

@@ -1,0 +1,245 @@
+"""The mixture: which pool each group has and what each stage takes of it, written down before any shard is made.
+
+`draws/` holds the ledger of groups (`pools.parquet`), which never changes for a group, and beside it a file a unit
+of transitions, one row a kept trajectory: its pool, and how often it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import check_unit, finish_unit
+from pipelines.judge.judging import Unit
+from pipelines.mix.candidates import Candidates, candidates, gathered
+from pipelines.mix.draw import Drawing, Items, drawing
+from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.pools import grouped, pools_of, widened
+from pipelines.recipe.mixture import Component, Stage
+from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from schemas import SCHEMA_VERSION
+from schemas.manifest import Manifest
+
+STAGE: Final = "mix"
+POOLS_UNIT: Final = "pools"
+_LEDGER: Final = pa.schema([("group", pa.string()), ("pool", pa.string()), ("trajectories", pa.int64())])
+DRAWS: Final = pa.schema(
+    [
+        ("trajectory_id", pa.string()),
+        ("group", pa.string()),
+        ("pool", pa.string()),
+        ("copies", pa.int32()),
+        ("number", pa.int64()),
+    ]
+)
+"""One row a kept trajectory of a unit, in the order of its file; `group` is that of the ledger, and `number` its place
+among all that the pool draws, by hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """What was drawn.
+
+    Attributes:
+        counts: trajectories, tokens, loss tokens and bytes of text drawn, each by pool and domain.
+        stages: of each pool, what was drawn of each category: see `draw.Drawn`.
+        asked: trajectories that the shares of pools ask for, and those that pools were given, by pool and domain.
+    """
+
+    counts: Mapping[str, int]
+    stages: Mapping[str, list[dict[str, Any]]]
+    asked: Mapping[str, Mapping[str, tuple[float, int]]]
+
+    def told(self) -> dict[str, Any]:
+        """As a manifest holds it."""
+        pools = {
+            pool: {domain: {"asked": asked, "given": given} for domain, (asked, given) in of.items()}
+            for pool, of in self.asked.items()
+        }
+        return {"pools": pools, "stages": self.stages}
+
+
+def draws_name(label: str) -> str:
+    """The file of what is drawn of a unit, by its label."""
+    return f"{label}.parquet"
+
+
+class Chosen(NamedTuple):
+    """Of each candidate its group, its pool and how often it is drawn."""
+
+    groups: npt.NDArray[np.object_]
+    pool: npt.NDArray[np.object_]
+    copies: npt.NDArray[np.int64]
+
+
+def make_mixture(recipe: Recipe, found: Candidates) -> tuple[Mixture, Chosen]:
+    """What a recipe draws of candidates, in sum and of each.
+
+    Raises:
+        ConfigError: a group is larger than any pool, or something falls short and the recipe says to stop then.
+    """
+    mix = recipe.mix
+    groups = _groups(found, mix)
+    pools = pools_of(grouped(groups, found.domain), {pool: mix.pools.get(pool, 0.0) for pool in POOLS}, mix.seed)
+    pool = np.array([pools[group] for group in groups], object)
+    copies = np.zeros(len(found), np.int64)
+    stages: dict[str, list[dict[str, Any]]] = {}
+    for name in POOLS:
+        if mix.pools.get(name):
+            drawn, chosen = _drawn(found, groups, np.flatnonzero(pool == name), name, mix)
+            copies[chosen] = drawn.copies
+            stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
+    return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies)
+
+
+def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.object_]:
+    if not mix.group_by or not len(found):
+        return found.group
+    numbers = np.array([int(group, 16) for group in found.group], np.uint64)
+    joined = widened(numbers, [found.shared(by) for by in mix.group_by])
+    return np.array([f"{int(number):016x}" for number in joined], object)
+
+
+def _drawn(
+    found: Candidates, groups: npt.NDArray[np.object_], rows: npt.NDArray[np.int64], pool: Pool, mix: Mix
+) -> tuple[Drawing, npt.NDArray[np.int64]]:
+    """What the stage of a pool draws of the candidates that the pool has, and which candidates those numbers are of."""
+    stage = mix.stages.get(pool, Stage())
+    component = _components(found, rows, stage)
+    chosen = rows[component != ""]
+    component = component[component != ""]
+    values = {
+        "component": component,
+        **{name: getattr(found, name)[chosen] for name in ("domain", "source", "kind", "task", "environment")},
+    }
+    items = Items(
+        key=np.array([keyed_hash(f"draw:{key}", mix.seed) for key in found.trajectory_id[chosen]], np.uint64),
+        tokens=found.tokens[chosen],
+        loss_tokens=found.loss_tokens[chosen],
+        group=np.array([int(group, 16) for group in groups[chosen]], np.uint64),
+        component=component,
+        domain=found.domain[chosen],
+        values=values,
+    )
+    return drawing(items, stage), chosen
+
+
+def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> npt.NDArray[np.object_]:
+    """The first component that each candidate belongs to; empty where it belongs to none."""
+    names = np.full(len(rows), "", object)
+    for name, component in stage.components.items():
+        mine = _belongs(found, rows, component)
+        names[mine & (names == "")] = name
+    return names
+
+
+def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Component) -> npt.NDArray[np.bool_]:
+    mine = np.ones(len(rows), np.bool_)
+    if component.domains:
+        mine &= np.isin(found.domain[rows].astype(str), component.domains)
+    if component.sources:
+        mine &= np.isin(found.source[rows].astype(str), component.sources)
+    for name, interval in component.where.items():
+        value = found.signals[name][rows]
+        mine &= (value >= interval.min) if interval.min is not None else True
+        mine &= (value <= interval.max) if interval.max is not None else True
+    return mine
+
+
+def _counts(found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name in POOLS:
+        for domain in sorted(set(found.domain.tolist())):
+            mine = (pool == name) & (found.domain == domain)
+            if mine.any():
+                key = f"{name}.{domain}"
+                counts[f"trajectories.{key}"] = int((copies[mine] > 0).sum())
+                for what in ("text_bytes", "tokens", "loss_tokens"):
+                    counts[f"{what}.{key}"] = int((getattr(found, what)[mine] * copies[mine]).sum())
+    return dict(sorted(counts.items()))
+
+
+def _asked(found: Candidates, pool: npt.NDArray[np.object_], mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
+    whole = sum(mix.pools.values())
+    domains = {domain: found.domain == domain for domain in sorted(set(found.domain.tolist()))}
+    return {
+        name: {
+            domain: (round(mix.pools[name] / whole * int(mine.sum()), 1), int((mine & (pool == name)).sum()))
+            for domain, mine in domains.items()
+        }
+        for name in POOLS
+        if mix.pools.get(name)
+    }
+
+
+def signals_of(mix: Mix) -> list[str]:
+    """The signals by which components choose, sorted."""
+    return sorted({name for stage in mix.stages.values() for one in stage.components.values() for name in one.where})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What judge left: transitions, their verdicts, and what was measured of them."""
+
+    units: Sequence[Unit]
+    transitions: Folder
+    verdicts: Folder
+    measures: Folder
+
+
+def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
+    """Draws the mixture of judged units and writes it down; returns what was drawn.
+
+    Raises:
+        ConfigError: see `make_mixture`.
+    """
+    signals = signals_of(recipe.mix)
+    folders = judged.transitions, judged.verdicts, judged.measures
+    found = gathered([candidates(unit, *folders, signals) for unit in judged.units], signals)
+    made, (groups, pool, copies) = make_mixture(recipe, found)
+    numbers = _numbers(found, pool, copies, recipe.mix)
+    names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
+    ledger = pa.RecordBatch.from_arrays(
+        [pa.array(names.tolist()), pa.array(pool[first].tolist(), pa.string()), pa.array(sizes)], schema=_LEDGER
+    )
+    entry = write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [ledger])
+    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, (entry,)))
+    for unit in judged.units:
+        mine = found.unit == unit.number
+        columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers)]
+        arrays = [pa.array(values, kind.type) for values, kind in zip(columns, DRAWS, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=DRAWS)
+        entry = write_parquet(draws, draws_name(unit.label), DRAWS, [batch])
+        finish_unit(draws, Manifest(STAGE, unit.label, digest, SCHEMA_VERSION, (entry,)))
+    return made
+
+
+def _numbers(
+    found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64], mix: Mix
+) -> npt.NDArray[np.int64]:
+    """The place of each candidate among those that its pool draws; -1 if it is not drawn."""
+    keys = np.array([keyed_hash(f"index:{key}", mix.seed) for key in found.trajectory_id], np.uint64)
+    numbers = np.full(len(found), -1, np.int64)
+    for name in POOLS:
+        mine = np.flatnonzero((pool == name) & (copies > 0))
+        numbers[mine[np.argsort(keys[mine], kind="stable")]] = np.arange(len(mine))
+    return numbers
+
+
+def read_draws(draws: Folder, unit: Unit) -> Iterator[dict[str, Any]]:
+    """What is drawn of the kept trajectories of a unit, in their order.
+
+    Raises:
+        ShardError: it is not what was written.
+    """
+    check_unit(draws, unit.label)
+    for batch in read_batches(draws, draws_name(unit.label)):
+        yield from batch.to_pylist()

@@ -1,0 +1,135 @@
+"""The section `mix.stages` of a recipe: of what each stage of training is drawn, how much, and in which proportion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.recipe.section import LISTED, Section, Share
+
+By = Literal["component", "domain", "source", "environment", "task", "kind"]
+_SUM: Final = 1e-6
+"""By how much shares may miss 1, as decimals do."""
+
+
+class Interval(Section):
+    """Values of a signal that pass, from `min` to `max`."""
+
+    min: float | None = None
+    max: float | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.min is None and self.max is None:
+            raise ValueError("an interval needs min or max")
+        return self
+
+
+class Component(Section):
+    """One of the things that a stage is drawn from.
+
+    Attributes:
+        kind: `transitions` for judged trajectories, of which alone a pool's belong to a stage.
+        weight: its share of the stage; null for all that there is, which then must be so of every component.
+        domains: which trajectories belong to it; empty means all.
+        sources: which corpora, by the name that rows bear; empty means all.
+        where: signals by name, and the values of them that pass. Of a signal of transitions the mean over the
+            trajectory's targets counts.
+        weights: share of each domain within the component. The shares of all that are named add up to 1.
+        temperature: without `weights`, domains count by n^(1/temperature) of their n tokens: 1 by size, more evens out.
+        unimax: without `weights`, domains are drawn from alike, each at most so many times (UniMax).
+        epochs: how many times a sample may be drawn where the stage repeats what falls short.
+    """
+
+    kind: Literal["transitions"] = "transitions"
+    weight: Annotated[float, Field(gt=0, le=1)] | None = None
+    domains: Annotated[tuple[str, ...], LISTED] = ()
+    sources: Annotated[tuple[str, ...], LISTED] = ()
+    where: dict[str, Interval] = Field(default_factory=dict)
+    weights: dict[str, Annotated[float, Field(gt=0, le=1)]] | None = None
+    temperature: Annotated[float, Field(ge=1)] | None = None
+    unimax: Annotated[int, Field(ge=1)] | None = None
+    epochs: Annotated[int, Field(ge=1)] = 4
+
+    @field_validator("weights")
+    @classmethod
+    def _whole(cls, value: dict[str, float] | None) -> dict[str, float] | None:
+        if value is not None:
+            _adds_up("weights", value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if sum(way is not None for way in (self.weights, self.temperature, self.unimax)) > 1:
+            raise ValueError("of weights, temperature and unimax one can hold")
+        return self
+
+
+class Bound(Section):
+    """How much of a stage one value may be, or has to be.
+
+    Attributes:
+        by: whose value: a sample's component, domain, source, environment, task, or kind of environment.
+        value: the one that is bounded; null bounds each by itself. Tasks and environments have no name here.
+        min_share: of the stage's tokens; what falls below it goes first.
+        max_share: of the stage's tokens, within one sample.
+        max_tokens: of the stage.
+    """
+
+    by: By
+    value: str | None = None
+    min_share: Share | None = None
+    max_share: Share | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.min_share is None and self.max_share is None and self.max_tokens is None:
+            raise ValueError("a bound needs min_share, max_share or max_tokens")
+        if self.by in ("environment", "task") and (self.value is not None or self.min_share is not None):
+            raise ValueError(f"each {self.by} is bounded by itself, from above: wanted no value and no min_share")
+        if self.value is None and self.min_share is not None:
+            raise ValueError("min_share needs a value")
+        return self
+
+
+class Stage(Section):
+    """What one stage of training is drawn from.
+
+    Attributes:
+        budget: tokens under `judge.tokenizer`, of CPT and SFT; null for all that there is.
+        samples: at most so many, in any stage.
+        components: by name. Their weights add up to 1, or none has one.
+        bounds: on what is drawn.
+        on_shortfall: where a component or domain holds less than its share: `redistribute` gives it to the others,
+            `repeat` draws samples again up to their component's `epochs` first, `stop` ends the run.
+        max_per_group: samples of one group (see `Mix.pools`), the first by hash; null for any number.
+    """
+
+    budget: Annotated[int, Field(ge=1)] | None = None
+    samples: Annotated[int, Field(ge=1)] | None = None
+    components: dict[str, Component] = Field(default_factory=lambda: {"trajectories": Component()})
+    bounds: Annotated[tuple[Bound, ...], LISTED] = ()
+    on_shortfall: Literal["redistribute", "repeat", "stop"] = "redistribute"
+    max_per_group: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.components:
+            raise ValueError("a stage needs a component")
+        weights = {name: one.weight for name, one in self.components.items() if one.weight is not None}
+        if weights and len(weights) < len(self.components):
+            raise ValueError("every component needs a weight, or none has one")
+        if weights:
+            _adds_up("weights of the components", weights)
+        weighed = weights or any(one.weights for one in self.components.values())
+        if weighed and self.budget is None and self.samples is None:
+            raise ValueError("weights need a budget, or a number of samples, of which they are shares")
+        return self
+
+
+def _adds_up(what: str, shares: dict[str, Any]) -> None:
+    whole = sum(shares.values())
+    if abs(whole - 1) > _SUM:
+        raise ValueError(f"the {what} add up to {whole:g}, wanted 1")

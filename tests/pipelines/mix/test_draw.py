@@ -1,0 +1,236 @@
+"""Drawing a stage from its items: budgets, weights, bounds, repetition, shortfall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pipelines.mix.draw import Drawing, Items, drawing, unknown_values, weights_of
+from pipelines.recipe.mixture import Bound, Component, Stage
+from schemas import ConfigError
+
+
+def items_of(rows: list[dict[str, Any]]) -> Items:
+    def column(name: str, default: Any, kind: Any) -> Any:
+        return np.array([one.get(name, default) for one in rows], kind)
+
+    values = {
+        "component": column("component", "all", object),
+        "domain": column("domain", "web", object),
+        "source": column("source", "s", object),
+        "kind": column("kind", "real", object),
+        "task": column("task", 0, np.uint64),
+        "environment": column("environment", 0, np.uint64),
+    }
+    tokens = column("tokens", 100, np.int64)
+    return Items(
+        key=np.array([(number * 2654435761) % (1 << 32) for number in range(len(rows))], np.uint64),
+        tokens=tokens,
+        loss_tokens=tokens // 2,
+        group=column("group", 0, np.uint64),
+        component=values["component"],
+        domain=values["domain"],
+        values=values,
+    )
+
+
+def stage(**values: Any) -> Stage:
+    return Stage.model_validate({"components": {"all": {}}, **values})
+
+
+def share(found: Drawing, domain: str) -> float:
+    return next(one.tokens for one in found.categories if one.domain == domain) / sum(
+        one.tokens for one in found.categories
+    )
+
+
+DOMAINS = st.sampled_from(["web", "swe", "mcp"])
+ITEMS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "tokens": st.integers(1, 400),
+            "domain": DOMAINS,
+            "source": st.sampled_from("ab"),
+            "task": st.integers(0, 4),
+            "group": st.integers(0, 6),
+        }
+    ),
+    min_size=1,
+    max_size=60,
+)
+STAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "on_shortfall": st.sampled_from(["redistribute", "repeat"]),
+        "max_per_group": st.integers(1, 5),
+        "components": st.sampled_from(
+            [
+                {"all": {"temperature": 3}},
+                {"all": {"unimax": 2}},
+                {"all": {"weights": {"web": 0.5, "swe": 0.3, "mcp": 0.2}}},
+            ]
+        ),
+        "bounds": st.lists(
+            st.sampled_from(
+                [
+                    {"by": "domain", "value": "web", "max_share": 0.4},
+                    {"by": "task", "max_share": 0.3},
+                    {"by": "source", "value": "a", "min_share": 0.6},
+                    {"by": "domain", "max_tokens": 900},
+                ]
+            ),
+            max_size=2,
+        ),
+    },
+)
+
+
+@given(ITEMS, STAGES, st.integers(1, 8000), st.integers(1, 8000))
+def test_a_budget_is_met_within_one_sample_and_a_larger_one_contains_the_smaller(rows, values, one, other):
+    items = items_of(rows)
+    small, large = sorted((one, other))
+    less, more = (drawing(items, stage(**values, budget=budget)) for budget in (small, large))
+    assert (less.copies <= more.copies).all()
+    for budget, found in ((small, less), (large, more)):
+        drawn = int((found.copies * items.tokens).sum())
+        assert drawn <= budget
+        assert drawn == sum(category.tokens for category in found.categories)
+        if drawn + 400 < budget:
+            left = drawing(items, stage(**values, budget=budget + 400))
+            assert int((left.copies * items.tokens).sum()) == drawn or drawn + int(items.tokens.max()) > budget
+
+
+@given(ITEMS, STAGES, st.integers(1, 8000), st.randoms(use_true_random=False))
+def test_the_order_of_items_changes_nothing(rows, values, budget, random):
+    items = items_of(rows)
+    order = np.array(random.sample(range(len(rows)), len(rows)))
+    other = Items(
+        items.key[order],
+        items.tokens[order],
+        items.loss_tokens[order],
+        items.group[order],
+        items.component[order],
+        items.domain[order],
+        {name: values[order] for name, values in items.values.items()},
+    )
+    chosen = stage(**values, budget=budget)
+    assert (drawing(items, chosen).copies[order] == drawing(other, chosen).copies).all()
+    assert drawing(items, chosen).categories == drawing(other, chosen).categories
+
+
+def test_without_a_budget_all_is_drawn_once():
+    found = drawing(items_of([{}, {"domain": "swe"}, {}]), stage())
+    assert found.copies.tolist() == [1, 1, 1]
+    assert [(one.domain, one.samples, one.tokens, one.loss_tokens, one.share) for one in found.categories] == [
+        ("swe", 1, 100, 50, None),
+        ("web", 2, 200, 100, None),
+    ]
+
+
+def test_weights_are_held_where_there_is_enough():
+    rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(1000)]
+    found = drawing(items_of(rows), stage(budget=50_000, components={"all": {"weights": {"web": 0.8, "swe": 0.2}}}))
+    assert share(found, "web") == pytest.approx(0.8, abs=0.01)
+
+
+def test_components_have_their_weights_and_domains_theirs_within():
+    rows = [{"component": name, "domain": domain} for name in "ab" for domain in ("web", "swe") for _ in range(500)]
+    components = {
+        "a": {"weight": 0.7, "weights": {"web": 0.5, "swe": 0.5}},
+        "b": {"weight": 0.3, "weights": {"web": 1}},
+    }
+    found = drawing(items_of(rows), stage(budget=40_000, components=components))
+    assert [(one.component, one.domain, one.tokens) for one in found.categories] == [
+        ("a", "swe", 14_000),
+        ("a", "web", 14_000),
+        ("b", "web", 12_000),
+    ]
+
+
+def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
+    sizes = {"web": 1_000_000, "swe": 10_000}
+    assert weights_of(Component(), sizes)["swe"] == pytest.approx(0.0099, abs=1e-4)
+    assert weights_of(Component(temperature=2), sizes)["swe"] == pytest.approx(1 / 11)
+    rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
+    found = drawing(items_of(rows), stage(budget=30_000, components={"all": {"unimax": 3}}))
+    assert {one.domain: (one.tokens, one.epochs) for one in found.categories} == {
+        "swe": (6000, 3.0),
+        "web": (24_000, 0.48),
+    }
+
+
+def test_what_falls_short_is_given_to_others_repeated_or_an_error():
+    rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
+    values = {"budget": 20_000, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}, "epochs": 4}}}
+    given_away, repeated = (
+        drawing(items_of(rows), stage(**values, on_shortfall=how)) for how in ("redistribute", "repeat")
+    )
+    assert [(one.domain, one.tokens, one.shortfall) for one in given_away.categories] == [
+        ("swe", 2000, 8000),
+        ("web", 18_000, 0),
+    ]
+    assert [(one.domain, one.tokens, one.epochs) for one in repeated.categories] == [
+        ("swe", 8000, 4.0),
+        ("web", 12_000, 0.24),
+    ]
+    with pytest.raises(ConfigError, match=r"swe of component 'all' falls short: 2,000 tokens are there, .* is 10,000"):
+        drawing(items_of(rows), stage(**values, on_shortfall="stop"))
+
+
+def test_bounds_hold_by_share_and_by_tokens():
+    rows = [{"domain": domain, "task": task} for domain in ("web", "swe") for task in range(1, 11) for _ in range(100)]
+    items = items_of(rows)
+    found = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
+    assert share(found, "web") == pytest.approx(0.1, abs=0.003)
+    most = drawing(items, stage(budget=50_000, bounds=[{"by": "task", "max_tokens": 700}])).copies * items.tokens
+    assert np.bincount(items.values["task"].astype(np.int64), weights=most)[1:].tolist() == [700.0] * 10
+    least = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "swe", "min_share": 0.9}]))
+    assert share(least, "swe") == pytest.approx(0.9, abs=0.003)
+
+
+def test_what_is_not_known_is_not_bounded():
+    items = items_of([{"task": 0} for _ in range(50)])
+    assert drawing(items, stage(bounds=[{"by": "task", "max_tokens": 100}])).copies.sum() == 50
+
+
+def test_a_group_gives_no_more_samples_than_the_stage_allows():
+    items = items_of([{"group": number % 3} for number in range(30)])
+    found = drawing(items, stage(max_per_group=4)).copies
+    assert np.bincount(items.group.astype(np.int64), weights=found).tolist() == [4.0, 4.0, 4.0]
+
+
+def test_a_number_of_samples_ends_a_stage_as_a_budget_does():
+    items = items_of([{} for _ in range(30)])
+    few, more = (drawing(items, stage(samples=number)).copies for number in (7, 12))
+    assert (few.sum(), more.sum()) == (7, 12)
+    assert (few <= more).all()
+
+
+def test_a_bound_on_what_is_not_there_can_be_told():
+    items = items_of([{}])
+    bounds = [Bound(by="domain", value="wed", max_share=0.1), Bound(by="domain", value="web", max_share=0.1)]
+    assert unknown_values(bounds, items.values) == ["domain wed"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"components": {"a": {"weight": 0.5}, "b": {"weight": 0.4}}, "budget": 9}, "add up to 0.9, wanted 1"),
+        ({"components": {"a": {"weight": 0.5}, "b": {}}, "budget": 9}, "every component needs a weight"),
+        ({"components": {"a": {"weight": 1}}}, "weights need a budget"),
+        ({"components": {"a": {"weights": {"web": 0.5}}}, "budget": 9}, "add up to 0.5"),
+        ({"components": {"a": {"temperature": 2, "unimax": 2}}}, "one can hold"),
+        ({"components": {}}, "needs a component"),
+        ({"bounds": [{"by": "domain"}]}, "a bound needs"),
+        ({"bounds": [{"by": "task", "min_share": 0.1}]}, "bounded by itself"),
+        ({"bounds": [{"by": "domain", "min_share": 0.1}]}, "min_share needs a value"),
+    ],
+)
+def test_a_stage_that_cannot_be_meant_is_refused(values, said):
+    with pytest.raises(ValidationError, match=said):
+        Stage.model_validate(values)
