@@ -43,10 +43,10 @@ JudgePrice = Annotated[
 ]
 MaxCost = Annotated[float | None, typer.Option(min=0.0, help="Stop before more than that is spent on the result.")]
 Rpm = Annotated[float | None, typer.Option(min=0.01, help="Requests a minute, repeated ones too.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Samples that are worked on at once.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Samples or trajectories at once.")]
 Timeout = Annotated[float, typer.Option(min=1.0, help="Seconds for one answer.")]
 Retries = Annotated[int, typer.Option(min=0, help="How often what failed for the moment is repeated.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Samples of each domain; all by default.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="So many of each domain; all by default.")]
 Cache = Annotated[str | None, typer.Option(help="The folder of answers; OUT/.replies by default.")]
 
 
@@ -110,9 +110,66 @@ def reason(
     _show(report, models, out, results())
 
 
+def instruct(
+    run: Run,
+    out: Out,
+    endpoint: Url,
+    model: Model,
+    judge_model: JudgeModel,
+    pool: Annotated[
+        list[str] | None, typer.Option(help="Whose trajectories: sft, cpt or rl; may be given again. By default sft.")
+    ] = None,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="search, terminal or mcp; may be given again. By default all three.")
+    ] = None,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the trajectories, drawn by hash.")] = 1.0,
+    threshold: Annotated[float, typer.Option(min=0.0, max=1.0, help="Mean score that an instruction needs.")] = 0.75,
+    attempts: Annotated[int, typer.Option(min=1, help="Drafts of a trajectory, until one passes.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    judge_endpoint: JudgeUrl = None,
+    key_variable: Key = "OPENAI_API_KEY",
+    judge_key_variable: JudgeKey = None,
+    temperature: Temperature = 0.7,
+    max_tokens: MaxTokens = 1 << 13,
+    judge_max_tokens: JudgeMaxTokens = 1 << 13,
+    body: Body = "{}",
+    judge_body: JudgeBody = "{}",
+    price: Price = "0,0",
+    judge_price: JudgePrice = None,
+    max_cost: MaxCost = None,
+    rpm: Rpm = None,
+    concurrency: Concurrency = 8,
+    timeout: Timeout = 600.0,
+    retries: Retries = 8,
+    limit: Limit = None,
+    cache: Cache = None,
+) -> None:
+    """Make simulation instructions that trajectories of a run already fulfil, checked by rules and by a judge."""
+    from pipelines.engine.storage import Folder
+    from pipelines.synthesis.instruction_table import Chosen
+    from pipelines.synthesis.instruction_table import instruct as write
+    from pipelines.synthesis.instructions import Instructing
+    from pipelines.synthesis.recorded_run import RecordedRun
+    from pipelines.synthesis.session import Models
+
+    writer, judge = _addresses(
+        (endpoint, judge_endpoint), (key_variable, judge_key_variable), (price, judge_price), timeout, retries
+    )
+    sampling = _sampling(temperature, max_tokens, body)
+    judging = _sampling(0.0, judge_max_tokens, judge_body)
+    models = Models(writer, judge, model, judge_model, sampling, judging, rpm, max_cost)
+    named = {name: tuple(value) for name, value in (("pools", pool), ("domains", domain)) if value}
+    chosen = Chosen(**named, share=share, seed=seed)
+    how = Instructing(model, sampling, threshold, attempts)
+    with _working(concurrency, limit) as work:
+        report = write(RecordedRun(Folder(run)), Folder(out), models, how, chosen, work, _folder(cache))
+    _show(report, models, out, results())
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
     app.command()(reason)
+    app.command()(instruct)
 
 
 def _folder(cache: str | None) -> Any:
