@@ -2,6 +2,7 @@
 
 DIR/synthesis.json            what is made here, by which settings; written first
 DIR/<domain>/….parquet        what was made
+DIR/README.md                 the card, by which `datasets` finds them
 DIR/manifest.json             the files, with rows, bytes and sha256; written last, so that its presence means done
 DIR/.replies/<2>/<64>.json    what models answered; a run that was killed goes on with them
 """
@@ -17,11 +18,13 @@ from typing import Any, Final
 from pipelines.engine.paths import JUNK
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST
+from pipelines.recipe.templates import template
 from schemas import SCHEMA_VERSION, ConfigError
 from schemas.manifest import FileEntry, Manifest
 
 MARKER: Final = "synthesis.json"
 REPLIES: Final = ".replies"
+CARD: Final = "README.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,10 @@ class Output:
         self.folder.remove(MANIFEST)
 
     def seal(self, files: Sequence[FileEntry], counts: Mapping[str, int]) -> Manifest:
-        """Writes the manifest, which says that the folder is done."""
+        """Writes the card and then the manifest, which says that the folder is done."""
+        total = sum(file.rows for file in files)
+        values = {"command": self.command, "rows": total, "settings": sorted(self.settings.items())}
+        self.folder.write(CARD, template("synthesis/card.md.j2").render(**values).encode())
         digest = hashlib.sha256(json.dumps(self._marker(), sort_keys=True).encode()).hexdigest()
         ordered = tuple(sorted(files, key=lambda file: file.name))
         made = Manifest(self.command, "", digest, SCHEMA_VERSION, ordered, dict(sorted(counts.items())))

@@ -194,6 +194,18 @@ def test_rows_are_those_of_sft_and_the_manifest_is_written_last(tmp_path):
     assert not (out / "manifest.json").exists()
 
 
+def test_the_folder_loads_by_its_card(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    from datasets import load_dataset
+
+    run = run_of(tmp_path / "run", *(sample(number) for number in range(3)))
+    with chat_server(Actors("right")) as chat:
+        _, rows = made(run, tmp_path / "out", chat, rollouts=1)
+    found = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert found["id"][:] == [row["id"] for row in rows]
+    assert found[0]["messages"] == rows[0]["messages"]
+
+
 def test_what_was_answered_is_not_asked_again_and_the_bytes_are_the_same(tmp_path):
     run, out = run_of(tmp_path / "run", *(sample(number) for number in range(3))), tmp_path / "out"
     with chat_server(Actors("wrong", "right", "near")) as chat:
@@ -262,11 +274,13 @@ def test_a_killed_command_goes_on_without_asking_again(tmp_path):
         os.kill(killed.pid, signal.SIGKILL)
         assert killed.wait(10) == -signal.SIGKILL
         assert not (out / "manifest.json").exists()
-        time.sleep(0.2)
-        kept, before = len(list((out / ".replies").rglob("*/*.json"))), len(chat.asked)
+        time.sleep(0.3)
+        while len(chat.asked) < chat.met:  # what was in flight
+            time.sleep(0.01)
+        kept, before = len(list((out / ".replies").rglob("*/*.json"))), chat.met
         code, said, complained = ran(*command(run, out, chat))
         assert code == 0, complained
-        assert len(chat.asked) - before == 12 - kept
+        assert chat.met - before == 12 - kept
     assert len(rows_of(out)) == 6
     assert f"{12 - kept} asked for now, {kept} known before" in said
     assert f"cost: {12 * 0.0022:.4f} in all" in said
