@@ -87,7 +87,7 @@ def _counted(
     for one in found:
         taken[domain] += 1
         counts[f"samples.{one.outcome}.{domain}"] += 1
-        for name, number in one.rollouts.items():
+        for name, number in (+one.rollouts).items():
             counts[f"rollouts.{name}.{domain}"] += number
         if one.row is not None:
             counts[f"tokens.{domain}"] += one.row["num_tokens"]

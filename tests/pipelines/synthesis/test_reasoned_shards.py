@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,27 @@ def test_a_killed_command_goes_on_without_asking_again(tmp_path):
     assert len(rows_of(out)) == 6
     assert f"{12 - kept} asked for now, {kept} known before" in said
     assert f"cost: {12 * 0.0022:.4f} in all" in said
+
+
+def test_an_interrupted_command_ends_soon_and_says_that_it_goes_on(tmp_path):
+    run = run_of(tmp_path / "run", *(sample(number) for number in range(6)))
+    held = threading.Event()
+
+    def slow(_: dict[str, Any]) -> Any:
+        held.wait(30)
+        return "late"
+
+    with chat_server(slow) as chat:
+        words = [sys.executable, "-m", "pipelines", *command(run, tmp_path / "out", chat)]
+        asking = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        while not chat.met:
+            time.sleep(0.02)
+        asking.send_signal(signal.SIGINT)
+        _, said = asking.communicate(timeout=15)
+        held.set()
+    assert asking.returncode == 130
+    assert "run the same command again to go on" in said
+    assert "Traceback" not in said
 
 
 def test_the_command_names_what_is_missing_and_reads_prices(tmp_path):
