@@ -82,6 +82,7 @@ def instruct(
         ConfigError: the run is not finished, or the folder is not ours, or an endpoint does not take our requests.
         ShardError: a file is not what was written, or an endpoint does not answer.
     """
+    run.check_apart(out)
     spending = Spending(models.max_cost)
     own = {name: value for name, value in asdict(how).items() if name not in ("model", "sampling")}
     output = Output(out, "instruct", {**models.settings(), **own, **asdict(chosen), "shards": run.shards.digest})

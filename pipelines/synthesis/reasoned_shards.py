@@ -44,6 +44,7 @@ def reason(run: RecordedRun, out: Folder, models: Models, how: Reasoning, work: 
         ConfigError: the run is not finished, or the folder is not ours, or an endpoint does not take our requests.
         ShardError: a shard is not what was written, or an endpoint does not answer.
     """
+    run.check_apart(out)
     shards, counter, spending = run.shards, run.counter(), Spending(models.max_cost)
     output = Output(out, "reason", {**models.settings(), **_settings(how), "shards": shards.digest})
     with session(models, cache or output.replies, spending) as (writer, judge):

@@ -38,6 +38,15 @@ class RecordedRun:
             )
         return found
 
+    def check_apart(self, out: Folder) -> None:
+        """Nothing, if a folder is not within the run's, which holds nothing but what the run wrote.
+
+        Raises:
+            ConfigError: it is.
+        """
+        if f"{out.path()}/".startswith(f"{self.folder.path()}/"):
+            raise ConfigError(f"{out.path()} is within the run's own folder. Choose another --out.")
+
     @cached_property
     def _recipe(self) -> Mapping[str, Any]:
         try:

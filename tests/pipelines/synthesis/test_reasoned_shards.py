@@ -248,6 +248,8 @@ def test_folders_of_others_and_of_other_settings_are_refused(tmp_path):
     with chat_server(Actors("right")) as chat:
         with pytest.raises(ConfigError, match="holds files"):
             made(run, tmp_path / "mine", chat)
+        with pytest.raises(ConfigError, match="within the run's own folder"):
+            made(run, tmp_path / "run" / "reasoned", chat)
         made(run, tmp_path / "out", chat)
         with pytest.raises(ConfigError, match=r"other settings made \(threshold\)"):
             made(run, tmp_path / "out", chat, threshold=0.5)
