@@ -63,7 +63,7 @@ class PromptTemplate(NamedTuple):
 
 
 def configs() -> Traversable:
-    """The folder of built-in recipes and templates."""
+    """The folder of built-in recipes, templates and rubrics."""
     packaged = files("pipelines") / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
 
@@ -185,6 +185,12 @@ def _try(compiled: jinja2.Template, path: Traversable) -> None:
 def _values(known: bool) -> dict[str, Any]:
     texts = dict.fromkeys(VARIABLES - _LISTS - _FLAGS, "x" if known else "")
     return {**texts, **dict.fromkeys(_LISTS, ["x"] if known else []), **dict.fromkeys(_FLAGS, known)}
+
+
+@cache
+def rubric(name: str) -> str:
+    """The text by which a judge rates predictions, as it is asked with it."""
+    return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
 
 
 @cache
