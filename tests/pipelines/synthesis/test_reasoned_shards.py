@@ -317,7 +317,7 @@ def test_the_command_names_what_is_missing_and_reads_prices(tmp_path):
         assert "is no price" in ran(*words, "--price", "cheap")[2]
         assert "no JSON object" in ran(*words, "--body", "[1]")[2]
         assert "needs what tokens cost" in ran(*words, "--max-cost", "1", "--price", "0,0")[2]
-        assert "no finished shards" in ran(*command(Folder(str(tmp_path)), tmp_path / "out", chat))[2]
+        assert "no finished shards" in ran(*command(Folder(str(tmp_path / "none")), tmp_path / "out", chat))[2]
         assert not chat.met
         chat.faults = [401]
         code, _, said = ran(*words)
