@@ -12,10 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 import xxhash
 
-from pipelines.engine.parquet import read_batches, transition_files, write_parquet
+from pipelines.engine.parquet import read_batches, read_transitions, transition_files, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import check_file
-from pipelines.mix.samples import kept_rows
 from pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
 from pipelines.rendering.turns import trajectories, turns
 from pipelines.synthesis.instruction_rules import KINDS, Logged
@@ -130,26 +129,26 @@ def _logged(run: RecordedRun, domain: str, chosen: Chosen) -> Iterator[Logged]:
     for name in names if left else ():
         if name.split("/")[0] != domain:
             continue
-        tasks = _tasks(folder, name)
-        read = read_batches(run.folder / "verdicts", name, ["use", "group", "kept"])
-        verdicts = pa.Table.from_batches(read).combine_chunks()
-        for rows in trajectories(kept_rows(folder, name, verdicts)):
+        for rows in trajectories(_kept_rows(run, folder, name)):
             key = rows[0]["trajectory_id"]
             # one that is split into segments is longer than what a model is shown
             if key in left and rows[0]["num_segments"] == 1:
                 left.remove(key)
                 shown = turns(rows, run.view)
                 texts = tuple(one.user for one in shown), tuple(one.observation for one in shown)
-                yield Logged(key, domain, tasks.get(key) or "", _answer(rows), *texts)
+                yield Logged(key, domain, rows[0]["task"]["instruction"] or "", _answer(rows), *texts)
 
 
-def _tasks(folder: Folder, name: str) -> dict[str, str | None]:
-    """Trajectory id → what the agent was asked to do."""
-    found: dict[str, str | None] = {}
-    for batch in read_batches(folder, name, ["trajectory_id", "task"]):
-        told = pa.compute.struct_field(batch["task"], "instruction")
-        found.update(zip(batch["trajectory_id"].to_pylist(), told.to_pylist(), strict=True))
-    return found
+def _kept_rows(run: RecordedRun, transitions: Folder, name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file's kept trajectories with their use, and the number of their trajectory among them."""
+    wanted = ["use", "kept"]
+    verdicts = (row for batch in read_batches(run.folder / "verdicts", name, wanted) for row in batch.to_pylist())
+    ordinal = 0
+    for batch in read_transitions(transitions, name):
+        for row, verdict in zip(batch.to_pylist(), islice(verdicts, batch.num_rows), strict=True):
+            if verdict["kept"]:
+                ordinal += row["step"] == 0
+                yield {**row, "use": verdict["use"], "ordinal": ordinal}
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> str:
