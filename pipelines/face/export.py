@@ -41,10 +41,10 @@ def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
     return before[0] + (row["step"] == 0), row
 
 
-def export(path: str, form: str, out: str) -> int:
+def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
     """Writes every trajectory stored at a path as `<trajectory id>/trajectory.json` below `out`; returns how many.
 
-    A trajectory that stands twice is written once.
+    A trajectory that stands twice is written once. `also` are names of forms that are written elsewhere, to be told of.
 
     Raises:
         ConfigError: the format is not known, there are no transitions, or the folder holds files.
@@ -52,7 +52,7 @@ def export(path: str, form: str, out: str) -> int:
     if Folder(out).names():
         raise ConfigError(f"{out} holds files, which are not replaced. Choose another --out, or empty it.")
     if form not in FORMATS:
-        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join(FORMATS)}.")
+        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *also])}.")
     folder, done = Folder(out), set[str]()
     for rows in stored_trajectories(path):
         key = rows[0]["trajectory_id"]
