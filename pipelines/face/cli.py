@@ -1,5 +1,5 @@
 """The command line: `trajmill init | run | plan | connectors | sniff | inspect | turns | diversity |
-train-classifier | export | schema`.
+train-classifier | export | schema`, and those of `model_commands`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.face import model_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
@@ -333,6 +334,9 @@ def export(
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
+model_commands.register(app)
+
+
 def _tell_withdrawn(plan: Plan) -> None:
     """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
     from pipelines.face.summaries import show_broken
@@ -363,7 +367,7 @@ def _usage_ends_with(code: int) -> None:
 
 def _goes_on() -> bool:
     """Whether the command that was given goes on where it stopped when it is given again."""
-    return sys.argv[1:2] == [run.__name__]
+    return bool({run.__name__, *model_commands.ASKING} & set(sys.argv[1:2]))
 
 
 def _end(error: Exception) -> NoReturn:

@@ -1,0 +1,67 @@
+"""Simulation instructions that were made for logged trajectories, which their prompts then hold.
+
+What a table of them holds, how it is read, and rows that bear them. Who makes one is the matter of
+`pipelines.synthesis`; a table of the user's own with the same first two columns does as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas import ConfigError
+
+SYNTHESIZED: Final = "synthesized"
+"""The origin of a context that holds one."""
+
+INSTRUCTION_SCHEMA: Final = pa.schema(
+    [
+        ("trajectory_id", pa.string()),
+        ("simulation_instruction", pa.string()),
+        ("origin", pa.string()),
+        ("domain", pa.string()),
+        ("kinds", pa.list_(pa.string())),
+        ("score", pa.float64()),
+        ("model", pa.string()),
+        ("sampling", pa.string()),
+        ("judge", pa.string()),
+        ("prompts", pa.list_(pa.string())),
+    ]
+)
+"""Columns of the table: a row a trajectory."""
+
+_NEEDED: Final = ("trajectory_id", "simulation_instruction")
+
+
+def read_instructions(path: str | Path) -> dict[str, str]:
+    """Trajectory id → its simulation instruction, from a Parquet file.
+
+    Raises:
+        ConfigError: the file cannot be read, lacks a column, or has two instructions for one trajectory.
+    """
+    try:
+        table = pq.read_table(path, columns=list(_NEEDED))
+    except (OSError, pa.ArrowException) as error:
+        raise ConfigError(f"mix.instructions: {path} cannot be read: {error}") from error
+    lacking = [name for name in _NEEDED if name not in table.column_names]
+    if lacking:
+        raise ConfigError(f"mix.instructions: {path} has no column {', '.join(lacking)}.")
+    found: dict[str, str] = {}
+    for key, text in zip(*(table[name].to_pylist() for name in _NEEDED), strict=True):
+        if not isinstance(key, str) or not isinstance(text, str) or not text.strip():
+            raise ConfigError(f"mix.instructions: {path} has a row without a trajectory or an instruction.")
+        if found.setdefault(key, text) != text:
+            raise ConfigError(f"mix.instructions: {path} has two instructions for trajectory {key}.")
+    return found
+
+
+def instructed(rows: Sequence[Mapping[str, Any]], instructions: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
+    """The rows of a trajectory, whose context holds the instruction made for it; one that was logged stays."""
+    text = instructions.get(rows[0]["trajectory_id"]) if rows else None
+    if text is None or rows[0]["context"]["simulation_instruction"]:
+        return rows
+    return [{**row, "context": {**row["context"], "simulation_instruction": text}} for row in rows]

@@ -1,0 +1,1 @@
+"""Synthesis: what language models add to a finished run, reasoning and simulation instructions, marked as theirs."""

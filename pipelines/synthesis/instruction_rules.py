@@ -1,0 +1,184 @@
+"""Rules of simulation instructions: what can be told of one without a model, from the trajectory that it is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "search": ("document", "absence"),
+    "terminal": ("content", "format", "failure", "silence"),
+    "mcp": ("pagination", "partial_results", "injected_error", "content"),
+}
+"""What an instruction may bring about, by domain."""
+
+_LEAST_CHARS, _MOST_CHARS = 20, 2_000
+_COPIED_CHARS: Final = 120
+"""Characters in a row that an instruction may share with an observation."""
+
+_ANSWER_CHARS: Final = 300
+_TURN: Final = re.compile(r"\bturns? \d+(?:(?:,| and| to|-) ?\d+)*", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”")
+_LITERAL: Final = re.compile(
+    r"\d[\d.,:]*\d"  # numbers of two digits or more
+    r"|[\w.~-]*/[\w./~-]+"  # paths
+    r"|\b\w[\w-]*\.(?!\d)\w{1,5}\b"  # names of files
+    r"|\b\w+_\w+\b"  # identifiers
+    r"|\b[a-z]+[A-Z]\w*\b"
+)
+_WORDS: Final = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What a trajectory holds.
+
+    Attributes:
+        trajectory_id: of it.
+        domain: a key of `KINDS`.
+        task: what the agent was asked to do; empty where the log does not say.
+        answer: what it answered in the end; empty where it did not.
+        actions: the user messages of its turns.
+        observations: what was observed after each.
+    """
+
+    trajectory_id: str
+    domain: str
+    task: str
+    answer: str
+    actions: tuple[str, ...]
+    observations: tuple[str, ...]
+
+
+class Draft(NamedTuple):
+    """An instruction as a model proposes it.
+
+    Attributes:
+        instruction: its words; in search what is told beside query, answer and the clause on leaks.
+        kinds: what it brings about.
+        quotes: (number of a turn from 1, words that stand in it) for each.
+        query: what is searched for; empty but in search.
+        answer: what there is to be found; empty but in search.
+    """
+
+    instruction: str
+    kinds: tuple[str, ...]
+    quotes: tuple[tuple[int, str], ...]
+    query: str = ""
+    answer: str = ""
+
+
+def draft_in(values: Mapping[str, Any] | None) -> Draft | str:
+    """The draft that a model's JSON holds; `unreadable`, or `nothing` where the model says there is nothing to tell."""
+    if values is None or "instruction" not in values:
+        return "unreadable"
+    instruction, controls = values["instruction"], values.get("controls", [])
+    if instruction is None:
+        return "nothing"
+    texts = instruction, values.get("query") or "", values.get("answer") or ""
+    if not isinstance(controls, list) or not all(isinstance(text, str) for text in texts):
+        return "unreadable"
+    read = [_control(one) for one in controls]
+    if not all(read):
+        return "unreadable"
+    kinds = tuple(dict.fromkeys(one[0] for one in read if one))
+    told = instruction.strip(), kinds, tuple((one[1], one[2]) for one in read if one)
+    return Draft(*told, *(text.strip() for text in texts[1:]))
+
+
+def _control(value: Any) -> tuple[str, int, str] | None:
+    if not isinstance(value, dict):
+        return None
+    kind, turn, quote = value.get("kind"), value.get("turn"), value.get("quote")
+    if isinstance(kind, str) and type(turn) is int and isinstance(quote, str) and quote.strip():
+        return kind, turn, quote.strip()
+    return None
+
+
+def fault_of(draft: Draft, logged: Logged) -> str:
+    """Why a draft is not used; empty if no rule speaks against it.
+
+    `length`, `kind` (none, or one that the domain has not), `quote_absent` (what it rests on does not stand in its
+    turn), `mentions_absent` (it names what the trajectory has nowhere), `copies` (it repeats an observation), and in
+    search `answer_unknown` (the answer stands nowhere), `leaks_answer` (it stands outside its own line) and
+    `answer_shown_first` (the first result states it, so that no clause on leaks holds).
+    """
+    is_search = logged.domain == "search"
+    if not (0 if is_search else _LEAST_CHARS) <= len(draft.instruction) <= _MOST_CHARS:
+        return "length"
+    if not set(draft.kinds) <= set(KINDS[logged.domain]) or not (draft.kinds or is_search):
+        return "kind"
+    if not all(_stands(turn, quote, logged) for turn, quote in draft.quotes):
+        return "quote_absent"
+    if next(_absent(draft.instruction, logged), None) is not None:
+        return "mentions_absent"
+    if any(_copies(draft.instruction, observation) for observation in logged.observations):
+        return "copies"
+    return _answer_fault(draft, logged) if is_search else ""
+
+
+def _stands(turn: int, quote: str, logged: Logged) -> bool:
+    if not 1 <= turn <= len(logged.actions):
+        return False
+    return _plain(quote) in _plain(logged.observations[turn - 1]) or _plain(quote) in _plain(logged.actions[turn - 1])
+
+
+def _absent(instruction: str, logged: Logged) -> Iterator[str]:
+    """What an instruction names, by quotes or in forms that only names have, that the trajectory has nowhere."""
+    text = _TURN.sub(" ", instruction)
+    named = [next(filter(None, one)) for one in _QUOTED.findall(text)]
+    named += [one.rstrip(".,:") for one in _LITERAL.findall(_QUOTED.sub(" ", text))]
+    held = "\n".join(map(_plain, (logged.task, *logged.actions, *logged.observations)))
+    yield from (one for one in named if _plain(one) not in held)
+
+
+def _copies(instruction: str, observation: str) -> bool:
+    begins = range(len(instruction) - _COPIED_CHARS)
+    return any(instruction[begin : begin + _COPIED_CHARS] in observation for begin in begins)
+
+
+def _answer_fault(draft: Draft, logged: Logged) -> str:
+    if not draft.query or not draft.answer or len(draft.answer) > _ANSWER_CHARS or not _words(draft.answer).strip():
+        return "answer_unknown"
+    if not _holds((*logged.observations, *logged.actions, logged.answer), draft.answer):
+        return "answer_unknown"
+    if _holds((draft.instruction, draft.query), draft.answer):
+        return "leaks_answer"
+    return "answer_shown_first" if shown_at(draft.answer, logged) == 1 else ""
+
+
+def shown_at(answer: str, logged: Logged) -> int | None:
+    """The first turn, from 1, whose observation states an answer; None if none does."""
+    found = (number for number, text in enumerate(logged.observations, 1) if _holds((text,), answer))
+    return next(found, None)
+
+
+def _holds(texts: Iterable[str], answer: str) -> bool:
+    """Whether the words of an answer stand in a text, one after another."""
+    wanted = _words(answer)
+    return any(wanted in _words(text) for text in texts)
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORDS.findall(text.casefold()))} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def composed(draft: Draft, logged: Logged) -> str:
+    """The instruction that a draft comes to: in search with query, answer and a clause that the log fulfils."""
+    if logged.domain != "search":
+        return draft.instruction
+    turn = shown_at(draft.answer, logged)
+    until = "No result" if turn is None else f"No result before turn {turn}"
+    lines: Sequence[str] = (
+        f"Target query: {draft.query}",
+        f"Reference answer: {draft.answer}",
+        f"{until} states the reference answer, and none says that it is one.",
+        draft.instruction,
+    )
+    return "\n".join(line for line in lines if line)
