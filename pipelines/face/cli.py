@@ -283,8 +283,8 @@ def schema(
 @app.command()
 def export(
     path: Annotated[str, typer.Argument(help="A run's folder, its transitions folder, or one file of it.")],
-    out: Annotated[str, typer.Option(help="The folder that is written: a folder a trajectory.")],
-    form: Annotated[str, typer.Option("--format", help="The form of the documents: atif.")] = "atif",
+    out: Annotated[str, typer.Option(help="The folder that is written.")],
+    form: Annotated[str, typer.Option("--to", "--format", help="The form: atif or agent_sft.")] = "atif",
 ) -> None:
     """Write transitions in the form of another tool."""
     from pipelines.face.export import export as write

@@ -62,8 +62,8 @@ def agent_conversation(rows: Rows, requires_tools: bool = True) -> Conversation 
     """The conversation of a trajectory.
 
     Args:
-        rows: all rows of one trajectory in order, as Python values of the transition schema; rows of a judged one may
-            bear `use`.
+        rows: all rows of one trajectory in order, as Python values of the transition schema, those that a
+            world-model view omits too: what an agent said last is answered by nothing.
         requires_tools: whether a conversation is refused whose log declares no tools.
     """
     try:
@@ -82,8 +82,6 @@ def _require_whole(rows: Rows) -> None:
         raise _RefusedError("continuation", "what stood before it is another trajectory")
     if [row["step"] for row in rows] != list(range(first["num_steps"])):
         raise _RefusedError("incomplete", f"wanted all {first['num_steps']} rows, met {len(rows)}")
-    if any(row.get("use") == "omit" for row in rows):
-        raise _RefusedError("omitted", "rows of it are left out")
     if first["task"]["instruction"] is None:
         raise _RefusedError("no_instruction", "the log does not hold what the agent was asked")
 
