@@ -7,13 +7,13 @@ from typing import Final
 
 from connectors.reading.values import value_or_none
 
-_RUNS: Final = re.compile(r"`{3,}")
+_RUNS: Final = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _PIECES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _STEP: Final = "  "
 
 
 def fenced(text: str, language: str) -> str:
-    """The text between two fences, which are longer than any in it."""
+    """The text between two fences, which are longer than any that begins a line of it and so could end them."""
     longest = max((len(run) for run in _RUNS.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
