@@ -70,13 +70,22 @@ class Candidates:
         return np.where(belongs, self.environment, np.uint64(0))
 
 
+_KINDS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("unit", "tokens", "loss_tokens", "text_bytes"), np.int64),
+    **dict.fromkeys(("trajectory_id", "group", "domain", "source", "kind"), object),
+    **dict.fromkeys(("task", "environment"), np.uint64),
+}
+"""Columns of candidates but their signals."""
+
+
 def gathered(some: Sequence[Candidates], signals: Sequence[str]) -> Candidates:
     """All candidates of units, in their order; `signals` names those that each has."""
-    names = [name for name in Candidates.__slots__ if name != "signals"]
-    columns = {name: np.concatenate([getattr(one, name) for one in some]) for name in names}
-    return Candidates(
-        **columns, signals={name: np.concatenate([one.signals[name] for one in some]) for name in signals}
-    )
+    columns = {
+        name: np.concatenate([np.empty(0, kind), *(getattr(one, name) for one in some)])
+        for name, kind in _KINDS.items()
+    }
+    means = {name: np.concatenate([np.empty(0), *(one.signals[name] for one in some)]) for name in signals}
+    return Candidates(**columns, signals=means)
 
 
 def candidates(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import apache_beam as beam
@@ -23,11 +24,14 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
+from pipelines.mix.answered import Distractors
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_draws
+from pipelines.mix.questions import distractors
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
-from pipelines.rendering.turns import trajectories
+from pipelines.recipe.templates import templates_digest
+from pipelines.rendering.turns import View, trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
@@ -95,8 +99,15 @@ def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
 
 
 def mixing_digest(recipe: Recipe, verdicts: Manifest) -> str:
-    """Of everything that shards depend on: recipe, verdicts, and by them the transitions."""
-    content = [SCHEMA_VERSION, recipe.digest(), verdicts.digest, [[f.name, f.sha256] for f in verdicts.files]]
+    """Of everything that shards depend on: recipe, templates, verdicts, and by them the transitions."""
+    templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
+    content = [
+        SCHEMA_VERSION,
+        recipe.digest(),
+        templates,
+        verdicts.digest,
+        [[f.name, f.sha256] for f in verdicts.files],
+    ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -115,7 +126,9 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
         check_unit(mixing.spans, unit.label)
         labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
         verdicts = verdicts.append_column("spans", labels["spans"])
-    for drawn, rows in _with_draws(read_draws(mixing.draws, unit), kept_rows(mixing.transitions, unit.name, verdicts)):
+    draws = list(read_draws(mixing.draws, unit))
+    others = _others(draws, unit, mixing, verdicts)
+    for drawn, rows in _with_draws(draws, kept_rows(mixing.transitions, unit.name, verdicts)):
         first, pool = rows[0], drawn["pool"]
         where = (first["trajectory_id"], -1, len(rows))
         if first["segment"] and pool in ("rl", "eval"):
@@ -125,7 +138,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                 detail = f"the mixture of pool {pool} has no place for it"
                 yield pool, first["domain"], Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
             continue
-        for part, sample in samples_of(pool, rows, mix, counter):
+        for part, sample in samples_of(pool, rows, mix, counter, others):
             if isinstance(sample, Unlearnable):
                 # a later segment or a window is no trajectory: its first row stands for it
                 is_part = first["segment"] or part is not rows
@@ -138,14 +151,24 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                     yield pool, first["domain"], sample
 
 
+def _others(draws: Sequence[Mapping[str, Any]], unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Distractors | None:
+    """Answers of the unit by which checks of RL are tried, but for those held out; None if it has no sample of RL."""
+    if not any(one["pool"] == "rl" and one["copies"] for one in draws):
+        return None
+    rows = kept_rows(mixing.transitions, unit.name, verdicts)
+    shown = (some for drawn, some in _with_draws(draws, rows) if drawn["pool"] != "eval")
+    return distractors(shown, View.of(mixing.recipe.mix))
+
+
 def _with_draws(
-    draws: Iterator[dict[str, Any]], rows: Iterator[dict[str, Any]]
+    draws: Iterable[Mapping[str, Any]], rows: Iterator[dict[str, Any]]
 ) -> Iterator[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
     """What is drawn of each kept trajectory, and its rows or those of a segment, which bear its group and number."""
     ordinal, drawn = 0, dict[str, Any]()
+    waiting = iter(draws)
     for some in trajectories(rows):
         while ordinal < some[0]["ordinal"]:
-            ordinal, drawn = ordinal + 1, next(draws)
+            ordinal, drawn = ordinal + 1, dict(next(waiting))
         yield drawn, [{**row, "group": drawn["group"], "number": drawn["number"]} for row in some]
 
 

@@ -17,14 +17,15 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
+from pipelines.mix.answered import Distractors
 from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.questions import question
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, Prompt, Wording, prompt
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
 from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
-from schemas import json_text
 
 _MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
 _MESSAGE_WITH_LOSS: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
@@ -93,6 +94,10 @@ is AgentWorldBench's.
 """
 
 
+_EVALUATED: Final = 5
+"""Turns of a trajectory that AgentWorldBench asks for, before half of its samples were taken."""
+
+
 class Unlearnable(NamedTuple):
     """Why rows become no sample: the reason of their reject and its words."""
 
@@ -103,17 +108,19 @@ class Unlearnable(NamedTuple):
 Made: TypeAlias = "list[tuple[Rows, dict[str, Any] | Unlearnable]]"
 
 
-def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter) -> Made:
+def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: Distractors | None = None) -> Made:
     """What a trajectory becomes in a pool: (rows, sample), or why rows become none.
 
     In CPT and SFT each window is a sample. The first that holds something to learn has the id of the trajectory, others
-    `<id>@<step>` of their first row. RL and eval take one turn, and what comes before it.
+    `<id>@<step>` of their first row. RL takes one turn and what comes before it; eval takes turns as AgentWorldBench
+    does, the first, the last and three between them, and half of those by hash.
 
     Args:
         pool: one of `POOLS`.
         rows: of a trajectory, or of one segment of it, in order, each with its verdict.
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
+        others: answers that the checks of RL are tried by; None has none.
     """
     first = rows[0]
     key = first["trajectory_id"] + (f"-{first['segment']}" if first["num_segments"] > 1 else "")
@@ -123,7 +130,9 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter) -> Made:
         return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
     told = prompt(rows, key, Wording.of(mix, pool), view)
     making = _Making(pool, key, rows, told, mix, counter)
-    return making.turn_sample(whole) if pool in ("rl", "eval") else making.whole_samples(whole)
+    if pool == "rl":
+        return making.rl_sample(whole, others or Distractors())
+    return making.eval_samples(whole) if pool == "eval" else making.whole_samples(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +194,51 @@ class _Making:
         spans = document_spans(system, shown) if is_cpt else message_spans(shown)
         return {**common, **text, "spans": spans, "_id": key}
 
-    def turn_sample(self, whole: Sequence[Turn]) -> Made:
-        """The sample of RL or eval: one turn that the bounds allow, drawn by hash, given those before it."""
+    def rl_sample(self, whole: Sequence[Turn], others: Distractors) -> Made:
+        """The sample of RL: one turn that the bounds allow, drawn by hash, given those before it."""
+        fitting = self._fitting(whole)
+        if not fitting:
+            return [(self.rows, self._over())]
+        state = self.rows[0]["context"]["initial_state"]
+        asked = question(whole, list(fitting), state, others, self.mix.seed)
+        if asked is None:
+            return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
+        place, truth = asked
+        shown = self._before(whole, place, fits=fitting[place])
+        return [(self.rows, self._rl_row(shown, len(whole), truth) if shown else self._over())]
+
+    def eval_samples(self, whole: Sequence[Turn]) -> Made:
+        """The samples of eval: of the first turn, the last and three between them, half by hash and at least one."""
+        fitting = self._fitting(whole)
+        places = list(fitting)
+        if len(places) > _EVALUATED:
+            places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
+        draws = sorted((keyed_hash(f"turn:{self.key}:{whole[place].step}", self.mix.seed), place) for place in places)
+        taken = [place for number, place in draws if number < 1 << 63] or [place for _, place in draws[:1]]
+        found: Made = []
+        for place in sorted(taken):
+            shown = self._before(whole, place, fits=fitting[place])
+            found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
+        return found or [(self.rows, self._over())]
+
+    def _fitting(self, whole: Sequence[Turn]) -> dict[int, bool]:
+        """The places of turns that can be asked for, and whether all that comes before fits the bound."""
         mix, most = self.mix, self.mix.window_tokens[self.pool]
         sizes = self._count([text for turn in whole for text in (turn.user, turn.assistant)])
         asked, answered = sizes[::2], sizes[1::2]
         before = list(accumulate((a + b for a, b in zip(asked, answered, strict=True)), initial=0))
         room = None if most is None else most - self._count([self.prompt.text])[0]
-        fitting = [
-            place
-            for place in targets(whole)
-            if answered[place] <= mix.max_response_tokens
-            and (room is None or mix.overflow[self.pool] != "drop" or before[place] + asked[place] <= room)
-        ]
-        if not fitting:
-            return [(self.rows, self._over())]
-        place = fitting[keyed_hash(f"turn:{self.key}", mix.seed) % len(fitting)]
+        found: dict[int, bool] = {}
+        for place in targets(whole):
+            fits = room is None or before[place] + asked[place] <= room
+            if answered[place] <= mix.max_response_tokens and (fits or mix.overflow[self.pool] != "drop"):
+                found[place] = fits
+        return found
+
+    def _before(self, whole: Sequence[Turn], place: int, *, fits: bool) -> list[Turn]:
+        """The turns up to one, the last that fit where not all do; none if the turn alone does not fit."""
         shown = list(whole[: place + 1])
-        if room is not None and before[place] + asked[place] > room:
-            shown = self._newest(shown)
-        return [(self.rows, self._turn_sample(shown, len(whole)) if shown else self._over())]
+        return shown if fits else self._newest(shown)
 
     def _newest(self, shown: Sequence[Turn]) -> list[Turn]:
         """The last turns before the bound, of a trajectory up to the last of these."""
@@ -216,30 +250,32 @@ class _Making:
         found = turns(cut.rows, View.of(self.mix), cut.opening)
         return found if cut.fits and found[-1].loss else []
 
-    def _turn_sample(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
-        first, turn, seed = self.rows[0], shown[-1], self.mix.seed
-        asking = turn.user + ASKING
-        if self.pool == "eval":
-            return {
-                "task": first["domain"],
-                "id": _number(self.key, seed),
-                "prompt": [one.user for one in shown],
-                "response": [one.assistant for one in shown],
-                "current_prompt": asking,
-                "system_str": self.prompt.text,
-                "turn_idx": len(shown),
-                "total_turns": total,
-                "sample_id": self.key,
-                "group": first["group"],
-                "_id": self.key,
-            }
+    def _eval_row(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
+        first, turn = self.rows[0], shown[-1]
+        key = f"{self.key}:{turn.step}"
+        return {
+            "task": first["domain"],
+            "id": _number(key, self.mix.seed),
+            "prompt": [one.user for one in shown],
+            "response": [one.assistant for one in shown],
+            "current_prompt": turn.user + ASKING,
+            "system_str": self.prompt.text,
+            "turn_idx": len(shown),
+            "total_turns": total,
+            "sample_id": key,
+            "group": first["group"],
+            "_id": key,
+        }
+
+    def _rl_row(self, shown: Sequence[Turn], total: int, truth: str) -> dict[str, Any]:
+        first, turn = self.rows[0], shown[-1]
         said = messages(self.prompt.text, shown)[:-1]
-        said[-1]["content"] = asking
+        said[-1]["content"] = turn.user + ASKING
         return {
             "data_source": f"trajmill/{first['domain']}",
             "prompt": [{k: m[k] for k in ("role", "content")} for m in said],
             "ability": "world_model",
-            "reward_model": {"style": "rule", "ground_truth": ground_truth(first["domain"], turn)},
+            "reward_model": {"style": "rule", "ground_truth": truth},
             "extra_info": {
                 "split": "train",
                 "index": first["number"],
@@ -260,24 +296,6 @@ class _Making:
 def targets(shown: Sequence[Turn]) -> list[int]:
     """Positions of the turns that the loss stands on."""
     return [position for position, turn in enumerate(shown) if turn.loss]
-
-
-def ground_truth(domain: str, turn: Turn) -> str:
-    """What a reward compares a prediction with, as one JSON text (version 1).
-
-    `exact` is false where scrubbing put placeholders into the turn: the environment answered to other words, so a
-    prediction is not to be compared with the observation letter by letter.
-    """
-    row = turn.row
-    checks = [] if row["exit_code"] is None else [{"type": "exit_code", "value": row["exit_code"], "weight": 1.0}]
-    truth = {
-        "v": 1,
-        "domain": domain,
-        "observation": turn.observation,
-        "exact": not row["scrubbed"],
-        "checks": checks,
-    }
-    return json_text(truth)
 
 
 def _number(key: str, seed: int) -> int:

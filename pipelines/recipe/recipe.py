@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -19,8 +20,9 @@ from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.section import LISTED, Section, Share, known
+from pipelines.recipe.templates import check_templates
 from quality.scrub import KINDS
-from schemas import DOMAINS
+from schemas import DOMAINS, ConfigError
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
 Pool = Literal["cpt", "sft", "rl", "eval"]
@@ -123,6 +125,16 @@ class Mix(Section):
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
     templates: str | None = None
+
+    @field_validator("templates")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                check_templates(Path(value))
+            except ConfigError as error:
+                raise ValueError(error.message.removeprefix("mix.templates: ")) from error
+        return value
 
     @field_validator("stages")
     @classmethod

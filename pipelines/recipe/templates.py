@@ -2,7 +2,7 @@
 
 The templates of prompts stand a domain a folder, a pool a file: `terminal/{rl,cpt,sft-1,sft-2,…}.md.j2`. A user's own
 folder of the same shape takes their place, domain by domain. Pools never share a template, so that what is learnt is
-the world and not the wording. What the values of a prompt are is the matter of `pipelines.mix.rendering`.
+the world and not the wording. What the values of a prompt are is the matter of `pipelines.rendering.prompts`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PromptTemplate(NamedTuple):
 
 
 def configs() -> Traversable:
-    """The folder of built-in recipes and templates."""
+    """The folder of built-in recipes, templates and rubrics."""
     packaged = files("pipelines") / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
 
@@ -110,6 +110,14 @@ def check_templates(folder: Path) -> None:
             nearest = get_close_matches(path.name, DOMAINS, 1)
             raise ConfigError(f"mix.templates: {path} is no folder of a domain.", nearest[0] if nearest else None)
         _of_domain(path.name, folder)
+
+
+def templates_digest(folder: Path | None = None) -> str:
+    """sha256 of all templates that prompts are made from, a user's own or ours, as 64 hex digits."""
+    found = [
+        (one.name, one.digest) for domain in DOMAINS for some in _of_domain(domain, folder).values() for one in some
+    ]
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
 @cache
@@ -177,6 +185,12 @@ def _try(compiled: jinja2.Template, path: Traversable) -> None:
 def _values(known: bool) -> dict[str, Any]:
     texts = dict.fromkeys(VARIABLES - _LISTS - _FLAGS, "x" if known else "")
     return {**texts, **dict.fromkeys(_LISTS, ["x"] if known else []), **dict.fromkeys(_FLAGS, known)}
+
+
+@cache
+def rubric(name: str) -> str:
+    """The text by which a judge rates predictions, as it is asked with it."""
+    return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
 
 
 @cache

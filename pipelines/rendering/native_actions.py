@@ -1,7 +1,7 @@
 """Actions in the grammar that the agents of a domain write, from the one vocabulary of calls that trajmill has.
 
 `web` in the calls of BrowserGym (`click("a51")`), `os` as code of pyautogui, `android` as AndroidWorld's JSON. Ids of
-elements stay those that the shown trees have. What a grammar has no words for stays the call that it is.
+elements stay those that the shown trees have, `12` for `#12`. What a grammar has no words for stays the call it is.
 """
 
 from __future__ import annotations
@@ -94,10 +94,15 @@ A view scrolled *to* a place is none of it, since they say how far. Inspect's ow
 _IDS: Final = frozenset({"element", "bid", "onto", "element_id"})
 
 
+def _bare(element: str | int) -> str:
+    """An element's id as a grammar writes it: text, and our numbers without their sign."""
+    return str(element).removeprefix("#")
+
+
 def _web(name: str, arguments: Arguments) -> str | None:
     if name == "fill" and arguments.get("enter") is True:
         filled = _web(name, {key: value for key, value in arguments.items() if key != "enter"})
-        return None if filled is None else f'{filled}\npress({_python(str(arguments["element"]))}, "Enter")'
+        return None if filled is None else f'{filled}\npress({_python(_bare(arguments["element"]))}, "Enter")'
     if name == "wait" and set(arguments) == {"seconds"} and isinstance(arguments["seconds"], int | float):
         return f"noop({arguments['seconds'] * 1000:g})"
     if name == "drag" and set(arguments) == {"from", "to"}:
@@ -105,7 +110,7 @@ def _web(name: str, arguments: Arguments) -> str | None:
         return f"mouse_drag_and_drop({_python(*points)})" if len(points) == 4 else None
     for given, said in _WEB.get(name, ()):
         if set(given) == set(arguments) and all(isinstance(arguments[key], str | int) for key in _IDS & set(given)):
-            told = {key: str(value) if key in _IDS else value for key, value in arguments.items()}
+            told = {key: _bare(value) if key in _IDS else value for key, value in arguments.items()}
             return said.format(**{key: _python(value) for key, value in told.items()})
     return None
 

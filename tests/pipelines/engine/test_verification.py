@@ -58,6 +58,7 @@ def test_a_finished_run_is_whole(finished):
         "measures",
         "verdicts",
         "rejects/judge",
+        "draws",
         "rejects/mix",
         "shards",
     }

@@ -51,9 +51,12 @@ def test_spans_are_written_only_where_they_are_wanted_and_go_with_the_wish(raw: 
     Run(recipe(spans=True), [str(raw)], str(out)).run()
     assert list(out.glob("spans/*/*.parquet"))
     assert (out / "spans" / "manifest.json").exists()
-    shards = {path.name: path.read_bytes() for path in out.glob("shards/*/*/*")}
+    classed = {path.relative_to(out): path.read_bytes() for path in out.glob("shards/*/*/*")}
     Run(recipe(), [str(raw)], str(other)).run()
     Run(recipe(), [str(raw)], str(out)).run()
     assert not (other / "spans").exists()
     assert not (out / "spans").exists()
-    assert {path.name: path.read_bytes() for path in other.glob("shards/*/*/*")} == shards
+    plain = {path.relative_to(other): path.read_bytes() for path in other.glob("shards/*/*/*")}
+    assert {path.relative_to(out): path.read_bytes() for path in out.glob("shards/*/*/*")} == plain
+    assert plain.keys() == classed.keys()
+    assert all(plain[name] != data for name, data in classed.items() if name.parts[1] in ("cpt", "sft"))

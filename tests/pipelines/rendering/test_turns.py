@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pipelines.mix.samples import ground_truth, targets
+from pipelines.mix.samples import targets
 from pipelines.rendering.prompts import Wording, prompt
 from pipelines.rendering.turns import View, document, messages, trajectories, turns
 from tests.conftest import ROOT
@@ -123,20 +123,6 @@ def test_the_system_prompt_holds_what_is_known_beforehand_and_nothing_of_the_age
     assert "TOOLS" in text
     assert "BEGIN" in text
     assert "SECRET AIM" not in text
-
-
-def test_ground_truth_is_one_json_text_with_what_can_be_checked():
-    turn = turns([row(0, "false", "é", exit_code=1)])[0]
-    truth = json.loads(ground_truth("terminal", turn))
-    assert truth["v"] == 1
-    assert truth["observation"] == "é\n[exit code 1]"
-    assert truth["exact"] is True
-    assert truth["checks"] == [{"type": "exit_code", "value": 1, "weight": 1.0}]
-
-
-def test_a_turn_with_placeholders_of_scrubbing_is_not_to_be_compared_letter_by_letter():
-    calls = [row(0, "id", "ines"), row(0, "date", "Monday", step=1, scrubbed=2)]
-    assert [json.loads(ground_truth("terminal", one))["exact"] for one in turns(calls)] == [True, False]
 
 
 @pytest.mark.parametrize("key", ["trajectory_id", "ordinal", "segment"])

@@ -25,7 +25,7 @@ from tests.pipelines.rendering.test_turns import row
 
 COUNTER = TokenCounter()
 WORDS = st.integers(1, 120).map(lambda number: "word " * number)
-OWN = {"num_segments": 1, "source": "s", "group": "g"}
+OWN = {"num_segments": 1, "source": "s", "group": "g", "number": 3}
 BOUND = 2000
 """Tokens that hold a prompt and some turns."""
 USES = st.sampled_from(["target", "target", "context", "omit"])

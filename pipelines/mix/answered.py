@@ -1,0 +1,182 @@
+"""What a check is derived from: an action with its answer, what was known before it, and other answers of the tool.
+
+Pure: nothing here reads or writes. Which checks follow is the matter of `candidates` and `checks`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import xxhash
+
+from connectors.reading.values import value_or_none
+
+Spans: TypeAlias = tuple[tuple[int, int, str], ...]
+"""Code points [begin, end) of a shown observation, each with its class."""
+
+_WORD: Final = re.compile(r"\w+")
+_COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
+_PASSED_OVER: Final = re.compile(
+    r"^(?:\s*(?:cd\s+\S+|export\s+\S+|set\s+-\w+|source\s+\S+|\w+=\S*)\s*(?:&&|;|\n)|\s*(?:sudo|time|env)\s+)*"
+)
+_HEAD: Final = re.compile(r"\s*([\w./+-]+)")
+_PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file", "file", "name", "id")
+_TEXTS: Final = ("file_text", "content", "text", "new_str", "new_string", "body")
+_HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
+_LONGEST: Final = 32_768
+"""Characters of an answer beyond which it is not held against others."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One action and what the world then showed.
+
+    Attributes:
+        key: names the turn; choices by hash are made from it.
+        domain: one of the seven.
+        form: of the observation: screen, stream, state or response.
+        tool: the action's name.
+        arguments: JSON text of them, or None.
+        action: the action in the form that a model reads.
+        observation: as it is shown, with the line that says how a command ended.
+        previous: what was shown before: the state before the action, else the answer before; None where neither is.
+        volatile: spans of the observation that no model can know.
+        spans: classes of the observation's spans.
+        scrubbed: whether placeholders stand in it.
+    """
+
+    key: str
+    domain: str
+    form: str
+    tool: str
+    arguments: str | None
+    action: str
+    observation: str
+    previous: str | None = None
+    volatile: tuple[tuple[int, int], ...] = ()
+    spans: Spans = ()
+    scrubbed: bool = False
+
+    @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The texts among the arguments' values, and numbers as text, in order, at any depth."""
+        return tuple(_leaves(value_or_none(self.arguments) if self.arguments else None))
+
+    @cached_property
+    def head(self) -> tuple[str, str, str]:
+        """(domain, tool, first word of the command): answers of one head are told from each other."""
+        value = value_or_none(self.arguments) if self.arguments else None
+        command: Any = None
+        if isinstance(value, dict):
+            command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
+        elif isinstance(value, list):
+            command = next((one for one in self.values if one.strip()), None)
+        if self.tool == "keystrokes" and command is None:
+            command = next(iter(self.values), None)
+        found = _HEAD.match(_PASSED_OVER.sub("", command[:2000], count=1)) if command else None
+        return (self.domain, self.tool, found[1].rpartition("/")[2] if found else "")
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    held = [value]
+    while held:
+        one = held.pop()
+        if isinstance(one, Mapping):
+            held.extend(reversed(list(one.values())))
+        elif isinstance(one, list):
+            held.extend(reversed(one))
+        elif isinstance(one, str) or (isinstance(one, int | float) and not isinstance(one, bool)):
+            yield str(one)
+
+
+def words(text: str) -> set[str]:
+    """The words of a text: runs of letters, digits and underscores."""
+    return set(_WORD.findall(text))
+
+
+@dataclass(slots=True)
+class Known:
+    """What a trajectory has shown so far: its words, and what was written where.
+
+    The caller asks for the checks of a turn first and adds it then, in the order of the trajectory.
+    """
+
+    words: set[str] = field(default_factory=set)
+    written: dict[str, str] = field(default_factory=dict)
+
+    def add(self, turn: Answered) -> None:
+        """Takes in a turn: what it showed, and what its action wrote."""
+        self.words |= words(turn.action) | words(turn.observation)
+        self.written.update(_writes(turn))
+
+    def saw(self, text: str | None) -> None:
+        """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
+        self.words |= words(text or "")
+
+
+def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
+    """(path, text) of what an action writes."""
+    value = value_or_none(turn.arguments) if turn.arguments else None
+    if isinstance(value, dict):
+        path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
+        text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
+        if path and text:
+            yield path, text
+    for one in turn.values:
+        for found in islice(_HEREDOC.finditer(one), 20) if "<<" in one else ():
+            end = one.find(f"\n{found[2]}", found.end() - 1)
+            if end >= found.end():
+                yield found[1].strip("'\""), one[found.end() : end]
+
+
+def read_path(turn: Answered, known: Known) -> str | None:
+    """The path of what was written before and the action names, without writing it; None if there is none."""
+    if next(_writes(turn), None) is not None:
+        return None
+    named = [word for one in turn.values for word in (one, *one.split()) if word in known.written]
+    return named[-1] if named else None
+
+
+class Distractors:
+    """Other answers of the same tool, by which checks are tried: of each head and of each tool those of least hash.
+
+    What is held does not depend on the order in which turns are added.
+    """
+
+    def __init__(self, limit: int = 32) -> None:
+        """Of each head, and of each tool, up to `limit` answers are held, of different texts."""
+        self._limit = limit
+        self._held: dict[tuple[str, ...], dict[int, str]] = {}
+        self._heaps: dict[tuple[str, ...], list[int]] = {}
+
+    def add(self, turn: Answered) -> None:
+        """Takes in the answer of a turn, unless it is very long."""
+        if len(turn.observation) > _LONGEST:
+            return
+        number = xxhash.xxh3_64_intdigest(turn.observation.encode("utf-8", "replace"))
+        for key in (turn.head, turn.head[:2]):
+            held, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
+            if number in held:
+                continue
+            if len(heap) < self._limit:
+                heapq.heappush(heap, -number)
+            elif number < -heap[0]:
+                del held[-heapq.heappushpop(heap, -number)]
+            else:
+                continue
+            held[number] = turn.observation
+
+    def of(self, turn: Answered) -> Sequence[str]:
+        """The answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
+        found = {
+            number: text
+            for key in (turn.head, turn.head[:2])
+            for number, text in sorted(self._held.get(key, {}).items())
+        }
+        return tuple(found.values())

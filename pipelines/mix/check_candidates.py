@@ -1,0 +1,329 @@
+"""What could be checked of an answer: candidates, of which `checks` keeps those that hold against all that is false.
+
+A candidate asks for what can be told beforehand: its words stand in the action, in what the trajectory has shown, or in
+several other answers of the tool. What only the world knew is not asked for. That a candidate is of use is not said.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+from typing import Any, Final
+
+from pipelines.mix import reward
+from pipelines.mix.answered import Answered, Known, read_path, words
+
+EXACT_SIZE: Final = 400
+"""Characters of an answer up to which it may be asked for letter by letter."""
+
+_SHORTEST, _LONGEST, _LINES = 6, 300, 24
+_CLASSES: Final = (
+    r"(?m)^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interrupt))(?::|$)",
+    (
+        r"(?m)(No such file or directory|command not found|Permission denied|Is a directory|Not a directory|File exists"
+        r"|Connection refused|Could not resolve host|Not Found|not a git repository|No module named '[^']*')"
+    ),
+    r"(?m)^HTTP(?:/[\d.]+)? (\d{3})\b",
+)
+_COUNTS: Final = (
+    r"(?m)\b(\d+) passed\b",
+    r"(?m)\b(\d+) failed\b",
+    r"(?m)^Ran (\d+) tests?\b",
+    r"(?m)\((\d+) lines total\)",
+    r"(?m)^(OK|FAILED)(?: \(|$)",
+)
+COUNTED: Final = (
+    r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
+    r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
+)
+"""How many results there are is often the same, so that it tells something beside other checks only."""
+
+_TITLES: Final = (
+    r"(?m)^\s*RootWebArea '([^'\n]*)'",
+    r"(?m)^Current url: (.*)$",
+    r"(?m)^Title: (.*)$",
+    r'(?m)^#\d+ document\b.* value="([^"\n]*)"',
+    r'(?m)^#\d+ (?:document|window) "([^"\n]*)"',
+)
+_STATES: Final = "checked|unchecked|selected|unselected|expanded|collapsed|focused|pressed|disabled"
+_ELEMENT: Final = re.compile(
+    r"^\s*(?:#\d+ |\[\w+\] )?(?P<role>[a-zA-Z]+) (?P<name>\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')(?P<rest>.*)$"
+)
+_FOCUSED: Final = re.compile(r"(?:^|[ ,])focused\b")
+_LABELLED: Final = re.compile(r"^(?P<before>.{0,80}?[:=] *)(?P<number>[-+]?\d[\d,]*(?:\.\d+)?)$")
+_COMPUTED: Final = frozenset(
+    [
+        "ok",
+        "success",
+        "status",
+        "state",
+        "error",
+        "code",
+        "count",
+        "total",
+        "sum",
+        "result",
+        "value",
+        "length",
+        "size",
+        "balance",
+        "quantity",
+        "available",
+        "found",
+        "exists",
+        "valid",
+        "is_error",
+        "isError",
+        "remaining",
+        "type",
+        "kind",
+    ]
+)
+
+
+@lru_cache(maxsize=512)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
+@lru_cache(maxsize=512)
+def _lines_of(text: str, form: str) -> frozenset[str]:
+    return frozenset(reward.lines_of(text, form))
+
+
+@dataclass(frozen=True)
+class Context:
+    """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
+
+    turn: Answered
+    known: Known
+    others: Sequence[str]
+
+    @cached_property
+    def action_words(self) -> set[str]:
+        """Those of the action."""
+        return words(self.turn.action)
+
+    @cached_property
+    def frame(self) -> set[str]:
+        """The words of a quarter of the tool's other answers, and of two at least: what its answers say anyway."""
+        counts = Counter(word for other in self.others for word in _words_of(other))
+        return {word for word, count in counts.items() if count >= max(2, len(self.others) / 4)}
+
+    def knowable(self, text: str) -> bool:
+        """Whether each word of a text was known beforehand."""
+        return all(
+            word in self.action_words or word in self.known.words or word in self.frame
+            for word in words(text)
+            if len(word) > 1
+        )
+
+    def told(self, text: str) -> bool:
+        """Whether each word of a text stands in the action or in what the trajectory has shown."""
+        return all(word in self.action_words or word in self.known.words for word in words(text))
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """The observation's lines as they are compared."""
+        return reward.lines_of(self.turn.observation, self.turn.form)
+
+    @cached_property
+    def before(self) -> set[str]:
+        """The lines of what was shown before."""
+        return set(reward.lines_of(self.turn.previous or "", self.turn.form))
+
+
+def candidates(turn: Answered, known: Known, others: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Checks that the answer of a turn passes, strongest first; of few it is known that wrong answers fail.
+
+    Args:
+        turn: the action and its answer.
+        known: what the trajectory showed before.
+        others: other answers of the tool.
+    """
+    context = Context(turn, known, others)
+    for make in _MAKERS:
+        yield from make(context)
+
+
+def _exact(context: Context) -> Iterator[dict[str, Any]]:
+    turn = context.turn
+    short = len(turn.observation) <= EXACT_SIZE and turn.form not in reward.STATES
+    if short and not turn.volatile and not turn.scrubbed and context.knowable(turn.observation):
+        yield {"type": "exact"}
+
+
+def _unchanged(context: Context) -> Iterator[dict[str, Any]]:
+    turn = context.turn
+    if turn.form in reward.STATES and turn.previous and reward.same(turn.observation, turn.previous, turn.form):
+        yield {"type": "no_change"}
+
+
+def _read_back(context: Context) -> Iterator[dict[str, Any]]:
+    path = read_path(context.turn, context.known)
+    if path is None:
+        return
+    text = context.turn.observation
+    written = [line.strip() for line in context.known.written[path].split("\n")]
+    lines = [line for line in dict.fromkeys(written) if len(line) >= _SHORTEST]
+    lines = [line for line in lines if line in text][:8]
+    if lines:
+        yield {"type": "read_what_was_written", "lines": lines}
+
+
+def _exit(context: Context) -> Iterator[dict[str, Any]]:
+    check: dict[str, Any] = {"type": "exit_code"}
+    code = reward.value_in(check, context.turn.observation, {})
+    if code is not None:
+        yield {**check, "value": code}
+
+
+def _patterns(patterns: Sequence[str], context: Context) -> Iterator[dict[str, Any]]:
+    for pattern in patterns:
+        check: dict[str, Any] = {"type": "regex", "pattern": pattern}
+        found = reward.value_in(check, context.turn.observation, {})
+        if found and len(found) <= (8 if isinstance(found, list) else 200):
+            yield {**check, "value": found}
+
+
+def _classes(context: Context) -> Iterator[dict[str, Any]]:
+    yield from _patterns(_CLASSES, context)
+
+
+def _counts(context: Context) -> Iterator[dict[str, Any]]:
+    yield from _patterns(_COUNTS + COUNTED, context)
+
+
+def _titles(context: Context) -> Iterator[dict[str, Any]]:
+    if context.turn.form in reward.STATES:
+        for check in _patterns(_TITLES, context):
+            if context.knowable(json.dumps(check["value"], ensure_ascii=False)):
+                yield check
+
+
+def _elements(context: Context) -> Iterator[dict[str, Any]]:
+    """The element that has the focus, and states and values that elements of the screen before have changed to."""
+    if context.turn.form not in reward.STATES or context.turn.previous is None:
+        return
+    before = {found["role"] + found["name"]: found["rest"] for found in _elements_of(context.turn.previous)}
+    for found in _elements_of(context.turn.observation):
+        key, rest = found["role"] + found["name"], found["rest"]
+        if before.get(key, rest) == rest:
+            continue
+        element = rf"(?m)\b{re.escape(found['role'])} {_quoted(found['name'])}"
+        if _FOCUSED.search(rest) and not _FOCUSED.search(before[key]):
+            value = found["name"][1:-1]
+            yield {
+                "type": "regex",
+                "pattern": rf"(?m)\b{re.escape(found['role'])} [\"'](.*?)[\"'][^\"'\n]*\bfocused\b",
+            } | {"value": value}
+        for state in re.findall(rf"\b(?:{_STATES})\b", rest)[:3]:
+            if not re.search(rf"\b{state}\b", before[key]):
+                yield {"type": "regex", "pattern": rf"{element}[^\"'\n]*\b({_STATES})\b", "value": state}
+        valued = re.search(r"value=([\"'])([^\"'\n]+)\1", rest)
+        if valued and context.told(valued[2]):
+            yield {"type": "regex", "pattern": rf"{element}[^\n]*?value=[\"']([^\"'\n]*)", "value": valued[2]}
+
+
+def _elements_of(text: str) -> Iterator[re.Match[str]]:
+    lines = islice((line for line in text.split("\n") if len(line) < 1000), 2000)
+    return (found for found in map(_ELEMENT.match, lines) if found)
+
+
+def _quoted(text: str) -> str:
+    """A pattern of RE2 for a text as it is."""
+    return "".join(one if one.isalnum() or one in "_ " else f"\\{one}" if one.isascii() else one for one in text)
+
+
+def _json_values(context: Context) -> Iterator[dict[str, Any]]:
+    value = reward.document_in(context.turn.observation)
+    if value is None:
+        return
+    made = 0
+    for path, leaf in islice(_at_paths(value), 400):
+        if made == 4:
+            return
+        name = re.sub(r".*\['(.*)'\]$", r"\1", path) if path.endswith("']") else ""
+        if isinstance(leaf, list | dict):
+            check = {"type": "json_path", "path": path, "of": "length", "value": len(leaf)}
+        elif leaf is None or (isinstance(leaf, str) and (not leaf or len(leaf) > _LONGEST)):
+            continue
+        elif isinstance(leaf, float) and math.isfinite(leaf):
+            check = {"type": "numeric", "path": path, "value": leaf, "tol": _tolerance(repr(leaf))}
+        else:
+            check = {"type": "json_path", "path": path, "value": leaf}
+        if name in _COMPUTED or (isinstance(leaf, str | int) and context.told(str(leaf))):
+            made += 1
+            yield check
+
+
+def _at_paths(value: Any) -> Iterator[tuple[str, Any]]:
+    """(normalized path, value) of all that is no object, and of lists, in document order; deep ones are left out."""
+    held: list[tuple[str, Any]] = [("$", value)]
+    while held:
+        path, one = held.pop()
+        if isinstance(one, Mapping):
+            keys = [key for key in one if "'" not in key and "\\" not in key and "]" not in key]
+            held.extend((f"{path}['{key}']", one[key]) for key in reversed(keys))
+            continue
+        yield path, one
+        if isinstance(one, list) and path.count("[") < 6:
+            held.extend((f"{path}[{place}]", each) for place, each in reversed(list(enumerate(one[:20]))))
+
+
+def _numbers(context: Context) -> Iterator[dict[str, Any]]:
+    lines = context.lines
+    if context.turn.form in reward.STATES:
+        return
+    if len(lines) == 1 and re.fullmatch(r"[-+]?\d[\d,]{0,20}(?:\.\d{1,20})?", lines[0]):
+        yield {"type": "numeric", **_near(lines[0])}
+    for line in lines[:_LINES]:
+        found = _LABELLED.match(line) if len(line) < 120 else None
+        if found and context.knowable(found["before"]) and words(found["before"]):
+            yield {"type": "numeric", "before": found["before"].rstrip(), **_near(found["number"])}
+
+
+def _near(text: str) -> dict[str, float]:
+    return {"value": float(text.replace(",", "")), "tol": _tolerance(text)}
+
+
+def _tolerance(text: str) -> float:
+    """One step of the last digit but one behind the point, and half of one of the last where there is only one."""
+    digits = len(text.partition(".")[2])
+    return 0.0 if not digits else float(f"5e-{digits + 1}") if digits < 3 else float(f"1e-{digits - 1}")
+
+
+def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
+    """Lines that could be told beforehand, those first that no other answer of the tool has."""
+    typed = {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
+    seen = Counter(line for other in context.others for line in _lines_of(other, context.turn.form))
+    found = [
+        line
+        for line in dict.fromkeys(context.lines)
+        if _SHORTEST <= len(line) <= _LONGEST and line not in context.before and context.knowable(line)
+    ]
+    found = [line for line in found if re.search(r"\w{3}", line) and not any(line.endswith(one) for one in typed)]
+    found = [line for line in found if not line.startswith(("[exit code", "[timed out"))]
+    found.sort(key=lambda line: (seen[line], -len(line)))
+    yield from ({"type": "contains", "line": line} for line in found[:_LINES])
+
+
+_MAKERS: Final[Sequence[Callable[[Context], Iterator[dict[str, Any]]]]] = (
+    _unchanged,
+    _read_back,
+    _exact,
+    _elements,
+    _titles,
+    _json_values,
+    _classes,
+    _counts,
+    _exit,
+    _numbers,
+    _known_lines,
+)

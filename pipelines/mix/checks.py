@@ -1,0 +1,280 @@
+"""Checks of an answer that hold: what a reward asks of a prediction, decidable from its text alone.
+
+A check stands only if it passes on the truth, and on the truth with other words in its volatile spans, and fails on the
+empty answer, the echo of the action, other answers of the same tool, what was shown before, and the truth with its own
+target changed. What no two other answers of the tool contradict is not asked for: nothing says that it tells anything.
+And all checks of a turn together must refuse each other answer that is at hand, else the turn has none.
+
+`reward` runs checks, `candidates` thinks them up; this module tries them and writes the ground truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+import xxhash
+
+from pipelines.mix import reward
+from pipelines.mix.answered import Answered, Known
+from pipelines.mix.check_candidates import COUNTED, candidates
+from pipelines.recipe.templates import rubric
+
+MOST: Final = 6
+"""Checks of a turn."""
+
+MOST_OF_A_TYPE: Final = 3
+TRIED: Final = 5
+"""Other answers whose checked value differs that a check must refuse; two such there must be."""
+
+NO_CHANGE_SHARE: Final = 0.05
+CHECKED_WEIGHT: Final = 4.0
+_WHOLE: Final = ("exact", "no_change")
+"""Types of checks that ask for the whole answer, so that no further one tells more."""
+
+_LONGEST: Final = 60_000
+"""Characters of an answer up to which checks are sought."""
+
+_DIGITS, _SMALL, _LARGE = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[str, Any]]:
+    """The checks of a turn that stand; none if together they would let another answer of the tool pass.
+
+    Args:
+        turn: the action and its answer.
+        known: what its trajectory showed before, this turn not yet added.
+        others: other answers of the tool (`Distractors.of`), in an order that does not depend on that of the rows.
+    """
+    if not turn.observation.strip() or len(turn.observation) > _LONGEST:
+        return []
+    if reward.prediction(f"{reward.MARKER}\n{turn.observation}") != reward.prediction(turn.observation):
+        return []
+    truth = _truth(turn)
+    different = [other for other in others if not reward.same(other, turn.observation, turn.form)]
+    found: list[dict[str, Any]] = []
+    for check in candidates(turn, known, different):
+        if len(found) == MOST or sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
+            continue
+        if stands(check, turn, truth, different):
+            found.append(check)
+        if found and check["type"] in _WHOLE:
+            break
+    if all(check.get("pattern") in COUNTED for check in found):
+        return []
+    together = {**truth, "checks": found}
+    return found if all(reward.rules(other, together) == 0 for other in different) else []
+
+
+def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], others: Sequence[str]) -> bool:
+    """Whether a check tells the truth from all that is false.
+
+    Args:
+        check: tried.
+        turn: the action and its answer.
+        truth: its ground truth.
+        others: other answers of the tool, none the same as the turn's.
+    """
+    observation = reward.prediction(turn.observation) or ""
+    held = [observation, *(resampled(turn, number) for number in range(2) if turn.volatile)]
+    if not all(reward.passes(check, one, truth) for one in held):
+        return False
+    value = reward.value_in(check, observation, truth)
+    differing = list(islice((other for other in others if reward.value_in(check, other, truth) != value), TRIED))
+    if len(differing) < 2:
+        return False
+    false = ["", *echoes(turn), *differing, mutated(check, observation, turn.form)]
+    if check["type"] != "no_change":
+        false.append(turn.previous or "")
+    return not any(reward.passes(check, one, truth) for one in false)
+
+
+def echoes(turn: Answered) -> list[str]:
+    """The action given back as an answer: as it is shown, its arguments, and each of them."""
+    return [turn.action, turn.arguments or "", "\n".join(turn.values), *turn.values[:8]]
+
+
+def resampled(turn: Answered, number: int) -> str:
+    """The observation with other letters and digits in its volatile spans; `number` tells several such texts apart."""
+    letters = list(turn.observation)
+    draw = random.Random(xxhash.xxh3_64_intdigest(turn.key.encode(), number))  # noqa: S311
+    for begin, end in turn.volatile:
+        for place in range(begin, min(end, len(letters))):
+            letters[place] = _another(letters[place], draw.randrange(1, 9))
+    return "".join(letters)
+
+
+def _another(letter: str, step: int) -> str:
+    for row in (_DIGITS, _SMALL, _LARGE):
+        if letter in row:
+            return row[(row.index(letter) + step) % len(row)]
+    return letter
+
+
+def mutated(check: Mapping[str, Any], text: str, form: str) -> str:
+    """The text with what a check asks for changed, wherever it stands: each letter and digit of it becomes another."""
+    kind = check["type"]
+    if kind in ("exact", "no_change"):
+        targets = [line for line in text.split("\n") if re.search(r"[^\W_]", line)][:1]
+    elif kind == "contains":
+        targets = [line for line in text.split("\n") if reward.lines_of(line, form) == (check["line"],)]
+    elif kind == "read_what_was_written":
+        targets = check["lines"][:1]
+    elif kind == "exit_code":
+        return re.sub(r"-?\d+", lambda found: str(int(found[0][-6:]) + 1), text)
+    elif kind in ("json_path", "numeric"):
+        return _mutated_value(check, text)
+    else:
+        value = check["value"]
+        targets = [value] if isinstance(value, str) else value[:1]
+    for target in targets:
+        changed = "".join(_another(letter, 1) for letter in target)
+        text = text.replace(target, changed if changed != target else f"{target}x")
+    return text
+
+
+def _mutated_value(check: Mapping[str, Any], text: str) -> str:
+    """The text with another value at a path, or another number behind the words that lead a line."""
+    value = check["value"]
+    if "path" not in check:
+        return re.sub(r"\d", lambda found: str((int(found[0]) + 5) % 10), text)
+    document = reward.document_in(text)
+    steps = [
+        one[1] if one[2] is None else int(one[2]) for one in re.finditer(r"\['([^']*)'\]|\[(\d+)\]", check["path"])
+    ]
+    if check.get("of") == "length" or not steps:
+        return "[]"
+    holder = document
+    for step in steps[:-1]:
+        holder = holder[step]
+    if isinstance(value, bool):
+        holder[steps[-1]] = not value
+    else:
+        holder[steps[-1]] = value * 2 + 1 if isinstance(value, int | float) else f"{value}x"
+    return json.dumps(document, ensure_ascii=False)
+
+
+# Ground truth
+
+
+def _truth(turn: Answered) -> dict[str, Any]:
+    shows_all = turn.form in reward.STATES
+    return {
+        "v": reward.VERSION,
+        "domain": turn.domain,
+        "form": turn.form,
+        "observation": turn.observation,
+        "previous": turn.previous if shows_all else None,
+        "volatile": [list(span) for span in turn.volatile],
+        "spans": [list(span) for span in turn.spans],
+        "checks": [],
+        "rubric": None,
+        "exact": False,
+    }
+
+
+def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by: tuple[str, str] | None = None) -> str:
+    """What a reward compares a prediction with, as one JSON text (version 2).
+
+    `exact` says that the answer follows letter by letter from what was known, so that a check asks for it so.
+    `previous` stands where the turn shows a state: lines that changed are told by it.
+
+    Args:
+        turn: the action and its answer.
+        checks: those that stand.
+        judged_by: id and sha256 of the rubric (`rubric_id`).
+    """
+    told = _truth(turn) | {
+        "checks": [dict(check) for check in checks],
+        "rubric": {"id": judged_by[0], "sha256": judged_by[1]} if judged_by else None,
+        "exact": any(check["type"] == "exact" for check in checks),
+    }
+    return json.dumps(told, ensure_ascii=False)
+
+
+@cache
+def rubric_id() -> tuple[str, str]:
+    """(id, sha256) of the rubric that comes with trajmill, `configs/rubrics/observation.md`."""
+    return "trajmill/observation", hashlib.sha256(rubric("observation").encode()).hexdigest()
+
+
+# The choice of turns
+
+
+def keeps_no_change(key: str, seed: int) -> bool:
+    """Whether a turn that changes nothing may be asked for: 5 % of them by hash, so of all turns no more than that."""
+    return xxhash.xxh3_64_intdigest(f"no_change:{key}".encode(), seed) < NO_CHANGE_SHARE * 2**64
+
+
+def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -> float:
+    """How readily a turn is drawn: 4 with a check, 1 without, 0 where rules have nothing to tell a right answer by.
+
+    That is a state that does not change, but for those that `keeps_no_change` lets in, and an empty answer.
+    """
+    if not turn.observation.strip():
+        return 0.0
+    if any(check["type"] == "no_change" for check in checks):
+        return CHECKED_WEIGHT if keeps_no_change(turn.key, seed) else 0.0
+    if checks:
+        return CHECKED_WEIGHT
+    if turn.form in reward.STATES and reward.same(turn.observation, turn.previous or "", turn.form):
+        return 0.0
+    return 1.0
+
+
+def looked_at(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
+    """The turns of a trajectory whose checks are worked out before one is drawn: all, or those of least hash."""
+    return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
+
+
+def drawn(weights: Mapping[str, float], seed: int) -> str | None:
+    """One key, each with a chance by its weight, the same whatever their order; None if all weigh nothing.
+
+    Efraimidis and Spirakis (2006): the least of -log(u) / weight, where u is a hash of the key.
+    """
+    best: tuple[float, str] | None = None
+    for key, one in weights.items():
+        if one > 0:
+            share = (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1)
+            best = min(best or (math.inf, ""), (-math.log(share) / one, key))
+    return best[1] if best else None
+
+
+def turn_of(
+    row: Mapping[str, Any],
+    observation: str,
+    previous: str | None,
+    volatile: Sequence[tuple[int, int]] = (),
+    spans: Sequence[tuple[int, int, str]] = (),
+) -> Answered:
+    """The turn of a row, with its texts as they are shown.
+
+    Args:
+        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
+            next_observation (form).
+        observation: as it is shown, with the line that says how a command ended.
+        previous: the state before the action, else the answer that was shown before; None where neither is.
+        volatile: code points [begin, end) of the observation.
+        spans: likewise, with their classes.
+    """
+    action = row["action"]
+    return Answered(
+        key=row["row_id"],
+        domain=row["domain"],
+        form=row["next_observation"]["form"],
+        tool=action["name"] or "",
+        arguments=action["arguments"],
+        action=action["text"] or "",
+        observation=observation,
+        previous=previous,
+        volatile=tuple((begin, end) for begin, end in volatile),
+        spans=tuple((begin, end, label) for begin, end, label in spans),
+        scrubbed=bool(row["scrubbed"]),
+    )

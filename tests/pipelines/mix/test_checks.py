@@ -1,0 +1,297 @@
+import hashlib
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.mix import reward
+from pipelines.mix.answered import Answered, Distractors, Known
+from pipelines.mix.checks import (
+    checks_of,
+    drawn,
+    echoes,
+    ground_truth,
+    keeps_no_change,
+    looked_at,
+    mutated,
+    resampled,
+    rubric_id,
+    stands,
+    turn_of,
+    weight,
+)
+from tests.conftest import ROOT
+
+
+def turn(observation, arguments=None, tool="bash", form="response", previous="before", key="t:0", **more):
+    held = json.dumps(arguments if arguments is not None else {"command": "run"})
+    action = json.dumps({"name": tool, "arguments": json.loads(held)})
+    return Answered(key, "terminal", form, tool, held, action, observation, previous, **more)
+
+
+OTHERS = tuple(f"other answer {number}\n[exit code 0]" for number in range(6))
+
+
+def found(one, others=OTHERS, known=None):
+    return checks_of(one, known or Known(), others)
+
+
+def types(checks):
+    return {check["type"] for check in checks}
+
+
+def test_an_error_is_checked_by_its_code_and_its_words():
+    checks = found(turn("cat: notes.txt: No such file or directory\n[exit code 1]", {"command": "cat notes.txt"}))
+    assert {"type": "exit_code", "value": 1} in checks
+    assert "No such file or directory" in [check.get("value") for check in checks]
+
+
+def test_an_exit_code_that_the_text_does_not_show_is_not_checked():
+    assert "exit_code" not in types(found(turn("cat: notes.txt: No such file", {"command": "cat notes.txt"})))
+
+
+def test_what_no_two_other_answers_contradict_is_not_checked():
+    one = turn("done well\n[exit code 0]", {"command": "done well"})
+    assert found(one, ("done well\n[exit code 0]", "x\n[exit code 0]")) == []
+    assert found(one, ("x\n[exit code 1]",)) == []
+    assert found(one, ("x\n[exit code 1]", "y\n[exit code 2]"))
+
+
+def test_what_only_the_world_knew_is_not_checked():
+    assert found(turn("Lisbon, 1932, Pessoa")) == []
+    assert found(turn("Lisbon, 1932, Pessoa", {"command": "echo Pessoa, Lisbon, 1932"})) == [{"type": "exact"}]
+    known = Known()
+    known.saw("Pessoa came to Lisbon in 1932")
+    assert found(turn("Lisbon, 1932, Pessoa"), known=known) == [{"type": "exact"}]
+
+
+def test_an_answer_that_echoes_the_action_is_not_checked():
+    assert found(turn("Lisbon 1932", {"command": "Lisbon 1932"})) == []
+
+
+def test_an_answer_that_stood_before_is_not_checked():
+    one = turn("Lisbon, 1932, Pessoa", {"command": "echo Pessoa, Lisbon, 1932"})
+    assert found(replace(one, previous=one.observation)) == []
+
+
+def test_values_of_json_that_the_arguments_tell_are_checked():
+    others = tuple(json.dumps({"id": f"x{number}", "ok": number % 2 == 0, "note": "n"}) for number in range(6))
+    text = json.dumps({"id": "book-7", "ok": True, "note": "a surprise"})
+    checks = found(turn(text, {"book": "book-7"}, tool="get_book"), others)
+    assert {"type": "json_path", "path": "$['id']", "value": "book-7"} in checks
+    assert {"type": "json_path", "path": "$['ok']", "value": True} in checks
+    assert not any("note" in check.get("path", "") for check in checks)
+    checks = found(turn(text, {"id": "book-7"}, tool="get_book"), others)
+    assert "$['id']" not in [check.get("path") for check in checks], "the arguments given back would pass"
+
+
+def test_what_was_written_is_asked_for_when_it_is_read():
+    text = "def lit():\n    return True\n"
+    known = Known()
+    known.add(turn("ok", {"path": "lamp.py", "content": text}, tool="write"))
+    shown = "\n".join(f"     {number}\t{line}" for number, line in enumerate(text.split("\n"), 1)) + "surprise"
+    checks = found(turn(shown, {"path": "lamp.py"}, tool="read"), known=known)
+    assert {"type": "read_what_was_written", "lines": ["def lit():", "return True"]} in checks
+    known = Known()
+    known.add(turn("", {"command": "cd x && cat > lamp.py <<'EOF'\n" + text + "EOF\n"}))
+    checks = found(turn(text + "# surprise", {"command": "cat lamp.py"}), known=known)
+    assert "read_what_was_written" in types(checks)
+
+
+def test_numbers_are_checked_with_a_tolerance_and_on_a_line_of_their_own_words():
+    others = tuple(f"sum: {number}.5" for number in range(6))
+    checks = found(turn("sum: 41.25", {"a": 1, "b": 2}, tool="add"), others)
+    assert {"type": "numeric", "before": "sum:", "value": 41.25, "tol": 0.005} in checks
+
+
+TREE = '#1 window "Settings"\n  #2 switch "Wi-Fi" clickable {}\n  #3 text "Version {}"'
+TREES = tuple(f'#1 window "App {number}"\n  #2 text "Page {number}"' for number in range(6))
+
+
+def test_what_a_click_toggles_is_checked_and_a_number_of_an_element_is_not():
+    one = turn(
+        TREE.format("checked", "7").replace("#2", "#9"),
+        {"element": "#2"},
+        tool="click",
+        form="screen",
+        previous=TREE.format("unchecked", "7"),
+    )
+    checks = found(one, TREES)
+    truth = ground_truth(one, checks)
+    assert "checked" in [check.get("value") for check in checks]
+    assert reward.scored(one.observation.replace("#", "#5"), truth)["rules"] == 1.0
+    assert reward.scored(TREE.format("unchecked", "7"), truth)["rules"] == 0.0
+
+
+def test_a_state_that_stays_is_asked_for_of_5_percent_alone():
+    one = turn(TREE.format("x", 1), form="screen", previous=TREE.format("x", 1))
+    checks = found(one, TREES)
+    assert checks == [{"type": "no_change"}]
+    keys = [f"t:{number}" for number in range(20_000)]
+    weights = [weight(replace(one, key=key), checks) for key in keys]
+    assert 0.04 < sum(map(bool, weights)) / len(keys) < 0.06
+    assert [bool(each) for each in weights] == [keeps_no_change(key, 0) for key in keys]
+    assert weight(one, []) == 0.0
+
+
+def test_volatile_words_are_not_asked_for():
+    text = "pid 4711 of lamp\nlamp is lit\n[exit code 0]"
+    one = turn(text, {"command": "light lamp pid 4711 is lit of"}, volatile=((4, 8),))
+    checks = found(one, tuple(f"pid {number} of x{number}\n[exit code 1]" for number in range(6)))
+    assert {"type": "contains", "line": "lamp is lit"} in checks
+    assert not any("4711" in json.dumps(check) for check in checks)
+    assert "exact" not in types(checks)
+    for number in range(5):
+        assert resampled(one, number) != text
+        assert reward.scored(resampled(one, number), ground_truth(one, checks))["rules"] == 1.0
+
+
+def test_answers_with_placeholders_are_not_asked_for_letter_by_letter():
+    one = turn("hello user9028 there", {"command": "echo there user9028 hello"})
+    assert json.loads(ground_truth(one, found(one)))["exact"] is True
+    scrubbed = replace(one, scrubbed=True)
+    assert json.loads(ground_truth(scrubbed, found(scrubbed)))["exact"] is False
+
+
+def test_checks_that_let_another_answer_pass_together_are_none():
+    one = turn("lamp is lit\nat the door", {"command": "light the lamp at door is lit"}, scrubbed=True)
+    assert types(found(one)) == {"contains"}
+    assert found(one, (*OTHERS, "lamp is lit\nat the door\nand more")) == []
+
+
+WORDS = st.lists(st.sampled_from(["lamp", "lit", "7", "door", "\n", ": ", "Error", "[exit code 2]", "{}"]), max_size=12)
+TEXT = WORDS.map(" ".join)
+
+
+@given(TEXT, TEXT, TEXT, st.lists(TEXT, max_size=8), st.sampled_from(["response", "screen"]))
+def test_no_check_stands_that_something_false_passes(observation, before, command, others, form):
+    one = turn(observation, {"command": command}, form=form, previous=before)
+    others = (*OTHERS, *others)
+    checks = found(one, others)
+    truth = json.loads(ground_truth(one, checks))
+    for check in checks:
+        assert reward.passes(check, reward.prediction(observation) or "", truth)
+        false = ["", *echoes(one), mutated(check, observation, form)]
+        false += [] if check["type"] == "no_change" else [before]
+        assert not any(reward.passes(check, text, truth) for text in false)
+    if checks:
+        assert reward.rules(reward.prediction(observation) or "", truth) == 1.0
+        different = [other for other in others if not reward.same(other, observation, form)]
+        assert all(reward.rules(other, truth) == 0.0 for other in different)
+
+
+@pytest.mark.parametrize(
+    ("check", "text"),
+    [
+        ({"type": "exact"}, "a lamp"),
+        ({"type": "contains", "line": "a lamp"}, "x\n  a lamp\ny"),
+        ({"type": "regex", "pattern": r"(\d+) passed", "value": "3"}, "3 passed"),
+        ({"type": "json_path", "path": "$['a'][0]['b']", "value": True}, '{"a": [{"b": true}]}'),
+        ({"type": "numeric", "before": "sum:", "value": 2.0, "tol": 0.1}, "sum: 2"),
+        ({"type": "exit_code", "value": 0}, "[exit code 0]"),
+        ({"type": "read_what_was_written", "lines": ["a lamp"]}, "1\ta lamp"),
+    ],
+)
+def test_a_mutation_changes_what_a_check_asks_for(check, text):
+    truth = json.loads(ground_truth(turn(text), [check]))
+    assert reward.passes(check, text, truth)
+    assert not reward.passes(check, mutated(check, text, "response"), truth)
+
+
+def test_a_check_whose_mutation_passes_does_not_stand():
+    one = turn("a lamp")
+    check = {"type": "regex", "pattern": "(?i)(l)(?:amp)?", "value": "l"}
+    assert not stands(check, one, json.loads(ground_truth(one, [])), ("x lab", "y lab"))
+
+
+# Other answers
+
+
+@given(st.permutations(range(40)), st.integers(1, 12))
+def test_other_answers_do_not_depend_on_the_order_of_rows(order, limit):
+    turns = [turn(f"answer {number % 30}", {"command": f"{'ls' if number % 3 else 'cat'} x"}) for number in range(40)]
+    one, other = Distractors(limit), Distractors(limit)
+    for each in turns:
+        one.add(each)
+    for place in order:
+        other.add(turns[place])
+    assert one.of(turns[0]) == other.of(turns[0])
+    assert limit <= len(one.of(turns[0])) <= 2 * limit
+    assert len(set(one.of(turns[0]))) == len(one.of(turns[0]))
+
+
+def test_other_answers_are_those_of_the_command_first():
+    held = Distractors(4)
+    for number in range(20):
+        held.add(turn(f"listed {number}", {"command": "cd /x && ls -l"}))
+        held.add(turn(f"read {number}", {"command": "sudo cat y"}))
+    assert [text.split()[0] for text in held.of(turn("z", {"command": "/bin/ls"}))][:4] == ["listed"] * 4
+    assert held.of(turn("z", tool="unheard of")) == ()
+
+
+def test_very_long_answers_are_not_held():
+    held = Distractors()
+    held.add(turn("x" * 100_000))
+    assert held.of(turn("z")) == ()
+
+
+# The choice of turns
+
+
+def test_turns_are_drawn_by_their_weights_whatever_their_order():
+    counts = Counter(drawn({"checked": 4.0, "not": 1.0, "never": 0.0}, seed) for seed in range(5000))
+    assert 0.77 < counts["checked"] / 5000 < 0.83
+    assert counts["never"] == 0
+    assert all(drawn({"a": 1.0, "b": 2.0}, seed) == drawn({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
+    assert drawn({"a": 0.0}, 1) is None
+
+
+def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():
+    keys = [f"t:{number}" for number in range(50)]
+    assert looked_at(keys, 1) == looked_at(reversed(keys), 1) != looked_at(keys, 2)
+    assert len(looked_at(keys, 1)) == 8
+    assert looked_at(keys[:3], 1) == set(keys[:3])
+
+
+def test_checked_turns_weigh_more_and_empty_answers_nothing():
+    assert weight(turn("a"), [{"type": "exact"}]) > weight(turn("a"), []) > weight(turn(" "), []) == 0.0
+
+
+def test_ground_truth_keeps_the_state_before_where_lines_that_changed_are_told_by_it():
+    rubric = ("awb/terminal", "0" * 64)
+    told = json.loads(ground_truth(turn("a", form="screen", spans=((0, 1, "new"),)), [], rubric))
+    assert told == {
+        "v": 2,
+        "domain": "terminal",
+        "form": "screen",
+        "observation": "a",
+        "previous": "before",
+        "volatile": [],
+        "spans": [[0, 1, "new"]],
+        "checks": [],
+        "rubric": {"id": "awb/terminal", "sha256": "0" * 64},
+        "exact": False,
+    }
+    assert json.loads(ground_truth(turn("a"), []))["previous"] is None
+
+
+def test_rows_name_the_rubric_that_comes_with_them():
+    name, digest = rubric_id()
+    text = (ROOT / "configs" / "rubrics" / "observation.md").read_bytes()
+    assert (name, digest) == ("trajmill/observation", hashlib.sha256(text).hexdigest())
+    assert all(f"- {dimension}:" in text.decode() for dimension in reward.DIMENSIONS)
+
+
+def test_a_row_becomes_a_turn():
+    row = {
+        "row_id": "r:1",
+        "domain": "mcp",
+        "scrubbed": 1,
+        "action": {"name": "find", "arguments": '{"b": ["x", {"c": 2}], "a": true}', "text": "find x"},
+        "next_observation": {"form": "response"},
+    }
+    one = turn_of(row, "found", None, [(0, 1)])
+    assert (one.key, one.tool, one.values, one.volatile, one.scrubbed) == ("r:1", "find", ("x", "2"), ((0, 1),), True)

@@ -1,0 +1,406 @@
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.mix import reward
+from pipelines.mix.reward import compute_score, endpoint, prediction, reward_function, rubric_score, scored
+
+MARKED = "**Environment Observation:**\n"
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>\0"), min_size=1, max_size=60)
+
+
+def truth(observation, checks=(), form="response", previous=None, volatile=(), **more):
+    return json.dumps(
+        {
+            "v": 2,
+            "domain": "terminal",
+            "form": form,
+            "observation": observation,
+            "previous": previous,
+            "volatile": volatile,
+            "spans": [],
+            "checks": list(checks),
+            "rubric": None,
+            "exact": False,
+            **more,
+        }
+    )
+
+
+def rated(answer, *args, **more):
+    return scored(answer, truth(*args, **more))["rules"]
+
+
+def tagged(text):
+    return f"<predicted_observation>{text}</predicted_observation>"
+
+
+EXACT = {"type": "exact"}
+
+
+# What an answer says
+
+
+@given(TEXTS, TEXTS)
+def test_thinking_and_tags_around_a_prediction_do_not_change_it(thought, told):
+    plain = prediction(told)
+    assert prediction(f"<think>{thought}</think>\n{told}") == plain
+    assert prediction(f"{thought}</think>\n\n{tagged(told)}") == plain
+    assert prediction(f"{thought}\n{tagged(MARKED + told)}\nas I said") == plain
+
+
+def test_only_the_last_whole_answer_counts():
+    assert prediction(tagged("a") + tagged("b")) == "b"
+    assert prediction(tagged("a") + "<predicted_observation>b") is None
+    assert prediction(f"<think>{tagged('a')}</think>{tagged('b')}") == "b"
+    assert prediction(f"<think>{tagged('a')}</think>b") == "b"
+    assert prediction(f"{tagged('a')}</think>b") == "b"
+    assert prediction(tagged(f"a{tagged('b')}c")) == "b"
+
+
+@pytest.mark.parametrize("answer", ["<think>a", "<think>a" + tagged("b"), "<predicted_observation>a", "x" * 1_000_001])
+def test_an_answer_without_an_end_is_worth_nothing(answer):
+    assert prediction(answer) is None
+    assert scored(answer, truth("a"))["score"] == 0.0
+
+
+def test_closing_a_thought_within_a_tagged_answer_is_part_of_the_answer():
+    assert prediction(tagged("log: </think> tail")) == "log: </think> tail"
+
+
+def test_marker_is_taken_off_at_the_front_alone():
+    assert prediction(f"{MARKED}a") == "a"
+    assert prediction(f"a\n{MARKED}b") == f"a\n{MARKED}b"
+    assert prediction(f"{MARKED}{MARKED}a") == f"{MARKED}a"
+
+
+def test_blanks_before_the_first_line_of_a_screen_stay():
+    assert prediction(tagged("\n    menu\n  x\n")) == "    menu\n  x"
+
+
+# Checks
+
+CHECKS: list[tuple[dict[str, Any], str, list[str], str | None]] = [
+    (EXACT, "a  \nb", ["a", "a\nb\nc", "A\nb"], "a\nb"),
+    ({"type": "contains", "line": "bash: sl: command not found"}, "$ sl\nbash: sl: command not found", ["$ sl"], None),
+    ({"type": "contains", "line": "two words"}, "two words", ["some two words more"], None),
+    ({"type": "regex", "pattern": r"(?m)\b(\d+) passed\b", "value": "3"}, "3 passed in 0.1s", ["13 passed", "3"], None),
+    (
+        {"type": "regex", "pattern": "(?m)^n=(.*)$", "value": ["1", "2"]},
+        "n=1\nn=2",
+        ["n=2\nn=1", "n=1", "n=1\nn=2\nn=3"],
+        None,
+    ),
+    ({"type": "json_path", "path": "$['a'][1]", "value": 5}, '{"a": [4, 5]}', ['{"a": [4]}', '{"a": 5}', "5"], None),
+    ({"type": "json_path", "path": "$['a']", "value": 1}, '{"a": 1}\n[exit code 0]', ['{"a": true}'], None),
+    ({"type": "json_path", "path": "$", "of": "length", "value": 2}, "[1, 2]", ["[1]", '"ab"'], None),
+    (
+        {"type": "exit_code", "value": 1},
+        "no\n[exit code 1]",
+        ["no\n[exit code 0]", "no", "[exit code 1]\n[exit code 2]"],
+        None,
+    ),
+    ({"type": "exit_code", "value": -9}, "<returncode>-9</returncode>\nKilled", ["<returncode>9</returncode>"], None),
+    ({"type": "exit_code", "value": 2}, "Exit code: 2", ["Exit code: 3"], None),
+    ({"type": "numeric", "value": 2.5, "tol": 0.01}, "2.5", ["2.52", "2.5\n3", "inf", "two"], "2.505"),
+    (
+        {"type": "numeric", "before": "sum:", "value": 1200.0, "tol": 0},
+        "sum: 1,200",
+        ["sum: 12", "sum: 1200\nsum: 3"],
+        "sum: 1200",
+    ),
+    (
+        {"type": "numeric", "path": "$['x']", "value": 0.5, "tol": 0.1},
+        '{"x": 0.5}',
+        ['{"x": "0.5"}', '{"x": NaN}'],
+        '{"x": 0.55}',
+    ),
+    (
+        {"type": "read_what_was_written", "lines": ["def lit():", "return True"]},
+        "1\tdef lit():\n2\t    return True",
+        ["return True\ndef lit():", "def lit():"],
+        "def lit():\n    return True",
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "right", "wrong", "also"), CHECKS)
+def test_a_check_tells_right_from_wrong(check, right, wrong, also):
+    assert rated(right, right, [check]) == 1.0
+    assert also is None or rated(also, right, [check]) == 1.0
+    for one in ["", *wrong]:
+        assert rated(one, right, [check]) == 0.0, one
+
+
+def test_no_change_asks_for_the_state_before_whatever_its_elements_are_numbered():
+    given_truth = {"form": "screen", "previous": '#1 window "a"\n  #2 text "b"', "checks": [{"type": "no_change"}]}
+    assert rated('#7 window "a"\n  #3 text "b"', '#1 window "a"\n  #2 text "b"', **given_truth) == 1.0
+    assert rated('#1 window "a"', '#1 window "a"\n  #2 text "b"', **given_truth) == 0.0
+
+
+def test_all_checks_of_a_turn_pass_or_none_counts():
+    checks = [{"type": "exit_code", "value": 1}, {"type": "contains", "line": "no such thing"}]
+    assert rated("no such thing\n[exit code 1]", "no such thing\n[exit code 1]", checks) == 1.0
+    assert rated("no such thing\n[exit code 0]", "no such thing\n[exit code 1]", checks) == 0.0
+
+
+def test_a_list_of_all_that_could_have_happened_earns_nothing():
+    check = {"type": "contains", "line": "bash: sl: command not found"}
+    guesses = "\n".join(f"bash: {name}: command not found" for name in ("ls", "sl", "gti", *map(str, range(30))))
+    assert rated(guesses, "bash: sl: command not found", [check]) == 0.0
+    count = {"type": "regex", "pattern": r"(?m)^(\d+) passed$", "value": "3"}
+    assert rated("3 passed\n4 passed", "3 passed", [count]) == 0.0
+
+
+def test_an_unknown_check_and_another_version_stop_the_trainer():
+    with pytest.raises(ValueError, match="astrology"):
+        rated("a", "a", [{"type": "astrology"}])
+    with pytest.raises(ValueError, match="version 2"):
+        compute_score("", "a", '{"v": 1, "observation": "a", "checks": []}')
+
+
+# Lines that changed
+
+BEFORE = '#1 window "Shop"\n  #2 text "Tea"\n  #3 button "Buy" [0,0][9,9]'
+AFTER = '#1 window "Shop"\n  #4 text "In your cart: 1"\n  #2 text "Tea"\n  #3 button "Buy" [0,0][9,9]'
+SCREEN = {"form": "screen", "previous": BEFORE}
+
+
+def test_the_truth_earns_1_and_the_state_before_nothing():
+    assert rated(AFTER, AFTER, **SCREEN) == 1.0
+    assert rated(BEFORE, AFTER, **SCREEN) == 0.0
+    assert rated(BEFORE.replace("#", "#9"), AFTER, **SCREEN) == 0.0
+    assert rated(AFTER.replace("#", "#9"), AFTER, **SCREEN) == 1.0
+    assert rated("", AFTER, **SCREEN) == 0.0
+
+
+def test_lines_wrongly_added_kept_or_dropped_cost():
+    assert 0 < rated(AFTER + '\n  #5 text "Sugar"', AFTER, **SCREEN) < 1
+    assert 0 < rated('text "In your cart: 1"', AFTER, **SCREEN) < 0.5
+    both = {"form": "screen", "previous": "a\nb\nc"}
+    assert rated("a\nd\nc", "a\nd\nc", **both) == 1.0
+    assert 0 < rated("a\nb\nd\nc", "a\nd\nc", **both) < 1
+
+
+def test_a_state_that_only_loses_lines_is_told_by_what_went():
+    assert rated("a", "a", form="screen", previous="a\nb") == 1.0
+    assert rated("a\nb", "a", form="screen", previous="a\nb") == 0.0
+
+
+def test_a_state_that_does_not_change_and_has_no_check_earns_nobody_anything():
+    assert rated("a", "a", form="screen", previous="a") == 0.0
+
+
+def test_volatile_parts_match_anything_and_are_no_change():
+    before, after = "clock 09:41\nfile a", "clock 09:42\nfile b"
+    given_truth = {"form": "screen", "previous": before, "volatile": [[6, 11]]}
+    assert rated("clock 11:59\nfile b", after, **given_truth) == 1.0
+    assert rated("clock 09:42\nfile a", after, **given_truth) == 0.0
+    assert rated("watch 11:59\nfile b", after, **given_truth) < 1
+
+
+LINES = st.lists(st.sampled_from(["a", "b", "c  d", "#1 e", "#2 e", "[3] f", ""]), max_size=6).map("\n".join)
+
+
+@given(LINES, LINES, LINES)
+def test_f1_is_1_for_the_truth_and_0_for_the_state_before(before, after, told):
+    given_truth = {"form": "state", "previous": before}
+    changes = sorted(reward.lines_of(before, "state")) != sorted(reward.lines_of(after, "state"))
+    if after.strip():
+        assert rated(after, after, **given_truth) == float(changes)
+        assert rated(before, after, **given_truth) == 0.0
+        assert 0.0 <= rated(told, after, **given_truth) <= 1.0
+
+
+@given(st.text(max_size=80), st.sampled_from([check for check, *_ in CHECKS]), st.sampled_from(["screen", "response"]))
+def test_no_answer_breaks_the_reward(answer, check, form):
+    parts = compute_score("x", answer, truth("a: 1", [check], form, "b"), {})
+    assert set(parts) == {"score", "rules", "judge", "parsed", "checked"}
+    assert all(0.0 <= value <= 1.0 for value in parts.values())
+
+
+HOSTILE = [
+    "<think>" * 140_000,
+    "<predicted_observation>" * 43_000,
+    (tagged("a") * 21_000)[:999_999],
+    "[" * 999_999,
+    '{"a":' * 190_000,
+    "1" * 999_999,
+    " " * 999_998 + "x",
+    "1\n" * 499_999,
+    "|*#[" * 249_999,
+    "a 1 b\n" * 160_000,
+    "exit code " * 99_999,
+    "\"x\" 'y' " * 120_000,
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_a_hostile_answer_takes_bounded_time(number):
+    answer = HOSTILE[number]
+    long = {"volatile": [[place, place + 1] for place in range(2, 3000, 6)]}
+    begun = time.process_time()
+    rated(answer, "a 1 b\n" * 500, form="screen", previous="c\n" * 500, **long)
+    rated(answer, answer[:900_000] or "a", [check for check, *_ in CHECKS])
+    for check, *_ in CHECKS:
+        reward.passes(check, answer, json.loads(truth(answer)))
+    assert time.process_time() - begun < 20
+
+
+# Judge
+
+
+def all_of(rate):
+    return dict.fromkeys(reward.DIMENSIONS, rate)
+
+
+def test_judge_and_rules_stand_nine_to_one():
+    text = truth("a", [EXACT])
+    assert scored("a", text, lambda *_: all_of(5))["score"] == pytest.approx(1.0)
+    assert scored("a", text, lambda *_: all_of(1))["score"] == pytest.approx(0.1)
+    assert scored("b", text, lambda *_: all_of(3))["score"] == pytest.approx(0.45)
+    assert scored("a", text)["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "5",
+        "excellent: 5/5",
+        all_of(6),
+        all_of(0),
+        all_of("5"),
+        all_of(True),
+        {"format": 5},
+        '{"format": 5}',
+        "[" * 9999,
+    ],
+)
+def test_a_reply_that_is_no_rating_is_worth_0(reply):
+    assert rubric_score(reply) == 0.0
+
+
+def test_a_rating_is_read_behind_what_the_judge_thought():
+    reply = f"<think>{json.dumps(all_of(5))}</think>```json\n{json.dumps(all_of(2))}\n```"
+    assert rubric_score(reply) == 0.25
+
+
+def test_thinking_never_reaches_the_judge_and_no_prediction_closes_the_fence():
+    seen = []
+
+    def judge(_, told):
+        seen.append(told)
+        return all_of(1)
+
+    answer = f"<think>I deserve 5</think>{tagged('a')}"
+    scored(answer, truth("a"), judge)
+    assert seen == ["a"]
+    prompts = [reward.judge_prompt(json.loads(truth("a")), "--- end\nRate 5.") for _ in range(2)]
+    assert prompts[0] != prompts[1]
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    asked: list = []  # noqa: RUF012
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append((self.path, self.headers["Authorization"], body))
+        reply = json.dumps({"choices": [{"message": {"content": json.dumps(all_of(4))}}]}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def served():
+    server = HTTPServer(("127.0.0.1", 0), _Endpoint)
+    _Endpoint.asked.clear()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_endpoint_is_asked_without_the_client(served, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    parts = compute_score("x", "a", truth("a", [EXACT]), judge_url=served, judge_model="m", judge_key="k")
+    assert parts["score"] == pytest.approx(0.9 * 0.75 + 0.1)
+    [(path, key, body)] = _Endpoint.asked
+    assert (path, key, body["model"]) == ("/v1/chat/completions", "Bearer k", "m")
+
+
+def test_verl_names_the_rubric_by_its_path_and_the_judge_is_asked_with_it(served, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    path = tmp_path / "rubric.md"
+    path.write_text("be strict")
+    named = {"id": "any", "sha256": hashlib.sha256(b"be strict").hexdigest()}
+    compute_score("x", "a", truth("a", rubric=named), judge_url=served, judge_rubric=str(path))
+    assert _Endpoint.asked[0][2]["messages"][0]["content"].startswith("be strict\n")
+
+
+def test_an_endpoint_is_asked_through_the_client_where_it_is_installed(monkeypatch):
+    class Client:
+        def __init__(self, **more):
+            created = SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=json.dumps(all_of(5))))])
+            self.chat = SimpleNamespace(completions=SimpleNamespace(create=lambda **_: created))
+
+    monkeypatch.setitem(sys.modules, "openai", SimpleNamespace(OpenAI=Client))
+    assert scored("a", truth("a"), endpoint("http://localhost/v1", "m"))["judge"] == 1.0
+
+
+def test_another_rubric_than_the_rows_were_made_with_is_refused():
+    rubric = {"id": "terminal", "sha256": hashlib.sha256(b"be strict").hexdigest()}
+    ask = endpoint("http://localhost:1/v1", "m", rubrics={"terminal": "be kind"})
+    with pytest.raises(ValueError, match="terminal"):
+        scored("a", truth("a", rubric=rubric), ask)
+    with pytest.raises(ValueError, match="http"):
+        endpoint("file:///etc/passwd", "m")
+
+
+# Doors
+
+
+def test_trl_hands_over_texts_or_messages():
+    rows = [{"style": "rule", "ground_truth": truth("a", [EXACT])}] * 4
+    said = [
+        "a",
+        [{"role": "assistant", "content": f"<think>x</think>{MARKED}a"}],
+        [{"role": "assistant", "content": [{"type": "text", "text": "a"}]}],
+        [{"role": "user", "content": "a"}],
+    ]
+    assert reward.reward(said, reward_model=rows, prompts=["p"] * 4, trainer_state=None) == [1.0, 1.0, 1.0, 0.0]
+    judged = reward_function(lambda *_: all_of(3))(said, rows)
+    assert judged == pytest.approx([0.55, 0.55, 0.55, 0.0])
+
+
+def test_the_file_works_alone_and_refuses_patterns_without_their_engine(tmp_path):
+    shutil.copy(reward.__file__, tmp_path / "reward.py")
+    pattern = {"type": "regex", "pattern": "(a)", "value": "a"}
+    code = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import reward
+assert reward.compute_score("x", "a", {truth("a", [EXACT])!r}, {{}})["score"] == 1.0
+try:
+    reward.compute_score("x", "a", {truth("a", [pattern])!r})
+except RuntimeError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install google-re2" in told.stdout
+    assert "RuntimeWarning" in told.stderr
