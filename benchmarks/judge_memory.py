@@ -55,7 +55,9 @@ def recipe() -> Recipe:
     return parse_recipe(json.dumps({"name": "judge-memory", "source": "made", "judge": judge}), "judge-memory")
 
 
-def write_unit(folder: Folder, number: int, first: int, seed: int) -> tuple[Unit, int, int, int]:
+def write_unit(
+    folder: Folder, number: int, first: int, seed: int, most: int = UNIT_BYTES
+) -> tuple[Unit, int, int, int]:
     """Writes the tasks of one domain from `first` on until the unit is full.
 
     Returns:
@@ -67,7 +69,7 @@ def write_unit(folder: Folder, number: int, first: int, seed: int) -> tuple[Unit
     sink, assembler = ParquetSink(folder, name, encoded_schema()), Assembler()
     size = count = 0
     place = first
-    while size < UNIT_BYTES:
+    while size < most:
         origin = Origin(f"{domain}/{place}.log", "made", "made", "1", lambda _: digest)
         for one in task(domain, place, seed):
             assembler.add(one, origin, {})

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 import xxhash
 
 from pipelines.mix import reward
-from pipelines.mix.answered import Answered, Distractors, Known
-from pipelines.mix.checks import checks_of, ground_truth, keeps_no_change, turn_of
+from pipelines.mix.checks import checks_of, ground_truth, keeps_no_change
+from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
 from pipelines.rendering.turns import ending
 from schemas import DOMAINS
 

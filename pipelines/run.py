@@ -57,7 +57,7 @@ from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
 from pipelines.mix.mix import STAGE as MIX
 from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest
-from pipelines.mix.mixture import POOLS_UNIT, Judged, Mixture, draws_name, write_draws
+from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
@@ -313,7 +313,7 @@ class Run:
         rejects = self._rejects / MIX
         digest = mixing_digest(self.recipe, judged)
         mixture = self._draw(units, digest)
-        folders = (self.transitions, self.verdicts, self.spans, self.draws, self.shards, rejects)
+        folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
         mixing = Mixing(self.recipe, *folders, digest)
         shards = laid_out(mixture.counts, self.recipe.mix)
         labels = [unit.label for unit in units]
@@ -336,7 +336,8 @@ class Run:
     def _draw(self, units: Sequence[Unit], digest: str) -> Mixture:
         """Draws the mixture, which is written down before any shard is made of it."""
         labels = [*(unit.label for unit in units), POOLS_UNIT]
-        self._owner.intend({f"draws/{draws_name(label)}" for label in labels} | written_names("draws", labels))
+        names = {f"draws/{draws_name(label)}" for label in labels} | {f"draws/{ANSWERS}"}
+        self._owner.intend(names | written_names("draws", labels))
         judged = Judged(units, self.transitions, self.verdicts, self.measures)
         mixture = write_draws(self.recipe, judged, self.draws, digest)
         self._sealed(["draws"], "mix", digest, labels)

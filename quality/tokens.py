@@ -27,6 +27,9 @@ ESTIMATE: Final = "estimate"
 _UNITS: Final = 20
 """Units of a token: all weights below are whole ones, which are summed without a rounding that depends on the order."""
 
+_REMEMBERED: Final = 1 << 12
+"""Texts whose tokens a counter remembers."""
+
 _DIGIT: Final = 20
 _LETTER: Final = 0x40 | 14
 _SIGN: Final = 0x80 | 20
@@ -118,6 +121,7 @@ class TokenCounter:
     def __init__(self, tokenizer: str = ESTIMATE) -> None:
         self.name = tokenizer
         self._exact: Any = None
+        self._known: dict[str, int] = {}
         if tokenizer != ESTIMATE:
             if not Path(tokenizer).is_file():
                 raise ConfigError(f"tokenizer: '{tokenizer}' is neither '{ESTIMATE}' nor a tokenizer.json file.")
@@ -133,6 +137,14 @@ class TokenCounter:
         if self._exact is None:
             return _spread(_estimated, column)
         return _spread(self._encoded, column)
+
+    def of(self, text: str) -> int:
+        """Tokens of a text, which is remembered: for the few that come again and again, such as headings."""
+        if text not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[text] = int(self.count(pa.array([text], pa.string()))[0])
+        return self._known[text]
 
     def _encoded(self, texts: pa.Array) -> Counts:
         words = [text or "" for text in texts.to_pylist()]

@@ -59,6 +59,11 @@ class Migration:
         self._columns = lacking(metadata, where)
         self._row_ids = RowIds()
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether the file lacks columns, which are made from others."""
+        return bool(self._columns)
+
     def migrated(self, table: pa.Table) -> pa.Table:
         """The rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
         for name in self._columns:

@@ -148,6 +148,29 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
+def read_leaves(folder: Folder, name: str, leaves: Sequence[str], plain: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The row groups of a transitions file with some columns only: a fraction of the time that all of them take.
+
+    Args:
+        folder: of the transitions.
+        name: of the file in it.
+        leaves: dotted paths of the columns (`action.text`); a file of an older version comes with all.
+        plain: those of them that stay plain texts though most batches hold them dictionary-encoded.
+
+    Raises:
+        ConfigError: as of `read_transitions`.
+        ShardError: the file is missing or damaged.
+    """
+    encoded = [path for path in dictionary_columns() if path in leaves and path not in plain]
+    with _opened(folder, name, read_dictionary=encoded) as reader:
+        migration = Migration(reader.metadata.metadata, name)
+        columns = None if migration.is_needed else list(leaves)
+        for group in range(reader.num_row_groups):
+            with _damage(folder, name):
+                batch = _one_batch(migration.migrated(reader.read_row_group(group, columns=columns, use_threads=False)))
+            yield batch
+
+
 @contextmanager
 def _opened(folder: Folder, name: str, **how: Any) -> Iterator[pq.ParquetFile]:
     """The file, open for reading, with the checksums of its pages checked."""

@@ -79,8 +79,13 @@ def is_done(stage: Folder, unit: str, digest: str) -> bool:
     return not stage.is_local or all(stage.sha256(file.name) == file.sha256 for file in manifest.files)
 
 
-def check_unit(stage: Folder, unit: str) -> None:
+def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
     """Nothing, if the files of a finished unit are as its manifest says.
+
+    Args:
+        stage: the stage's folder.
+        unit: the unit.
+        only: the one file that is read; None for all.
 
     Raises:
         ShardError: one is not.
@@ -88,8 +93,11 @@ def check_unit(stage: Folder, unit: str) -> None:
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None:
         raise ShardError(f"The manifest of {unit} in {units_of(stage).path()} is missing or damaged. {MADE_AGAIN}.")
+    if only is not None and only not in {file.name for file in manifest.files}:
+        raise ShardError(f"{stage.path(only)} is not among the files of {unit}. {MADE_AGAIN}.")
     for file in manifest.files:
-        check_file(stage, file.name, file.sha256)
+        if only in (None, file.name):
+            check_file(stage, file.name, file.sha256)
 
 
 def check_file(stage: Folder, name: str, sha256: str) -> None:

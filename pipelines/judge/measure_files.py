@@ -28,7 +28,17 @@ def sketch_name(label: str) -> str:
     return f"{label}.sketch.parquet"
 
 
+def costs_name(label: str) -> str:
+    """The file of what a unit's rows cost in samples, in tokens."""
+    return f"{label}.costs.parquet"
+
+
+def answers_name(label: str) -> str:
+    """The file of answers of a unit by which checks of RL are tried."""
+    return f"{label}.answers.parquet"
+
+
 def measure_names(label: str) -> tuple[str, ...]:
     """Every file that measuring a unit can write."""
-    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name)
+    told = (matches_name, replicates_name, variety_name, spans_name, sketch_name, costs_name, answers_name)
     return (f"{label}.parquet", *(name(label) for name in told))

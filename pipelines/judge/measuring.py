@@ -5,15 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Protocol
 
 import pyarrow as pa
 
 from pipelines.engine.parquet import ParquetSink, read_transitions
 from pipelines.engine.units import check_file, finish_unit, is_done
+from pipelines.judge.answering import Answering
 from pipelines.judge.evaluation_index import read_index
 from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.measure_files import matches_name, replicates_name, sketch_name, spans_name, variety_name
+from pipelines.judge.measure_files import (
+    answers_name,
+    costs_name,
+    matches_name,
+    replicates_name,
+    sketch_name,
+    spans_name,
+    variety_name,
+)
+from pipelines.rendering import costs
+from pipelines.rendering.answered import HELD
+from pipelines.rendering.costs import COSTS_SCHEMA, Costing
+from pipelines.rendering.turns import View
 from quality.exposure import MATCH_SCHEMA, Exposing
 from quality.measure import Measuring
 from quality.replicate import REPLICATE_SCHEMA, Following
@@ -50,6 +64,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
         judging.benchmarks,
     ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
+    chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
     settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
@@ -66,11 +81,13 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
         check_file(judging.transitions, unit.name, unit.sha256)
         files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
         files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
+        files["costs"] = (costs_name(unit.label), COSTS_SCHEMA)
+        files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
         files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
         files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
-        hashed = {"sketch": HASHED}
+        hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
         sinks = {
             what: ParquetSink(judging.measures, *file, hashed=hashed.get(what, ())) for what, file in files.items()
         }
@@ -93,7 +110,9 @@ def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging
         "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
         "replicates": Following(),
         "variety": Varying(),
+        "costs": Costing(View.of(judging.recipe.mix), counter),
         "spans": Labelling(),
+        "answers": Answering(View.of(judging.recipe.mix)),
     }
     if judging.benchmarks:
         kinds["benchmarks"] = Exposing(read_index(judging.measures, judging.benchmarks))

@@ -25,9 +25,6 @@ WIDER: Final[Mapping[str, frozenset[str]]] = {
 }
 """Domains whose environments are what `mix.group_by` names."""
 
-_PROMPT_TOKENS: Final = 600
-"""Of a system prompt, roughly."""
-
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -42,7 +39,7 @@ class Candidates:
         kind: of the environment: real, code or model.
         task: hash; 0 is not known.
         environment: hash; 0 is not known.
-        tokens: of what it becomes, rendered.
+        tokens: of what it becomes, rendered; 0 until its pool is known.
         loss_tokens: of them, those under loss.
         text_bytes: of actions and next observations.
         signals: by name, the mean over the trajectory's targets.
@@ -100,7 +97,7 @@ def candidates(
         measures: folder of what was measured of them.
         signals: names of the signals that components ask for.
     """
-    columns = ["step", "trajectory_id", "kept", "use", "group", "text_bytes", "tokens"]
+    columns = ["step", "trajectory_id", "kept", "use", "group", "text_bytes"]
     columns += [SIGNAL_PREFIX + name for name in signals]
     judged = _read(verdicts, unit.name, columns)
     varied = _read(measures, variety_name(unit.label), ["task", "environment"])
@@ -111,7 +108,6 @@ def candidates(
     summed = _summing(starts, judged.num_rows)
     used = np.asarray(judged["use"].to_numpy(zero_copy_only=False), object)
     is_target = (used == "target").astype(np.int64)
-    tokens = judged["tokens"].to_numpy()
     begins = pa.array(starts)
     kind = pc.struct_field(rows["environment"].combine_chunks(), "kind") if rows.num_rows else pa.array([], pa.string())
     targets = np.maximum(summed(is_target), 1)
@@ -124,8 +120,8 @@ def candidates(
         kind=_texts(kind, begins),
         task=_first_known(varied["task"].to_numpy(), starts),
         environment=_first_known(varied["environment"].to_numpy(), starts),
-        tokens=summed(np.where(used == "omit", 0, tokens)) + _PROMPT_TOKENS,
-        loss_tokens=summed(tokens * is_target),
+        tokens=np.zeros(len(starts), np.int64),
+        loss_tokens=np.zeros(len(starts), np.int64),
         text_bytes=summed(judged["text_bytes"].to_numpy()),
         signals={
             name: summed(np.nan_to_num(judged[SIGNAL_PREFIX + name].to_numpy()).astype(np.float64) * is_target)

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Final
 
 from pipelines.mix import reward
-from pipelines.mix.answered import Answered, Known, read_path, words
+from pipelines.rendering.answered import Answered, Known, read_path, words
 
 EXACT_SIZE: Final = 400
 """Characters of an answer up to which it may be asked for letter by letter."""

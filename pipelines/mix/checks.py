@@ -23,9 +23,9 @@ from typing import Any, Final
 import xxhash
 
 from pipelines.mix import reward
-from pipelines.mix.answered import Answered, Known
 from pipelines.mix.check_candidates import COUNTED, candidates
 from pipelines.recipe.templates import rubric
+from pipelines.rendering.answered import Answered, Known
 
 MOST: Final = 6
 """Checks of a turn."""
@@ -245,36 +245,3 @@ def drawn(weights: Mapping[str, float], seed: int) -> str | None:
             share = (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1)
             best = min(best or (math.inf, ""), (-math.log(share) / one, key))
     return best[1] if best else None
-
-
-def turn_of(
-    row: Mapping[str, Any],
-    observation: str,
-    previous: str | None,
-    volatile: Sequence[tuple[int, int]] = (),
-    spans: Sequence[tuple[int, int, str]] = (),
-) -> Answered:
-    """The turn of a row, with its texts as they are shown.
-
-    Args:
-        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
-            next_observation (form).
-        observation: as it is shown, with the line that says how a command ended.
-        previous: the state before the action, else the answer that was shown before; None where neither is.
-        volatile: code points [begin, end) of the observation.
-        spans: likewise, with their classes.
-    """
-    action = row["action"]
-    return Answered(
-        key=row["row_id"],
-        domain=row["domain"],
-        form=row["next_observation"]["form"],
-        tool=action["name"] or "",
-        arguments=action["arguments"],
-        action=action["text"] or "",
-        observation=observation,
-        previous=previous,
-        volatile=tuple((begin, end) for begin, end in volatile),
-        spans=tuple((begin, end, label) for begin, end, label in spans),
-        scrubbed=bool(row["scrubbed"]),
-    )

@@ -24,14 +24,15 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
-from pipelines.mix.answered import Distractors
+from pipelines.judge.measure_files import costs_name
 from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mixture import read_draws
-from pipelines.mix.questions import distractors
+from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.recipe.templates import templates_digest
-from pipelines.rendering.turns import View, trajectories
+from pipelines.rendering.answered import Distractors
+from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
+from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
@@ -77,6 +78,7 @@ class Mixing:
     recipe: Recipe
     transitions: Folder
     verdicts: Folder
+    measures: Folder
     spans: Folder
     draws: Folder
     shards_folder: Folder
@@ -122,12 +124,17 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     wanted = ["use", "group", "kept", "tokens"]
     verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
+    check_unit(mixing.measures, unit.label, costs_name(unit.label))
+    columns = [*COST_COLUMNS, *COST_HASHES]
+    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label), columns)).combine_chunks()
+    for name in columns:
+        verdicts = verdicts.append_column(name, costs[name])
     if mixing.recipe.judge.spans:
         check_unit(mixing.spans, unit.label)
         labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
         verdicts = verdicts.append_column("spans", labels["spans"])
     draws = list(read_draws(mixing.draws, unit))
-    others = _others(draws, unit, mixing, verdicts)
+    others = _others(draws, mixing)
     for drawn, rows in _with_draws(draws, kept_rows(mixing.transitions, unit.name, verdicts)):
         first, pool = rows[0], drawn["pool"]
         where = (first["trajectory_id"], -1, len(rows))
@@ -151,13 +158,9 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                     yield pool, first["domain"], sample
 
 
-def _others(draws: Sequence[Mapping[str, Any]], unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Distractors | None:
-    """Answers of the unit by which checks of RL are tried, but for those held out; None if it has no sample of RL."""
-    if not any(one["pool"] == "rl" and one["copies"] for one in draws):
-        return None
-    rows = kept_rows(mixing.transitions, unit.name, verdicts)
-    shown = (some for drawn, some in _with_draws(draws, rows) if drawn["pool"] != "eval")
-    return distractors(shown, View.of(mixing.recipe.mix))
+def _others(draws: Sequence[Mapping[str, Any]], mixing: Mixing) -> Distractors | None:
+    """Answers by which checks of RL are tried; None for a unit that has no sample of RL."""
+    return read_answers(mixing.draws) if any(one["pool"] == "rl" and one["copies"] for one in draws) else None
 
 
 def _with_draws(

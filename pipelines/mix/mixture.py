@@ -1,15 +1,16 @@
 """The mixture: which pool each group has and what each stage takes of it, written down before any shard is made.
 
-`draws/` holds the ledger of groups (`pools.parquet`), which never changes for a group, and beside it a file a unit
-of transitions, one row a kept trajectory: its pool, and how often it is drawn.
+`draws/` holds the ledger of groups (`pools.parquet`), which never changes for a group, answers by which the checks of
+RL are tried (`answers.parquet`), and a file a unit of transitions, one row a kept trajectory: its pool, and how often
+it is drawn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +20,23 @@ from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import check_unit, finish_unit
 from pipelines.judge.judging import Unit
+from pipelines.judge.measure_files import answers_name, costs_name
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.draw import Drawing, Items, drawing
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.pools import grouped, pools_of, widened
+from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.recipe.mixture import Component, Stage
 from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.rendering.answered import HELD, Distractors
+from pipelines.rendering.costs import COSTS_SCHEMA
+from quality.tokens import TokenCounter
 from schemas import SCHEMA_VERSION
-from schemas.manifest import Manifest
+from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
 POOLS_UNIT: Final = "pools"
+ANSWERS: Final = "answers.parquet"
 _LEDGER: Final = pa.schema([("group", pa.string()), ("pool", pa.string()), ("trajectories", pa.int64())])
 DRAWS: Final = pa.schema(
     [
@@ -80,7 +87,11 @@ class Chosen(NamedTuple):
     copies: npt.NDArray[np.int64]
 
 
-def make_mixture(recipe: Recipe, found: Candidates) -> tuple[Mixture, Chosen]:
+Sizes: TypeAlias = Callable[[npt.NDArray[np.object_]], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+"""The pool of each candidate → its tokens, rendered as that pool's samples, and those of them under loss."""
+
+
+def make_mixture(recipe: Recipe, found: Candidates, sizes: Sizes) -> tuple[Mixture, Chosen]:
     """What a recipe draws of candidates, in sum and of each.
 
     Raises:
@@ -90,6 +101,8 @@ def make_mixture(recipe: Recipe, found: Candidates) -> tuple[Mixture, Chosen]:
     groups = _groups(found, mix)
     pools = pools_of(grouped(groups, found.domain), {pool: mix.pools.get(pool, 0.0) for pool in POOLS}, mix.seed)
     pool = np.array([pools[group] for group in groups], object)
+    tokens, loss_tokens = sizes(pool)
+    found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
     copies = np.zeros(len(found), np.int64)
     stages: dict[str, list[dict[str, Any]]] = {}
     for name in POOLS:
@@ -204,14 +217,17 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     signals = signals_of(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
     found = gathered([candidates(unit, *folders, signals) for unit in judged.units], signals)
-    made, (groups, pool, copies) = make_mixture(recipe, found)
+    counter = TokenCounter(recipe.judge.tokenizer)
+    made, (groups, pool, copies) = make_mixture(recipe, found, lambda pools: _sizes(recipe.mix, judged, pools, counter))
     numbers = _numbers(found, pool, copies, recipe.mix)
     names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
     ledger = pa.RecordBatch.from_arrays(
         [pa.array(names.tolist()), pa.array(pool[first].tolist(), pa.string()), pa.array(sizes)], schema=_LEDGER
     )
-    entry = write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [ledger])
-    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, (entry,)))
+    entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [ledger])]
+    if recipe.mix.pools.get("rl"):
+        entries.append(_write_answers(judged, draws))
+    finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
     for unit in judged.units:
         mine = found.unit == unit.number
         columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers)]
@@ -220,6 +236,33 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
         entry = write_parquet(draws, draws_name(unit.label), DRAWS, [batch])
         finish_unit(draws, Manifest(STAGE, unit.label, digest, SCHEMA_VERSION, (entry,)))
     return made
+
+
+def _sizes(
+    mix: Mix, judged: Judged, pool: npt.NDArray[np.object_], counter: TokenCounter
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool; units in their order."""
+    tokens, loss = np.zeros((2, len(pool)), np.int64)
+    begun = 0
+    for unit in judged.units:
+        verdicts = pa.Table.from_batches(read_batches(judged.verdicts, unit.name, ["kept", "use"])).combine_chunks()
+        costs = pa.Table.from_batches(read_batches(judged.measures, costs_name(unit.label)), COSTS_SCHEMA)
+        kept = verdicts["kept"].combine_chunks()
+        use = np.array(verdicts["use"].filter(kept).to_pylist(), object)
+        costs = costs.filter(kept).combine_chunks()
+        step = costs["step"].to_numpy()
+        count = int((step == 0).sum())
+        mine = pool[begun : begun + count]
+        for name in POOLS:
+            chosen = np.flatnonzero(mine == name)
+            if len(chosen):
+                rows = np.isin(np.cumsum(step == 0) - 1, chosen)
+                held = rendered_tokens(costs.filter(pa.array(rows)), use[rows], unit.domain, name, mix, counter)
+                of = np.cumsum(step[rows] == 0)[held.begins] - 1
+                np.add.at(tokens, begun + chosen[of], held.tokens)
+                np.add.at(loss, begun + chosen[of], held.loss_tokens)
+        begun += count
+    return tokens, loss
 
 
 def _numbers(
@@ -232,6 +275,28 @@ def _numbers(
         mine = np.flatnonzero((pool == name) & (copies > 0))
         numbers[mine[np.argsort(keys[mine], kind="stable")]] = np.arange(len(mine))
     return numbers
+
+
+def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
+    """Writes, of the answers that each unit holds against others, those that the corpus does."""
+    held = Distractors()
+    for unit in judged.units:
+        for batch in read_batches(judged.measures, answers_name(unit.label)):
+            held.take(batch)
+    return write_parquet(draws, ANSWERS, HELD, [held.batch()])
+
+
+def read_answers(draws: Folder) -> Distractors:
+    """The answers by which checks of RL are tried.
+
+    Raises:
+        ShardError: they are not what was written.
+    """
+    check_unit(draws, POOLS_UNIT)
+    held = Distractors()
+    for batch in read_batches(draws, ANSWERS):
+        held.take(batch)
+    return held
 
 
 def read_draws(draws: Folder, unit: Unit) -> Iterator[dict[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pipelines.mix.answered import Answered, Distractors, Known
-from pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, turn_of, weight
+from pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
+from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
 from pipelines.rendering.loss_spans import turn_spans
-from pipelines.rendering.turns import MARKER, Turn, View, turns
+from pipelines.rendering.turns import MARKER, Turn
 
 
 def answered_turns(shown: Sequence[Turn]) -> list[Answered]:
@@ -22,15 +22,6 @@ def answered_turns(shown: Sequence[Turn]) -> list[Answered]:
         previous = turn.state if turn.state is not None else before
         found.append(turn_of(turn.row, turn.observation, previous, volatile, known))
         before = turn.observation
-    return found
-
-
-def distractors(trajectories: Iterable[Sequence[Mapping[str, Any]]], view: View) -> Distractors:
-    """The answers of many trajectories, by which the checks of any of them are tried."""
-    found = Distractors()
-    for rows in trajectories:
-        for one in answered_turns(turns(rows, view)):
-            found.add(one)
     return found
 
 

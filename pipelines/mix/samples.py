@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_transitions
+from pipelines.engine.parquet import read_leaves
 from pipelines.engine.storage import Folder
-from pipelines.mix.answered import Distractors
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.questions import question
+from pipelines.mix.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
+from pipelines.rendering.answered import Distractors
+from pipelines.rendering.costs import COST_HASHES
 from pipelines.rendering.loss_spans import document_spans, message_spans
-from pipelines.rendering.prompts import ASKING, Prompt, Wording, prompt
+from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
 from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
@@ -117,7 +120,7 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: 
 
     Args:
         pool: one of `POOLS`.
-        rows: of a trajectory, or of one segment of it, in order, each with its verdict.
+        rows: of a trajectory, or of one segment of it, in order, each with its verdict and costs.
         mix: the recipe's section.
         counter: counts tokens under the recipe's tokenizer.
         others: answers that the checks of RL are tried by; None has none.
@@ -128,8 +131,11 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: 
     whole = turns(rows, view)
     if not targets(whole):
         return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
-    told = prompt(rows, key, Wording.of(mix, pool), view)
-    making = _Making(pool, key, rows, told, mix, counter)
+    wording = Wording.of(mix, pool)
+    told = prompt(rows, key, wording, view)
+    texts = [first[f"{name}_tokens"] for name in CONTEXT]
+    size = prompt_tokens(wording.template(first["domain"], key), told.shape, texts, pool, view, counter)
+    making = _Making(pool, key, rows, told, size, mix, counter)
     if pool == "rl":
         return making.rl_sample(whole, others or Distractors())
     return making.eval_samples(whole) if pool == "eval" else making.whole_samples(whole)
@@ -143,12 +149,9 @@ class _Making:
     key: str
     rows: Rows
     prompt: Prompt
+    prompt_tokens: int
     mix: Mix
     counter: TokenCounter
-
-    def _count(self, texts: Sequence[str]) -> list[int]:
-        found: list[int] = self.counter.count(pa.array(texts, pa.string())).tolist()
-        return found
 
     def _over(self) -> Unlearnable:
         most = self.mix.window_tokens[self.pool]
@@ -156,9 +159,9 @@ class _Making:
 
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of CPT or SFT."""
-        prompt_tokens = self._count([self.prompt.text])[0]
-        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool], View.of(self.mix)
-        cut = windows(self.rows, whole, prompt_tokens, *bound)
+        sizes = list(map(sum, zip(*turn_tokens(whole, self.counter), strict=True)))
+        bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
+        cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
         found: Made = []
         has_first = False
         for window in cut:
@@ -171,14 +174,14 @@ class _Making:
                 continue
             own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
             has_first = True
-            found.append((window.rows, self._whole_sample(own, shown)))
+            found.append((window.rows, self._whole_sample(own, shown, window.opening)))
         return found or [(self.rows, self._over())]
 
-    def _whole_sample(self, key: str, shown: Sequence[Turn]) -> dict[str, Any]:
+    def _whole_sample(self, key: str, shown: Sequence[Turn], opening: str) -> dict[str, Any]:
         first, is_cpt = self.rows[0], self.pool == "cpt"
-        system = self.prompt.text
-        counts = self._count([system, *(text for turn in shown for text in (turn.user, turn.assistant))])
-        answers = counts[2::2]
+        system, before = self.prompt.text, self.prompt_tokens + self.counter.of(opening)
+        loss = [turn.loss for turn in shown]
+        tokens = whole_tokens(self.pool, before, *turn_tokens(shown, self.counter), loss, self.counter)
         common = {
             "id": key,
             "domain": first["domain"],
@@ -186,8 +189,8 @@ class _Making:
             "trajectory_id": first["trajectory_id"],
             "group": first["group"],
             "num_turns": len(shown),
-            "num_tokens": sum(counts),
-            "num_loss_tokens": sum(size for size, turn in zip(answers, shown, strict=True) if turn.loss),
+            "num_tokens": tokens.whole,
+            "num_loss_tokens": tokens.loss,
             "template": self.prompt.template,
         }
         text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
@@ -204,8 +207,8 @@ class _Making:
         if asked is None:
             return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
         place, truth = asked
-        shown = self._before(whole, place, fits=fitting[place])
-        return [(self.rows, self._rl_row(shown, len(whole), truth) if shown else self._over())]
+        shown, opening = self._before(whole, place, is_long=fitting[place])
+        return [(self.rows, self._rl_row(shown, len(whole), opening, truth) if shown else self._over())]
 
     def eval_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of eval: of the first turn, the last and three between them, half by hash and at least one."""
@@ -217,38 +220,31 @@ class _Making:
         taken = [place for number, place in draws if number < 1 << 63] or [place for _, place in draws[:1]]
         found: Made = []
         for place in sorted(taken):
-            shown = self._before(whole, place, fits=fitting[place])
+            shown, _ = self._before(whole, place, is_long=fitting[place])
             found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
         return found or [(self.rows, self._over())]
 
     def _fitting(self, whole: Sequence[Turn]) -> dict[int, bool]:
-        """The places of turns that can be asked for, and whether all that comes before fits the bound."""
-        mix, most = self.mix, self.mix.window_tokens[self.pool]
-        sizes = self._count([text for turn in whole for text in (turn.user, turn.assistant)])
-        asked, answered = sizes[::2], sizes[1::2]
-        before = list(accumulate((a + b for a, b in zip(asked, answered, strict=True)), initial=0))
-        room = None if most is None else most - self._count([self.prompt.text])[0]
-        found: dict[int, bool] = {}
-        for place in targets(whole):
-            fits = room is None or before[place] + asked[place] <= room
-            if answered[place] <= mix.max_response_tokens and (fits or mix.overflow[self.pool] != "drop"):
-                found[place] = fits
-        return found
+        """The places of turns that can be asked for, and whether more comes before one than the bound holds."""
+        users, answers = turn_tokens(whole, self.counter)
+        loss = [turn.loss for turn in whole]
+        places, long = askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss)
+        return dict(zip(places, long, strict=True))
 
-    def _before(self, whole: Sequence[Turn], place: int, *, fits: bool) -> list[Turn]:
-        """The turns up to one, the last that fit where not all do; none if the turn alone does not fit."""
+    def _before(self, whole: Sequence[Turn], place: int, *, is_long: bool) -> tuple[list[Turn], str]:
+        """The turns up to one, or the last that fit, and what opens them; none if the turn alone does not fit."""
         shown = list(whole[: place + 1])
-        return shown if fits else self._newest(shown)
+        return self._newest(shown) if is_long else (shown, "")
 
-    def _newest(self, shown: Sequence[Turn]) -> list[Turn]:
-        """The last turns before the bound, of a trajectory up to the last of these."""
+    def _newest(self, shown: Sequence[Turn]) -> tuple[list[Turn], str]:
+        """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
-        prompt_tokens = self._count([self.prompt.text])[0]
-        bound = self.mix.window_tokens[self.pool], self.counter, "cut_oldest", View.of(self.mix)
-        (cut,) = windows(rows, shown, prompt_tokens, *bound)  # type: ignore[arg-type]
+        sizes = list(map(sum, zip(*turn_tokens(shown, self.counter), strict=True)))
+        most = self.mix.window_tokens[self.pool]
+        (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
         found = turns(cut.rows, View.of(self.mix), cut.opening)
-        return found if cut.fits and found[-1].loss else []
+        return found if cut.fits and found[-1].loss else [], cut.opening
 
     def _eval_row(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
         first, turn = self.rows[0], shown[-1]
@@ -267,8 +263,12 @@ class _Making:
             "_id": key,
         }
 
-    def _rl_row(self, shown: Sequence[Turn], total: int, truth: str) -> dict[str, Any]:
+    def _rl_row(self, shown: Sequence[Turn], total: int, opening: str, truth: str) -> dict[str, Any]:
         first, turn = self.rows[0], shown[-1]
+        users, answers = turn_tokens(shown, self.counter)
+        tokens = (
+            self.prompt_tokens + self.counter.of(opening) + sum(users) + sum(answers[:-1]) + self.counter.of(ASKING)
+        )
         said = messages(self.prompt.text, shown)[:-1]
         said[-1]["content"] = turn.user + ASKING
         return {
@@ -285,7 +285,7 @@ class _Making:
                 "total_turns": total,
                 "trajectory_id": first["trajectory_id"],
                 "group": first["group"],
-                "num_tokens": sum(self._count([one["content"] for one in said])),
+                "num_tokens": tokens,
                 "max_response_tokens": self.mix.max_response_tokens,
                 "template": self.prompt.template,
             },
@@ -358,6 +358,13 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "action": ("name", "arguments", "text"),
     "next_observation": ("content", "origin", "form", "dialect"),
 }
+_LEAVES: Final = (
+    *_COLUMNS,
+    *_ENDINGS,
+    "scrubbed",
+    *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names),
+)
+_TEXTS: Final = ("observation.content", "next_observation.content")
 
 
 def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[dict[str, Any]]:
@@ -365,25 +372,46 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
 
     `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
     """
-    columns: dict[str, list[Any]] = {name: batch[name].to_pylist() for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
-    for struct, names in _STRUCTS.items():
-        fields = {name: _shared_pylist(pa.compute.struct_field(batch[struct], name)) for name in names}
-        present = batch[struct].is_valid().to_pylist()
-        values = zip(*fields.values(), strict=True)
-        columns[struct] = [
-            dict(zip(names, row, strict=True)) if there else None for row, there in zip(values, present, strict=True)
-        ]
+    columns: dict[str, list[Any]] = {name: _values(batch[name]) for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
+    hashes = {name: verdict[name].combine_chunks().to_numpy() for name in COST_HASHES}
+    for struct in ("context", "action", "next_observation", "observation"):
+        fields = {name: pc.struct_field(batch[struct], name) for name in _STRUCTS[struct]}
+        if struct == "observation":
+            after = [one and one["content"] for one in columns["next_observation"]]
+            values = [_states(fields["content"], after, hashes), _values(fields["origin"])]
+        else:
+            values = [_values(column) for column in fields.values()]
+        columns[struct] = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
+        for row in np.flatnonzero(batch[struct].is_null().to_numpy(zero_copy_only=False)).tolist():
+            columns[struct][row] = None
     columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
     for name in verdict.column_names:
-        columns[name] = verdict[name].to_pylist()
+        if name not in hashes:
+            columns[name] = _values(verdict[name].combine_chunks())
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _shared_pylist(column: pa.Array) -> list[Any]:
-    if not pa.types.is_dictionary(column.type):
-        return column.to_pylist()
-    texts = [*column.dictionary.to_pylist(), None]
-    return [texts[i] for i in pa.compute.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False)]
+def _states(texts: pa.Array, after: Sequence[Any], hashes: Mapping[str, npt.NDArray[np.uint64]]) -> list[Any]:
+    """What stood before each action, as far as it may be shown; what the row before led to is the text of that row."""
+    state, led = hashes["state_hash"], hashes["next_hash"]
+    same = np.zeros(len(state), np.bool_)
+    same[1:] = state[1:] == led[:-1]
+    found: list[Any] = [None, *after[:-1]] if after else []
+    rows = np.flatnonzero(~same)
+    for row, text in zip(rows.tolist(), _values(texts.take(pa.array(rows))), strict=True):
+        found[row] = text
+    return found
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column as Python values; a text that a dictionary holds is one object."""
+    if pa.types.is_dictionary(column.type):
+        texts = [*_values(column.dictionary), None]
+        return [texts[i] for i in pc.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False).tolist()]
+    if pa.types.is_string(column.type) or (pa.types.is_primitive(column.type) and not column.null_count):
+        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return found
+    return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
 
 
 def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
@@ -392,13 +420,16 @@ def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[di
     Args:
         transitions: folder of the transitions.
         name: of the file in it.
-        verdicts: `use`, `group`, `kept` and, where they are measured, `spans` of all its rows.
+        verdicts: `use`, `group`, `kept`, what they cost (`COST_COLUMNS`, `COST_HASHES`) and, where they are
+            measured, `spans` of all its rows.
     """
     offset = begun = 0
-    for batch in read_transitions(transitions, name):
+    for batch in read_leaves(transitions, name, _LEAVES, _TEXTS):
         verdict = verdicts.slice(offset, batch.num_rows)
         offset += batch.num_rows
         kept = verdict["kept"].combine_chunks()
-        rows = batch.filter(kept)
-        yield from _python_rows(rows, verdict.filter(kept), begun)
+        rows = batch
+        if not pc.all(kept).as_py():
+            rows, verdict = batch.filter(kept), verdict.filter(kept)
+        yield from _python_rows(rows, verdict, begun)
         begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))

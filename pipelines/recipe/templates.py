@@ -50,11 +50,17 @@ _KIND: Final = {"rl": "rl", "eval": "rl", "cpt": "cpt", "sft": "sft"}
 
 
 class PromptTemplate(NamedTuple):
-    """A prompt's template: `name` as `terminal/sft-2`, sha256 of its file's text in 64 hex digits, and itself."""
+    """A prompt's template: `name` as `terminal/sft-2`, sha256 of its text, the text, and if a user made it."""
 
     name: str
     digest: str
-    template: jinja2.Template
+    text: str
+    own: bool
+
+    @property
+    def template(self) -> jinja2.Template:
+        """What renders it; compiled when first asked for, since a run draws few of all there are."""
+        return _compiled(self.text, self.own)
 
     @property
     def reference(self) -> str:
@@ -146,13 +152,16 @@ def _in_order(name: str) -> tuple[int, str]:
 
 def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
     """The template in a file; a user's own (`own`) is tried, and what it runs has no way out of its sandbox."""
-    environment = _sandbox() if own else _environment()
+    environment = _sandbox()
     try:
         text = path.read_text("utf-8")
+        found = PromptTemplate(name, hashlib.sha256(text.encode()).hexdigest(), text, own)
+        if not own:
+            return found  # tests hold ours to what follows
         tree = environment.parse(text)
         named = jinja2.meta.find_undeclared_variables(tree)
         includes = next(iter(jinja2.meta.find_referenced_templates(tree)), "") != ""
-        compiled = environment.from_string(text)
+        _compiled(text, own)
     except jinja2.TemplateSyntaxError as error:
         raise ConfigError(f"mix.templates: {path}, line {error.lineno}: {error.message}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -162,9 +171,8 @@ def _read(path: Traversable, name: str, own: bool) -> PromptTemplate:
         raise ConfigError(f"mix.templates: {path} names '{unknown[0]}', which no prompt has.", *nearest)
     if includes:
         raise ConfigError(f"mix.templates: {path} takes in another file; its digest is to tell all that it says.")
-    if own:
-        _try(compiled, path)
-    return PromptTemplate(name, hashlib.sha256(text.encode()).hexdigest(), compiled)
+    _try(_compiled(text, own), path)
+    return found
 
 
 def _try(compiled: jinja2.Template, path: Traversable) -> None:
@@ -191,6 +199,10 @@ def _values(known: bool) -> dict[str, Any]:
 def rubric(name: str) -> str:
     """The text by which a judge rates predictions, as it is asked with it."""
     return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
+
+
+def _compiled(text: str, own: bool) -> jinja2.Template:
+    return (_sandbox() if own else _environment()).from_string(text)
 
 
 @cache

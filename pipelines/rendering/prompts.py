@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pipelines.recipe.recipe import Mix
-from pipelines.recipe.templates import prompt_template
+from pipelines.recipe.templates import PromptTemplate, prompt_template
 from pipelines.rendering.tool_list import tool_list
 from pipelines.rendering.turns import Rows, View, ending, state_of
 
-_CONTEXT: Final = ("initial_state", "demonstrations", "simulation_instruction")
-_SCREEN: Final = re.compile(r"\[0,0\]\[([1-9][0-9]*),([1-9][0-9]*)\]")
-_COMMANDS: Final = frozenset({"terminal", "swe"})
+CONTEXT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")
+"""The texts of a transition's context that a prompt holds."""
+
+SCREEN_PATTERN: Final = r"\[0,0\]\[(?P<width>[1-9][0-9]*),(?P<height>[1-9][0-9]*)\]"
+_SCREEN: Final = re.compile(SCREEN_PATTERN)
+COMMANDS: Final = frozenset({"terminal", "swe"})
 """Domains whose actions are commands."""
 
 ASKING: Final = (
@@ -27,11 +31,23 @@ OPENING: Final = "<predicted_observation>"
 CLOSING: Final = "</predicted_observation>"
 
 
+class Shape(NamedTuple):
+    """What a prompt says of a trajectory besides the texts of its context, and which of these (`CONTEXT`) there are."""
+
+    domain: str
+    forms: tuple[str, ...]
+    dialects: tuple[str, ...]
+    ends: bool
+    screen: str
+    given: tuple[bool, ...]
+
+
 class Prompt(NamedTuple):
-    """A system prompt, and the template that it was made from, as `terminal/sft-2@` and 12 digits of its sha256."""
+    """A system prompt, its template as `terminal/sft-2@` and 12 digits of the sha256, and its shape."""
 
     text: str
     template: str
+    shape: Shape
 
 
 class Wording(NamedTuple):
@@ -46,6 +62,10 @@ class Wording(NamedTuple):
         """That of a recipe, for a pool."""
         return cls(pool, mix.seed, None if mix.templates is None else Path(mix.templates))
 
+    def template(self, domain: str, key: str) -> PromptTemplate:
+        """The template that the prompt of a trajectory is made from."""
+        return prompt_template(domain, self.pool, key, self.seed, self.folder)
+
 
 def prompt(rows: Rows, key: str, wording: Wording, view: View) -> Prompt:
     """The system prompt of a trajectory.
@@ -56,29 +76,51 @@ def prompt(rows: Rows, key: str, wording: Wording, view: View) -> Prompt:
         wording: what is drawn from.
         view: how the turns are shown, since the prompt says so.
     """
-    domain = rows[0]["domain"]
-    drawn = prompt_template(domain, wording.pool, key, wording.seed, wording.folder)
-    text = drawn.template.render(**_known(rows, wording.pool, view)).rstrip("\n")
-    return Prompt(text, drawn.reference)
+    context: Mapping[str, str | None] = rows[0]["context"]
+    texts = tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
+    shape = _shape(rows, texts)
+    drawn = wording.template(shape.domain, key)
+    return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
 
 
-def _known(rows: Rows, pool: str, view: View) -> dict[str, Any]:
-    """The values of the variables of templates."""
-    first = rows[0]
-    shown = [row["next_observation"] for row in rows if row["use"] != "omit"]
-    context: Mapping[str, str | None] = first["context"]
-    return {
-        "action_space": tool_list(context["action_space"]) if context["action_space"] else "",
-        **{name: context[name] or "" for name in _CONTEXT},
-        "screen": _screen(rows),
-        "forms": sorted({one["form"] for one in shown if one["form"]}),
-        "dialects": sorted({one["dialect"] for one in shown if one["dialect"]}),
-        "ends": first["domain"] in _COMMANDS and any(ending(row) for row in rows if row["use"] != "omit"),
-        "shows_diffs": view.edits == "diff" and first["domain"] in _COMMANDS,
+@lru_cache(256)
+def fixed_text(drawn: PromptTemplate, shape: Shape, pool: str, view: View) -> tuple[str, tuple[int, ...]]:
+    """A prompt without the texts of its context, and how often it shows each of them."""
+    marks = tuple(f"\ue000{name}\ue001" if there else "" for name, there in zip(CONTEXT, shape.given, strict=True))
+    text = _rendered(drawn, shape, marks, pool, view)
+    uses = tuple(text.count(mark) if mark else 0 for mark in marks)
+    for mark in filter(None, marks):
+        text = text.replace(mark, "")
+    return text, uses
+
+
+_tools: Final = lru_cache(256)(tool_list)
+
+
+@lru_cache(256)
+def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool: str, view: View) -> str:
+    """The text of a prompt; trajectories of a corpus have few."""
+    values = {
+        **dict(zip(CONTEXT, texts, strict=True)),
+        "screen": shape.screen,
+        "forms": list(shape.forms),
+        "dialects": list(shape.dialects),
+        "ends": shape.ends,
+        "shows_diffs": view.edits == "diff" and shape.domain in COMMANDS,
         "keeps_messages": view.harness == "keep",
         "native": view.actions == "native",
         "tagged": pool in ("rl", "eval"),
     }
+    return drawn.template.render(**values).rstrip("\n")
+
+
+def _shape(rows: Rows, texts: Sequence[str]) -> Shape:
+    domain = rows[0]["domain"]
+    visible = [row for row in rows if row["use"] != "omit"]
+    shown = [row["next_observation"] for row in visible]
+    forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
+    ends = domain in COMMANDS and any(ending(row) for row in visible)
+    return Shape(domain, forms, dialects, ends, _screen(rows), tuple(map(bool, texts)))
 
 
 def _screen(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -88,5 +130,5 @@ def _screen(rows: Sequence[Mapping[str, Any]]) -> str:
         state = state_of(row) if is_screen else None
         met = _SCREEN.search(state.partition("\n")[0]) if state else None
         if met is not None:
-            return f"{met[1]} x {met[2]}"
+            return f"{met['width']} x {met['height']}"
     return ""

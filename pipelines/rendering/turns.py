@@ -21,6 +21,8 @@ from pipelines.rendering.capping import capped
 from pipelines.rendering.edits import Edits
 
 MARKER: Final = "**Environment Observation:**\n"
+STATE: Final = "**Current State:**\n"
+ACTION: Final = "**Action:**\n"
 Harness: TypeAlias = Literal["strip", "keep"]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 _HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
@@ -57,6 +59,8 @@ class Turn:
         observation: what the assistant message says below its marker.
         state: what the environment showed before the action, whether or not the message shows it; None if not known.
         row: the transition that is shown.
+        shows_state: whether the user message shows the state.
+        said_tokens: of what others said before the action, where the user message shows it and rows tell it.
     """
 
     step: int
@@ -66,6 +70,8 @@ class Turn:
     observation: str
     state: str | None
     row: Mapping[str, Any]
+    shows_state: bool = False
+    said_tokens: int = 0
 
 
 def ending(row: Mapping[str, Any]) -> str:
@@ -88,6 +94,16 @@ def state_of(row: Mapping[str, Any]) -> str | None:
     return before["content"] if before and before["origin"] == "environment" else None
 
 
+def heading(number: int) -> str:
+    """The line that opens a turn."""
+    return f"### Turn {number}\n"
+
+
+def time_limit(row: Mapping[str, Any]) -> str:
+    """What a model is told of the time after which the harness kills what an action starts; empty if not known."""
+    return "" if row["time_limit_s"] is None else f"**Time Limit:**\n{row['time_limit_s']:g} s\n"
+
+
 def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str, view: View, opening: str = "") -> str:
     """The user message of a turn.
 
@@ -99,11 +115,10 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
         view: how actions are shown.
         opening: what stands before all of that.
     """
-    head = f"### Turn {number}\n{opening}"
+    head = heading(number) + opening
     if state is not None:
-        head += f"**Current State:**\n{state}\n\n"
-    limit = "" if row["time_limit_s"] is None else f"**Time Limit:**\n{row['time_limit_s']:g} s\n"
-    return f"{head}{said}{limit}**Action:**\n{shown_action(row, view.edits, view.actions)}"
+        head += f"{STATE}{state}\n\n"
+    return f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}"
 
 
 def bears_loss(row: Mapping[str, Any], view: View) -> bool:
@@ -129,21 +144,24 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
     for _, group in groupby(rows, key=lambda row: row["turn"]):
         calls = list(group)
         visible = [row for row in calls if row["use"] != "omit"]
-        said = "".join(_said(row["interleaved"]) for row in calls) if visible and chosen.harness == "keep" else ""
+        keeps = visible and chosen.harness == "keep"
+        told = "".join(said(row["interleaved"]) for row in calls) if keeps else ""
         for row in visible:
             state = state_of(row)
             is_new = row is visible[0] and state != shown
             before = chosen.seen(state) if is_new and state is not None else None
-            user = user_text(len(found) + 1, row, before, said if row is visible[0] else "", chosen, opening)
+            user = user_text(len(found) + 1, row, before, told if row is visible[0] else "", chosen, opening)
             observed, opening = answer(row, chosen), ""
             loss = bears_loss(row, chosen)
-            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row))
+            size = sum(one.get("said_tokens", 0) for one in calls) if told and row is visible[0] else 0
+            shows = before is not None
+            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row, shows, size))
         if visible:
             shown = visible[-1]["next_observation"]["content"]
     return found
 
 
-def _said(interleaved: str | None) -> str:
+def said(interleaved: str | None) -> str:
     """What the harness and the user said, each under its heading; empty if neither said anything."""
     told = json.loads(interleaved) if interleaved else ()
     return "".join(f"{_HEADINGS[one['role']]}\n{one['content']}\n\n" for one in told if one["role"] in _HEADINGS)

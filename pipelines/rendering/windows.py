@@ -11,15 +11,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from pipelines.recipe.recipe import Overflow
 from pipelines.rendering.edits import edited_path
-from pipelines.rendering.turns import Rows, Turn, View
+from pipelines.rendering.turns import Rows, Turn
 from quality.tokens import TokenCounter
-
-_WIDEST: Final = 4
-"""UTF-8 bytes of a character, and so tokens: no tokenizer makes more of them than there are bytes."""
 
 BETWEEN: Final = 16
 """Tokens set aside for each turn: what a chat template sets around its two messages, and the heading of a state."""
@@ -51,11 +46,11 @@ class Window:
 def windows(
     rows: Rows,
     shown: Sequence[Turn],
+    sizes: Sequence[int],
     prompt_tokens: int,
     most: int | None,
     counter: TokenCounter,
     overflow: Overflow = "windows",
-    view: View | None = None,
 ) -> list[Window]:
     """The rows of a trajectory in one or more windows, each with all it needs to be rendered by itself.
 
@@ -65,48 +60,50 @@ def windows(
     Args:
         rows: of a trajectory, or of one segment of it, in order.
         shown: the turns that all of them are rendered to.
+        sizes: tokens of each of these.
         prompt_tokens: of the system prompt.
         most: tokens of a window; None cuts nothing.
         counter: counts tokens under the recipe's tokenizer.
         overflow: what becomes of a trajectory that is longer: nothing (`drop`), its end (`cut_oldest`), its beginning
             (`cut_newest`), or several windows of which each turn is in one.
-        view: how the turns are shown.
     """
-    texts = [turn.user + turn.assistant for turn in shown]
-    if most is None or prompt_tokens + _WIDEST * sum(map(len, texts)) + BETWEEN * len(texts) <= most:
+    if most is None or prompt_tokens + sum(sizes) + BETWEEN * len(sizes) <= most:
         return [Window(rows)]
-    sizes = (counter.count(pa.array(texts, pa.string())) + BETWEEN).tolist()
-    if prompt_tokens + sum(sizes) <= most:
-        return [Window(rows)]
+    groups = _groups(shown, sizes, _opening_tokens(rows, shown, counter))
+    return [
+        _window(rows, shown, groups, cut, prompt_tokens, most) for cut in cuts(groups, prompt_tokens, most, overflow)
+    ]
+
+
+def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) -> list[tuple[int, int]]:
+    """(first, past the last) group of each window of a trajectory that is longer than `most` tokens."""
     if overflow == "drop":
         return []
-    groups = _groups(shown, sizes, _opening_tokens(rows, shown, counter, view or View()))
     if overflow == "cut_oldest":
-        cuts = [(_newest(groups, prompt_tokens, most), len(groups))]
-    else:
-        cuts = _filled(groups, prompt_tokens, most)
-        cuts = cuts[:1] if overflow == "cut_newest" else cuts
-    return [_window(rows, groups, cut, prompt_tokens, most) for cut in cuts]
+        return [(_newest(groups, prompt, most), len(groups))]
+    found = _filled(groups, prompt, most)
+    return found[:1] if overflow == "cut_newest" else found
 
 
-class _Group(NamedTuple):
-    """The calls that an agent made at once: the step of the first, their tokens, and of what must open them."""
+class Group(NamedTuple):
+    """The calls that an agent made at once: the place of the first turn, their tokens, and of what must open them."""
 
-    step: int
+    first: int
     size: int
     opening: int
 
 
-def _groups(shown: Sequence[Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[_Group]:
-    found: list[_Group] = []
+def _groups(shown: Sequence[Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[Group]:
+    found: list[Group] = []
     for _, some in groupby(range(len(shown)), key=lambda number: shown[number].row["turn"]):
         calls = list(some)
         first = calls[0]
-        found.append(_Group(shown[first].step, sum(sizes[first : calls[-1] + 1]), openings[first]))
+        size = sum(sizes[first : calls[-1] + 1]) + BETWEEN * len(calls)
+        found.append(Group(first, size, openings[first]))
     return found
 
 
-def _filled(groups: Sequence[_Group], prompt: int, most: int) -> list[tuple[int, int]]:
+def _filled(groups: Sequence[Group], prompt: int, most: int) -> list[tuple[int, int]]:
     """(first, past the last) group of each window, each filled in turn."""
     begins, whole = [0], prompt + groups[0].size
     for number, group in enumerate(groups[1:], 1):
@@ -117,7 +114,7 @@ def _filled(groups: Sequence[_Group], prompt: int, most: int) -> list[tuple[int,
     return list(zip(begins, [*begins[1:], len(groups)], strict=True))
 
 
-def _newest(groups: Sequence[_Group], prompt: int, most: int) -> int:
+def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
     """The first of the last groups that fit in one window."""
     begin, whole = len(groups) - 1, prompt + groups[-1].size
     while begin and whole + groups[begin - 1].size + groups[begin - 1].opening <= most:
@@ -126,11 +123,13 @@ def _newest(groups: Sequence[_Group], prompt: int, most: int) -> int:
     return begin
 
 
-def _window(rows: Rows, groups: Sequence[_Group], cut: tuple[int, int], prompt: int, most: int) -> Window:
+def _window(
+    rows: Rows, shown: Sequence[Turn], groups: Sequence[Group], cut: tuple[int, int], prompt: int, most: int
+) -> Window:
     first, past = cut
     place = {row["step"]: number for number, row in enumerate(rows)}
-    begin = _turn_begin(rows, place[groups[first].step]) if first else 0
-    end = _turn_begin(rows, place[groups[past].step]) if past < len(groups) else len(rows)
+    begin = _turn_begin(rows, place[shown[groups[first].first].step]) if first else 0
+    end = _turn_begin(rows, place[shown[groups[past].first].step]) if past < len(groups) else len(rows)
     sizes = sum(group.size for group in groups[first:past])
     fits = prompt + sizes + (groups[first].opening if first else 0) <= most
     if not begin:
@@ -146,14 +145,10 @@ def _turn_begin(rows: Rows, place: int) -> int:
     return place
 
 
-def _opening_tokens(rows: Rows, shown: Sequence[Turn], counter: TokenCounter, view: View) -> list[int]:
+def _opening_tokens(rows: Rows, shown: Sequence[Turn], counter: TokenCounter) -> list[int]:
     """Tokens that each turn would cost more if a window began with it: its state, and what is known of files."""
-    states = [
-        view.seen(turn.state) if turn.state is not None and turn.state not in turn.user else None for turn in shown
-    ]
-    counts = counter.count(pa.array(states, pa.string())).tolist()
-    most = int(counter.count(pa.array([opening(rows, files_written(rows))]))[0])
-    return [count + most for count in counts]
+    most = counter.of(opening(rows, files_written(rows)))
+    return [most + (0 if turn.shows_state else turn.row["state_tokens"]) for turn in shown]
 
 
 def files_written(rows: Iterable[Mapping[str, Any]]) -> dict[str, None]:

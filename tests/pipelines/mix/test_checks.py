@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.mix import reward
-from pipelines.mix.answered import Answered, Distractors, Known
 from pipelines.mix.checks import (
     checks_of,
     drawn,
@@ -20,9 +19,9 @@ from pipelines.mix.checks import (
     resampled,
     rubric_id,
     stands,
-    turn_of,
     weight,
 )
+from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
 from tests.conftest import ROOT
 
 
@@ -295,3 +294,27 @@ def test_a_row_becomes_a_turn():
     }
     one = turn_of(row, "found", None, [(0, 1)])
     assert (one.key, one.tool, one.values, one.volatile, one.scrubbed) == ("r:1", "find", ("x", "2"), ((0, 1),), True)
+
+
+def test_what_many_hold_together_is_what_one_would_hold():
+    turns = [turn(f"answer {number}", {"command": f"tool{number % 7} x"}, key=f"t:{number}") for number in range(300)]
+    whole, parts = Distractors(4), [Distractors(4) for _ in range(3)]
+    for number, one in enumerate(turns):
+        whole.add(one)
+        parts[number % 3].add(one)
+    merged = Distractors(4)
+    for part in reversed(parts):
+        merged.take(part.batch())
+    assert merged.batch().equals(whole.batch())
+    assert merged.batch().num_rows == 7 * 4 + 4
+
+
+def test_no_more_heads_are_held_than_can_be():
+    held, other = Distractors(2), Distractors(2)
+    turns = [turn("answer", {"command": f"tool{number} x"}, key=f"t:{number}") for number in range(3000)]
+    for one in turns:
+        held.add(one)
+    for one in reversed(turns):
+        other.add(one)
+    assert held.batch().equals(other.batch())
+    assert held.batch().num_rows == 1024 + 1

@@ -15,6 +15,7 @@ from pipelines.rendering.benchmark_rows import benchmark_row
 from pipelines.rendering.prompts import ASKING
 from pipelines.rendering.turns import View, turns
 from quality.tokens import TokenCounter
+from tests.pipelines.rendering.costed import costed
 from tests.pipelines.rendering.test_turns import row as transition
 
 MARKER = "**Environment Observation:**\n"
@@ -116,13 +117,14 @@ def test_our_own_rows_for_evaluation_come_back_byte_for_byte():
         transition(2, "say ```x```", "```\nfenced\n```", before="other"),
         transition(3, "[]", "**Action:**\n```text\nls\n```"),
     ]
-    known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "tokens": 9}
+    known = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}
+    whole = costed([{**one, **known} for one in rows], View(), TokenCounter())
     seen = set()
     for seed in range(20):
-        ((_, row),) = samples_of("eval", [{**one, **known} for one in rows], Mix(seed=seed), TokenCounter())
-        assert isinstance(row, dict)
-        assert benchmark_row(row).row == row
-        seen.add(row["turn_idx"])
+        for _, row in samples_of("eval", whole, Mix(seed=seed), TokenCounter()):
+            assert isinstance(row, dict)
+            assert benchmark_row(row).row == row
+            seen.add(row["turn_idx"])
     assert seen == {1, 2, 3, 4}
 
 

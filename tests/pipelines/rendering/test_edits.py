@@ -14,6 +14,7 @@ from pipelines.rendering.edits import edit_of
 from pipelines.rendering.prompts import Wording, prompt
 from pipelines.rendering.turns import View, turns
 from quality.tokens import TokenCounter
+from tests.pipelines.rendering.costed import costed
 from tests.pipelines.rendering.test_turns import row
 
 OLD, NEW = "def lit():\n    return False\n", "def lit():\n    return True\n"
@@ -160,9 +161,9 @@ def test_texts_of_many_lines_are_compared_in_bounded_time():
 @pytest.mark.parametrize("pool", ["sft", "cpt", "rl", "eval"])
 def test_samples_of_every_pool_follow_the_recipe(pool):
     text = call("Edit", file_path="x.py", old_string="a", new_string="b")
-    rows = [
-        {**row(0, text, "done"), **dict.fromkeys(("source", "group"), "s"), "number": 3, "num_segments": 1, "tokens": 9}
-    ]
+    rows = [{**row(0, text, "done"), **dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}]
     for edits in ("call", "diff"):
-        ((_, sample),) = samples_of(pool, rows, Mix(edits=edits), TokenCounter())
+        ((_, sample),) = samples_of(
+            pool, costed(rows, View(edits=edits), TokenCounter()), Mix(edits=edits), TokenCounter()
+        )
         assert ("@@ ... @@" in json.dumps(sample)) == (edits == "diff")

@@ -13,19 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.mix.sample_tokens import turn_tokens
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.recipe.recipe import Mix, Overflow, Pool
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.rendering.turns import document, turns
+from pipelines.rendering.turns import View, document, turns
 from pipelines.rendering.windows import Window, windows
 from pipelines.run import Run
 from quality.tokens import TokenCounter
 from tests.pipelines.judge.test_near_duplicates import atif
+from tests.pipelines.rendering.costed import costed
 from tests.pipelines.rendering.test_turns import row
 
 COUNTER = TokenCounter()
 WORDS = st.integers(1, 120).map(lambda number: "word " * number)
-OWN = {"num_segments": 1, "source": "s", "group": "g", "number": 3}
+OWN = {"num_segments": 1, "number": 1, "source": "s", "group": "g"}
 BOUND = 2000
 """Tokens that hold a prompt and some turns."""
 USES = st.sampled_from(["target", "target", "context", "omit"])
@@ -41,7 +43,14 @@ def tokens(window: Window) -> int:
 
 
 def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Window]:
-    return windows(rows, turns(rows), PROMPT_TOKENS, most, COUNTER, overflow)
+    shown = turns(costed(rows, View(), COUNTER))
+    sizes = list(map(sum, zip(*turn_tokens(shown, COUNTER), strict=True)))
+    return windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow)
+
+
+def made_of(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> Any:
+    """The samples of a trajectory."""
+    return samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER)
 
 
 def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
@@ -122,7 +131,7 @@ def test_a_later_window_tells_which_files_were_written_and_teaches_none_that_it_
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
 def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(pool):
     rows = screens(60)
-    made = samples_of(pool, rows, Mix(window_tokens={pool: BOUND}), COUNTER)
+    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
     found = [sample for _, sample in made if not isinstance(sample, Unlearnable)]
     assert len(found) > 2
     assert [sample["id"] for sample in found][:2] == ["t", f"t@{found[0]['num_turns']}"]
@@ -132,17 +141,17 @@ def test_every_window_is_a_sample_and_the_first_has_the_id_of_the_trajectory(poo
 
 def test_a_window_without_a_target_is_told_and_is_no_sample():
     mix = Mix(window_tokens={"sft": BOUND})
-    found = samples_of("sft", [*screens(60)[:6], *screens(60, "context")[6:]], mix, COUNTER)
+    found = made_of("sft", [*screens(60)[:6], *screens(60, "context")[6:]], mix)
     assert not isinstance(found[0][1], Unlearnable)
     assert isinstance(found[-1][1], Unlearnable)
     assert found[-1][1].reason == "no_target"
-    begun = samples_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix, COUNTER)
+    begun = made_of("sft", [*screens(60, "context")[:50], *screens(60)[50:]], mix)
     assert next(sample["id"] for _, sample in begun if not isinstance(sample, Unlearnable)) == "t"
 
 
 def test_a_turn_that_is_longer_than_the_bound_is_told_and_is_no_sample():
     rows = [{**one, **OWN} for one in (row(0, "ls", "a"), row(1, "cat x", "word " * 5000), row(2, "ls", "b"))]
-    found = samples_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None), COUNTER)
+    found = made_of("cpt", rows, Mix(window_tokens={"cpt": BOUND}, observation_chars=None))
     assert [one.reason if isinstance(one, Unlearnable) else one["num_turns"] for _, one in found] == [
         1,
         "over_window",
@@ -165,8 +174,8 @@ def test_rl_and_eval_take_any_turn_after_what_fits_where_the_oldest_is_cut(pool)
 
 def asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> int:
     """The number of the tap that the one sample of a walk asks for."""
-    ((part, sample),) = samples_of(pool, rows, mix, COUNTER)
-    assert part is rows
+    ((part, sample),) = made_of(pool, rows, mix)
+    assert len(part) == len(rows)
     assert not isinstance(sample, Unlearnable)
     shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
     assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")

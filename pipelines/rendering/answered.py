@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import heapq
 import re
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
 import xxhash
 
 from connectors.reading.values import value_or_none
@@ -143,6 +145,13 @@ def read_path(turn: Answered, known: Known) -> str | None:
     return named[-1] if named else None
 
 
+_KEYS: Final = 1024
+"""Heads, and tools, of which answers are held: a corpus may have any number of them."""
+
+HELD: Final = pa.schema([("domain", pa.string()), ("tool", pa.string()), ("head", pa.string()), ("text", pa.string())])
+"""Answers that are held: one row a text of a head, or of a tool, whose `head` is null then."""
+
+
 class Distractors:
     """Other answers of the same tool, by which checks are tried: of each head and of each tool those of least hash.
 
@@ -154,23 +163,57 @@ class Distractors:
         self._limit = limit
         self._held: dict[tuple[str, ...], dict[int, str]] = {}
         self._heaps: dict[tuple[str, ...], list[int]] = {}
+        self._ranks: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
 
     def add(self, turn: Answered) -> None:
         """Takes in the answer of a turn, unless it is very long."""
-        if len(turn.observation) > _LONGEST:
+        if len(turn.observation) <= _LONGEST:
+            for key in (turn.head, turn.head[:2]):
+                self._hold(key, turn.observation)
+
+    def _hold(self, key: tuple[str, ...], text: str) -> None:
+        number = xxhash.xxh3_64_intdigest(text.encode("utf-8", "replace"))
+        if key not in self._held and not self._admits(key):
             return
-        number = xxhash.xxh3_64_intdigest(turn.observation.encode("utf-8", "replace"))
-        for key in (turn.head, turn.head[:2]):
-            held, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
-            if number in held:
-                continue
-            if len(heap) < self._limit:
-                heapq.heappush(heap, -number)
-            elif number < -heap[0]:
-                del held[-heapq.heappushpop(heap, -number)]
-            else:
-                continue
-            held[number] = turn.observation
+        held, heap = self._held.setdefault(key, {}), self._heaps.setdefault(key, [])
+        if number in held:
+            return
+        if len(heap) < self._limit:
+            heapq.heappush(heap, -number)
+        elif number < -heap[0]:
+            del held[-heapq.heappushpop(heap, -number)]
+        else:
+            return
+        held[number] = text
+
+    def _admits(self, key: tuple[str, ...]) -> bool:
+        """Whether a new head or tool is among those of least hash that are held; one that no more is, goes."""
+        rank = (xxhash.xxh3_64_intdigest("\0".join(key).encode("utf-8", "replace")), key)
+        of_kind = self._ranks.setdefault(len(key), [])
+        if len(of_kind) == _KEYS and rank >= of_kind[-1]:
+            return False
+        insort(of_kind, rank)
+        if len(of_kind) > _KEYS:
+            gone = of_kind.pop()[1]
+            del self._held[gone], self._heaps[gone]
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Takes in what others hold, as `batch` gives it."""
+        for row in batch.to_pylist():
+            key = (row["domain"], row["tool"]) if row["head"] is None else (row["domain"], row["tool"], row["head"])
+            self._hold(key, row["text"])
+
+    def batch(self) -> pa.RecordBatch:
+        """All that is held, of the schema `HELD`, sorted."""
+        rows = [
+            (*key, *([None] if len(key) == 2 else []), text)
+            for key, held in sorted(self._held.items())
+            for _, text in sorted(held.items())
+        ]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(HELD)
+        arrays = [pa.array(list(column), field.type) for column, field in zip(columns, HELD, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=HELD)
 
     def of(self, turn: Answered) -> Sequence[str]:
         """The answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
@@ -180,3 +223,36 @@ class Distractors:
             for number, text in sorted(self._held.get(key, {}).items())
         }
         return tuple(found.values())
+
+
+def turn_of(
+    row: Mapping[str, Any],
+    observation: str,
+    previous: str | None,
+    volatile: Sequence[tuple[int, int]] = (),
+    spans: Sequence[tuple[int, int, str]] = (),
+) -> Answered:
+    """The turn of a row, with its texts as they are shown.
+
+    Args:
+        row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
+            next_observation (form).
+        observation: as it is shown, with the line that says how a command ended.
+        previous: the state before the action, else the answer that was shown before; None where neither is.
+        volatile: code points [begin, end) of the observation.
+        spans: likewise, with their classes.
+    """
+    action = row["action"]
+    return Answered(
+        key=row["row_id"],
+        domain=row["domain"],
+        form=row["next_observation"]["form"],
+        tool=action["name"] or "",
+        arguments=action["arguments"],
+        action=action["text"] or "",
+        observation=observation,
+        previous=previous,
+        volatile=tuple((begin, end) for begin, end in volatile),
+        spans=tuple((begin, end, label) for begin, end, label in spans),
+        scrubbed=bool(row["scrubbed"]),
+    )

@@ -1,0 +1,140 @@
+"""`python -m benchmarks.mixing`: how fast shards are made again from verdicts, and how large the process grows.
+
+    python -m benchmarks.mixing --megabytes 100
+
+Rollouts of five domains (`benchmarks.logs.rollouts`) are written as transitions and judged once; then the mix stage
+alone runs over them in a process of its own, as it does when only the recipe's section `mix` was changed: one worker,
+pools by their default shares. MB are 10^6 bytes of actions and next observations that were kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.judge_memory import UNITS, write_unit
+from benchmarks.logs.rollouts import DOMAINS
+from benchmarks.processes import Task, load_ours, measured, work
+from pipelines.engine.runner import Execution, run_over
+from pipelines.engine.storage import Folder
+from pipelines.judge.judging import Unit
+from pipelines.mix.candidates import candidates
+from pipelines.mix.mix import Mixing, UnitsToShards, laid_out, mixing_digest
+from pipelines.mix.mixture import Judged, write_draws
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from schemas.manifest import Manifest
+
+MODULE: Final = "benchmarks.mixing"
+PLACES: Final = ("shards", "draws", "rejects", "spill", "_units/shards", "_units/draws", "_units/rejects")
+"""What mixing writes below the folder of the run."""
+
+
+def recipe(pools: dict[str, float]) -> Recipe:
+    """The recipe: what judging asks for by default, and these pools."""
+    values: dict[str, Any] = {"name": "mixing", "source": "made", "mix": {"pools": pools} if pools else {}}
+    return parse_recipe(json.dumps(values), "mixing")
+
+
+def units_of(place: Path) -> list[Unit]:
+    """The units that `UNITS` names."""
+    return [Unit(*one) for one in json.loads((place / UNITS).read_text())]
+
+
+def mixing_of(place: Path) -> Mixing:
+    """What mixing the units of a folder needs, with the mixture drawn and every shard open."""
+    chosen = recipe(json.loads((place / "pools.json").read_text()))
+    out = Folder(str(place))
+    verdicts = Manifest.from_json(out.read("verdicts/manifest.json"))
+    digest = mixing_digest(chosen, verdicts)
+    made = Mixing(
+        chosen,
+        transitions=out / "transitions",
+        verdicts=out / "verdicts",
+        measures=out / "measures",
+        spans=out / "spans",
+        draws=out / "draws",
+        shards_folder=out / "shards",
+        rejects=out / "rejects" / "mix",
+        digest=digest,
+    )
+    judged = Judged(units_of(place), made.transitions, made.verdicts, made.measures)
+    shards = laid_out(write_draws(chosen, judged, made.draws, digest).counts, chosen.mix)
+    return replace(made, shards=shards, open=frozenset(shard.number for shard in shards))
+
+
+def mixed(place: Path) -> Iterator[str]:
+    """Makes all shards."""
+    (place / "spill").mkdir(exist_ok=True)
+    made = mixing_of(place)
+    run_over(units_of(place), UnitsToShards(made, Folder(str(place / "spill"))), Execution())
+    yield "mix"
+
+
+def judged(place: Path) -> Iterator[str]:
+    """Judges the units."""
+    Run(recipe({}), [], str(place)).judge(units_of(place))
+    yield "judge"
+
+
+TASKS: Final[dict[str, Task]] = {"mix": (load_ours, mixed), "judge": (load_ours, judged)}
+
+
+def written(place: Path, megabytes: float, seed: int) -> float:
+    """Writes and judges the units, one a domain, and returns the MB of what was kept."""
+    folder = Folder(str(place / "transitions"))
+    size = int(megabytes * 1e6 / len(DOMAINS))
+    made = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
+    (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
+    measured(MODULE, "judge", place)
+    verdicts, measures = (Folder(str(place / name)) for name in ("verdicts", "measures"))
+    return float(sum(int(candidates(unit, folder, verdicts, measures).text_bytes.sum()) for unit in made)) / 1e6
+
+
+def rows(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, ...]]:
+    """A row of the table for all pools together and for each alone; the fastest of the rounds counts."""
+    size = written(place, megabytes, seed)
+    for name in ("all", "cpt", "sft", "rl"):
+        (place / "pools.json").write_text(json.dumps({} if name == "all" else {name: 1}))
+        found = []
+        for _ in range(rounds):
+            for one in PLACES:
+                shutil.rmtree(place / one, ignore_errors=True)
+            found.append(measured(MODULE, "mix", place)[:2])
+        seconds, peak = min(found)
+        yield name, f"{size:.0f}", f"{seconds:.2f}", f"{size / seconds:.1f}", f"{peak:,.0f}"
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=float, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where the transitions are made; removed when done")
+    for name in ("task", "place"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        work(TASKS, given.task, Path(given.place))
+        return
+    table = Table("pools", "MB", "CPU s", "MB per CPU-s", "peak MB")
+    with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=given.folder) as place:
+        for row in rows(Path(place), given.megabytes, given.rounds, given.seed):
+            table.add_row(*row)
+            print(f"| {' | '.join(row)} |", flush=True)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

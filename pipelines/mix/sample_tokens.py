@@ -1,0 +1,287 @@
+"""Tokens of samples, from the costs of their rows: what a mixture is drawn by, without a text being read.
+
+What a sample says of itself (`num_tokens`, `num_loss_tokens`) comes from the same sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.mix.keyed import keyed_hash
+from pipelines.recipe.recipe import Mix, Pool
+from pipelines.recipe.templates import PromptTemplate
+from pipelines.rendering.prompts import ASKING, COMMANDS, CONTEXT, Shape, Wording, fixed_text
+from pipelines.rendering.turns import BETWEEN, Turn, View, heading
+from pipelines.rendering.windows import BETWEEN as ASIDE
+from pipelines.rendering.windows import Group, cuts
+from quality.texts import Texts
+from quality.tokens import Counts, TokenCounter
+
+
+class Tokens(NamedTuple):
+    """Tokens of a sample, and of what bears the loss in it."""
+
+    whole: int
+    loss: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What trajectories become, each of which is a stretch of rows: of one, or of one segment of it.
+
+    Attributes:
+        begins: its first row.
+        samples: how many it becomes.
+        tokens: of all of these; in RL and eval, of the prompt.
+        loss_tokens: of what bears the loss in them; in RL and eval, of the answer that is asked for.
+    """
+
+    begins: Counts
+    samples: Counts
+    tokens: Counts
+    loss_tokens: Counts
+
+
+def prompt_tokens(
+    drawn: PromptTemplate, shape: Shape, texts: Sequence[int], pool: str, view: View, counter: TokenCounter
+) -> int:
+    """Tokens of a system prompt, given those of the texts of its context (`CONTEXT`)."""
+    text, uses = fixed_text(drawn, shape, pool, view)
+    return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
+
+
+def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> tuple[list[int], list[int]]:
+    """Tokens of the user text and of the assistant text of each turn, whose rows bear their costs."""
+    first = counter.of(heading(1))
+    users = [
+        turn.row["user_tokens"]
+        + (turn.row["state_tokens"] if turn.shows_state else 0)
+        + turn.said_tokens
+        + counter.of(heading(number))
+        - first
+        for number, turn in enumerate(shown, 1)
+    ]
+    return users, [turn.row["answer_tokens"] for turn in shown]
+
+
+def whole_tokens(
+    pool: str, prompt: int, users: Sequence[int], answers: Sequence[int], loss: Sequence[bool], counter: TokenCounter
+) -> Tokens:
+    """Tokens of a sample of CPT or SFT, of its prompt and turns."""
+    borders = 2 * len(users) * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
+    borne = sum(size for size, bears in zip(answers, loss, strict=True) if bears)
+    return Tokens(prompt + sum(users) + sum(answers) + borders, borne)
+
+
+def askable(
+    pool: Pool, mix: Mix, prompt: int, users: Sequence[int], answers: Sequence[int], loss: Sequence[bool]
+) -> tuple[list[int], list[bool]]:
+    """Places of the turns that RL or eval may ask for, and whether the history of each has to be cut."""
+    most = mix.window_tokens[pool]
+    before, places, long = prompt, [], []
+    for place, (user, answer, bears) in enumerate(zip(users, answers, loss, strict=True)):
+        is_over = most is not None and before + user > most
+        if bears and answer <= mix.max_response_tokens and not (is_over and mix.overflow[pool] == "drop"):
+            places.append(place)
+            long.append(is_over)
+        before += user + answer
+    return places, long
+
+
+def rendered_tokens(
+    costs: pa.Table, use: npt.NDArray[Any], domain: str, pool: Pool, mix: Mix, counter: TokenCounter
+) -> Rendered:
+    """The tokens of all samples that the trajectories of a unit become in a pool.
+
+    Windows of terminals and repositories are told without what opens a later one (folder and files, at most some
+    hundred tokens), and as if no target of theirs hung on what was cut off.
+
+    Args:
+        costs: of rows, in the order of their file; each trajectory whole, or each segment of it.
+        use: of each row, of `schemas.verdict.USES`.
+        domain: of all rows.
+        pool: one of `POOLS`.
+        mix: the recipe's section.
+        counter: counts tokens under the recipe's tokenizer.
+    """
+    if not costs.num_rows:
+        none = np.zeros(0, np.int64)
+        return Rendered(none, none, none, none)
+    unit = _Unit(costs, use, domain, counter)
+    prompts, shown = unit.prompts(pool, mix), unit.summed(unit.visible)
+    turns, loss = unit.summed(unit.users + unit.answers), unit.summed(np.where(unit.bears, unit.answers, 0))
+    taught = (unit.summed(unit.bears) > 0).astype(np.int64)
+    borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
+    found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
+    most, is_whole = mix.window_tokens[pool], pool in ("cpt", "sft")
+    long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
+    for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
+        part = unit.part(number, int(prompts[number]))
+        made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, unit.keys[number], counter)
+        found.samples[number] = len(made)
+        found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
+    return found
+
+
+class _Unit:
+    """The rows of a unit.
+
+    Attributes:
+        begins: the first row of each trajectory.
+        keys: of each trajectory, by which its template is drawn.
+        visible: whether samples show the row.
+        bears: whether its answer bears the loss.
+        users: tokens of its user text, 0 where it is not shown.
+        answers: tokens of its assistant text, 0 where it is not shown.
+    """
+
+    def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
+        self._costs, self._domain, self._counter = costs, domain, counter
+        ids, segment, step, turn = (self._column(name) for name in ("trajectory_id", "segment", "step", "turn"))
+        begun = np.ones(len(step), np.bool_)
+        begun[1:] = (step[1:] == 0) | (segment[1:] != segment[:-1]) | (ids[1:] != ids[:-1])
+        self.begins = np.flatnonzero(begun)
+        self._of = np.cumsum(begun) - 1
+        begun[1:] |= turn[1:] != turn[:-1]
+        self._turn = np.cumsum(begun) - 1
+        split = self._column("num_segments")[self.begins] > 1
+        first = ids[self.begins].tolist(), segment[self.begins].tolist(), split.tolist()
+        self.keys = [f"{own}-{part}" if more else own for own, part, more in zip(*first, strict=True)]
+        self.visible = use != "omit"
+        self.bears = (use == "target") & self._column("can_bear")
+        self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
+        self.users = self._users()
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        column = self._costs[name]
+        if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+            return column.to_numpy()
+        return np.array(column.to_pylist(), object)
+
+    def summed(self, of: npt.NDArray[Any]) -> Counts:
+        """The sum over each trajectory of a number of each row."""
+        return np.add.reduceat(of.astype(np.int64), self.begins)
+
+    def _users(self) -> Counts:
+        """Also finds which rows show the state, and which are the first of their turn that are shown."""
+        rows = np.flatnonzero(self.visible)
+        turn, of = self._turn[rows], self._of[rows]
+        first = np.ones(len(rows), np.bool_)
+        first[1:] = turn[1:] != turn[:-1]
+        before = np.zeros(len(rows), np.uint64)
+        before[1:] = np.where(of[1:] == of[:-1], self._column("next_hash")[rows[:-1]], 0)
+        state = self._column("state_hash")[rows]
+        shows = first & (state != 0) & (state != before)
+        told = np.bincount(self._turn, self._column("said_tokens"), self._turn[-1] + 1).astype(np.int64)
+        number = np.arange(len(rows)) - np.searchsorted(of, of)
+        users = np.zeros(len(self.visible), np.int64)
+        users[rows] = self._column("user_tokens")[rows] + self._headings(int(number.max(initial=0)) + 1)[number]
+        users[rows] += np.where(first, told[turn], 0) + np.where(shows, self._column("state_tokens")[rows], 0)
+        self._is_first, self._shows = np.zeros((2, len(self.visible)), np.bool_)
+        self._is_first[rows], self._shows[rows] = first, shows
+        return users
+
+    def _headings(self, number: int) -> Counts:
+        """Tokens that the headings of so many turns have more than that of the first."""
+        sizes = [self._counter.of(heading(one)) for one in range(1, number + 1)]
+        return np.array(sizes, np.int64) - self._counter.of(heading(1))
+
+    def prompts(self, pool: Pool, mix: Mix) -> Counts:
+        """Tokens of the prompt of each trajectory."""
+        view, wording = View.of(mix), Wording.of(mix, pool)
+        context = np.stack([self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1).tolist()
+        forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
+        ends = self.summed(self.visible & self._column("has_ending")) > 0
+        ends &= self._domain in COMMANDS
+        sizes = []
+        for number, (key, texts, tells) in enumerate(zip(self.keys, context, ends.tolist(), strict=True)):
+            told = forms.get(number, ()), dialects.get(number, ()), tells, screens.get(number, "")
+            shape = Shape(self._domain, *told, tuple(size > 0 for size in texts))
+            drawn = wording.template(self._domain, key)
+            sizes.append(prompt_tokens(drawn, shape, texts, pool, view, self._counter))
+        return np.array(sizes, np.int64)
+
+    def _words(self, name: str) -> dict[int, tuple[str, ...]]:
+        """The values of a column on the shown rows of each trajectory that has any, in order."""
+        texts = Texts.of(self._costs[name].combine_chunks())
+        rows = np.flatnonzero(self.visible & (texts.index >= 0))
+        words, found = texts.texts.to_pylist(), dict[int, list[str]]()
+        for number, place in np.unique(np.stack([self._of[rows], texts.index[rows]]), axis=1).T.tolist():
+            found.setdefault(number, []).append(words[place])
+        return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
+
+    def _screens(self) -> dict[int, str]:
+        """The first size of a screen that each trajectory tells, if it does."""
+        rows = np.flatnonzero(self._costs["screen"].is_valid().to_numpy())
+        numbers, first = np.unique(self._of[rows], return_index=True)
+        sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()
+        return dict(zip(numbers.tolist(), sizes, strict=True))
+
+    def part(self, number: int, prompt: int) -> _Part:
+        """A trajectory by itself."""
+        end = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.visible)
+        rows = np.arange(self.begins[number], end)[self.visible[self.begins[number] : end]]
+        begins = np.flatnonzero(self._is_first[rows])
+        states = np.where(self._shows[rows], 0, self._column("state_tokens")[rows])
+        extra = self._headings(len(rows))
+        return _Part(prompt, self.users[rows], self.answers[rows], self.bears[rows], begins, states, extra)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The shown rows of one trajectory.
+
+    Attributes:
+        prompt: tokens of its prompt.
+        users: tokens of their user texts.
+        answers: tokens of their assistant texts.
+        bears: whether these bear the loss.
+        begins: the first of each turn.
+        states: tokens of the state of each, where it is known and not shown.
+        headings: tokens that their headings have more than the first.
+    """
+
+    prompt: int
+    users: Counts
+    answers: Counts
+    bears: npt.NDArray[np.bool_]
+    begins: Counts
+    states: Counts
+    headings: Counts
+
+    def windows(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
+        """The samples of CPT or SFT that a trajectory longer than a window becomes."""
+        most = mix.window_tokens[pool]
+        assert most is not None
+        sizes = np.add.reduceat(self.users + self.answers + ASIDE, self.begins)
+        chosen = zip(self.begins.tolist(), sizes.tolist(), self.states[self.begins].tolist(), strict=True)
+        groups = [Group(*group) for group in chosen]
+        found = []
+        for begin, past in cuts(groups, self.prompt, most, mix.overflow[pool]):
+            opening = groups[begin].opening if begin else 0
+            fits = self.prompt + sum(group.size for group in groups[begin:past]) + opening <= most
+            rows = slice(groups[begin].first, groups[past].first if past < len(groups) else None)
+            if fits and self.bears[rows].any():
+                users = self.users[rows] - self.headings[rows] + self.headings[: len(self.users[rows])]
+                told = users.tolist(), self.answers[rows].tolist(), self.bears[rows].tolist()
+                found.append(whole_tokens(pool, self.prompt + opening, *told, counter))
+        return found
+
+    def asked(self, pool: Pool, mix: Mix, key: str, counter: TokenCounter) -> list[Tokens]:
+        """The one sample of RL or eval, or none."""
+        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist()
+        places, long = askable(pool, mix, self.prompt, *told)
+        if not places:
+            return []
+        drawn = keyed_hash(f"turn:{key}", mix.seed) % len(places)
+        place, most = places[drawn], mix.window_tokens[pool]
+        before = self.prompt + int(self.users[: place + 1].sum() + self.answers[:place].sum())
+        asked = most if long[drawn] and most is not None else before
+        answer = int(self.answers[place])
+        return [Tokens(asked + counter.of(ASKING), answer)]

@@ -1,0 +1,191 @@
+"""Costs of rows: how many tokens what samples show of each transition is, measured once and summed for any mixture.
+
+A sample is a prompt and turns, and a turn is text that does not hang on which other turns are shown, but for its
+number, the state before its action, which is shown where it is not what the turn before ended with, and what others
+said, which the first call of a turn shows. So the tokens of every sample are sums over its rows, and no text is counted
+again when a corpus is mixed anew. Beside the whole text's count such a sum is off by what a tokenizer makes of the
+borders between the pieces: a token or two a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.rendering.actions import shown_action
+from pipelines.rendering.prompts import CONTEXT, SCREEN_PATTERN
+from pipelines.rendering.tool_list import tool_list
+from pipelines.rendering.turns import ACTION, MARKER, STATE, View, ending, heading, said, time_limit
+from quality.fingerprint import struct_text, text_hashes
+from quality.texts import Texts
+from quality.tokens import Counts, TokenCounter
+from schemas.verdict import KEY_FIELDS
+
+VERSION: Final = "1"
+"""Of what is measured; another one has all units measured again."""
+
+_I: Final = pa.int32()
+COSTS_SCHEMA: Final = pa.schema(
+    [
+        *KEY_FIELDS,
+        pa.field("segment", _I, nullable=False),
+        pa.field("num_segments", _I, nullable=False),
+        pa.field("turn", _I, nullable=False),
+        pa.field("user_tokens", _I, nullable=False, metadata={"doc": "of the user text as of turn 1, without a state"}),
+        pa.field("said_tokens", _I, nullable=False, metadata={"doc": "of what others said before the action"}),
+        pa.field("state_tokens", _I, nullable=False, metadata={"doc": "of the state with its heading; 0: not known"}),
+        pa.field("answer_tokens", _I, nullable=False, metadata={"doc": "of the assistant text"}),
+        pa.field("can_bear", pa.bool_(), nullable=False, metadata={"doc": "whether the loss may stand on the answer"}),
+        pa.field("state_hash", pa.uint64(), nullable=False, metadata={"doc": "of the state; 0: not known"}),
+        pa.field("next_hash", pa.uint64(), nullable=False, metadata={"doc": "of the next observation; 0: no text"}),
+        pa.field("form", pa.string(), metadata={"doc": "of the next observation"}),
+        pa.field("dialect", pa.string(), metadata={"doc": "of the next observation"}),
+        pa.field("has_ending", pa.bool_(), nullable=False, metadata={"doc": "whether the answer tells how it ended"}),
+        pa.field("screen", pa.string(), metadata={"doc": "size of the screen before", "null": "none is told"}),
+        *(
+            pa.field(f"{name}_tokens", _I, nullable=False, metadata={"doc": "of a text of the context"})
+            for name in CONTEXT
+        ),
+    ],
+    metadata={b"trajmill.costs_schema": VERSION.encode()},
+)
+"""One row a transition, aligned to the transitions."""
+
+COST_HASHES: Final = ("state_hash", "next_hash")
+"""By which texts are known to be the same without being read."""
+
+COST_COLUMNS: Final = ("user_tokens", "said_tokens", "state_tokens", "answer_tokens", *(f"{n}_tokens" for n in CONTEXT))
+"""What rows carry to be made samples of."""
+
+
+class Costing:
+    """The costs of each row of a file: batches of `COSTS_SCHEMA`, aligned to it.
+
+    Args:
+        view: how samples show what happened.
+        counter: of the recipe's tokenizer.
+    """
+
+    def __init__(self, view: View, counter: TokenCounter) -> None:
+        self._view, self._counter = view, counter
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The costs of `batch`, of `encoded_schema()`."""
+        if batch.num_rows:
+            found = {
+                **{name: batch[name] for name in ("segment", "num_segments", "turn", "row_id", "step")},
+                "trajectory_id": batch["trajectory_id"].cast(pa.string()),
+                "user_tokens": self._users(batch),
+                "said_tokens": self._said(batch),
+                **self._observed(batch),
+                **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
+            }
+            arrays = [_column(found[field.name], field.type) for field in COSTS_SCHEMA]
+            yield pa.RecordBatch.from_arrays(arrays, schema=COSTS_SCHEMA)
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Nothing: no cost waits for what comes after."""
+        return iter(())
+
+    def _of(self, texts: list[str] | pa.Array) -> Counts:
+        return self._counter.count(pa.array(texts, pa.string()) if isinstance(texts, list) else texts)
+
+    def _users(self, batch: pa.RecordBatch) -> Counts:
+        """Tokens of heading, time limit and action."""
+        domains, actions = Texts.of(batch["domain"]), Texts.of(struct_text(batch, "action", "text"))
+        pairs, which = np.unique(np.stack([domains.index, actions.index]), axis=1, return_inverse=True)
+        names, texts = domains.texts.to_pylist(), actions.texts.to_pylist()
+        rows = ({"domain": names[d], "action": {"text": texts[a]}} for d, a in pairs.T.tolist())
+        shown = [ACTION + shown_action(row, self._view.edits, self._view.actions) for row in rows]
+        limits, of = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False), return_inverse=True)
+        told = [time_limit({"time_limit_s": None if np.isnan(one) else float(one)}) for one in limits]
+        return self._counter.of(heading(1)) + self._of(shown)[which.reshape(-1)] + self._of(told)[of]
+
+    def _said(self, batch: pa.RecordBatch) -> Counts:
+        """Tokens of what the harness and the user said, where it is shown."""
+        if self._view.harness == "strip":
+            return np.zeros(batch.num_rows, np.int64)
+        texts = Texts.of(batch["interleaved"])
+        return texts.spread(self._of([said(text) for text in texts.texts.to_pylist()]))
+
+    def _context(self, batch: pa.RecordBatch, name: str) -> Counts:
+        texts = Texts.of(struct_text(batch, "context", name))
+        if name != "action_space":
+            return texts.spread(self._of(texts.texts))
+        return texts.spread(self._of([tool_list(text) for text in texts.texts.to_pylist()]))
+
+    def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """What the texts before and after the action tell; each distinct one is counted once."""
+        before, after = (Texts.of(struct_text(batch, side, "content")) for side in ("observation", "next_observation"))
+        both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
+        place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        told = _told(batch, "observation", "environment")
+        state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
+        answer = np.append(place[len(before.texts) :], -1)[after.index]
+        counts = np.append(self._of(self._seen(both.dictionary)), 0)
+        hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
+        endings, has_ending = self._endings(batch)
+        made = _told(batch, "next_observation", "harness") if self._view.harness == "keep" else False
+        return {
+            "state_tokens": np.where(state >= 0, counts[state] + self._counter.of(STATE) + self._counter.of("\n\n"), 0),
+            "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + endings, 0),
+            "can_bear": (answer >= 0) & ~np.asarray(made),
+            "state_hash": hashes[state],
+            "next_hash": hashes[answer],
+            **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
+            "has_ending": has_ending,
+            "screen": _screens(batch, both.dictionary, state),
+        }
+
+    def _seen(self, texts: pa.StringArray) -> pa.StringArray:
+        """The texts as they are shown."""
+        most = self._view.observation_chars
+        long = pc.greater(pc.utf8_length(texts), most) if most is not None else None
+        if long is None or not pc.any(long).as_py():
+            return texts
+        cut = [self._view.seen(text) for text in texts.filter(long).to_pylist()]
+        return pc.replace_with_mask(texts, long, pa.array(cut, pa.string()))
+
+    def _endings(self, batch: pa.RecordBatch) -> tuple[Counts, npt.NDArray[np.bool_]]:
+        """Tokens of the line below the output, and whether there is one."""
+        codes = pc.fill_null(batch["exit_code"].cast(pa.int64()), _NO_CODE).to_numpy(zero_copy_only=False)
+        late = pc.fill_null(batch["timed_out"], False).to_numpy(zero_copy_only=False)
+        known, of = np.unique(np.where(late, _LATE, codes), return_inverse=True)
+        told = [
+            ending({"timed_out": one == _LATE, "exit_code": None if one == _NO_CODE else one}) for one in known.tolist()
+        ]
+        counts = self._of([f"\n{text}" if text else "" for text in told])
+        return counts[of], np.array([bool(text) for text in told])[of]
+
+
+_NO_CODE: Final = 1 << 40
+_LATE: Final = _NO_CODE + 1
+"""What no exit code is: those of 32 bits are smaller."""
+
+
+def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values).cast(kind)
+
+
+def _told(batch: pa.RecordBatch, side: str, origin: str) -> npt.NDArray[np.bool_]:
+    """Whether an observation's origin is the one."""
+    found = pc.equal(struct_text(batch, side, "origin").cast(pa.string()), origin)
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+
+
+def _screens(batch: pa.RecordBatch, texts: pa.StringArray, state: npt.NDArray[np.int64]) -> pa.Array:
+    """The size of the screen before each action that led to a screen."""
+    form = pc.fill_null(pc.equal(struct_text(batch, "next_observation", "form").cast(pa.string()), "screen"), False)
+    chosen = np.where(form.to_numpy(zero_copy_only=False), state, -1)
+    used = np.unique(chosen[chosen >= 0])
+    met = pc.extract_regex(texts.take(pa.array(used)), rf"^[^\n]*?{SCREEN_PATTERN}")
+    sizes = pc.binary_join_element_wise(pc.struct_field(met, "width"), pc.struct_field(met, "height"), " x ")
+    places = np.full(len(texts) + 1, -1)
+    places[used] = np.arange(len(used))
+    index = places[chosen]
+    return sizes.take(pa.array(index, mask=index < 0))
