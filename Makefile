@@ -5,13 +5,14 @@ DOMAIN ?= android
 RAW ?= $(if $(filter all,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
 OUT ?= out/$(DOMAIN)
 ARGS ?=
+TOKENIZER ?= tests/fixtures/tokenizer
 PYTHON ?= python3
 
 BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench fuzz lock samples clean
+.PHONY: help install shards test lint bench fuzz consumers lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -69,6 +70,11 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.near
 	$(BIN)/python -m benchmarks.dedup
 	$(BIN)/python -m benchmarks.judge_memory
+	$(BIN)/python -m benchmarks.mixing
+
+consumers: .venv/developing ## try every trainer on the shards in OUT (several GB of packages each, removed afterwards); writes docs/consumers.md
+	{ cat tests/golden/consumers.md; PATH="$$PATH:.venv/uv/bin" $(BIN)/trajmill verify $(OUT) --consumer all \
+		--tokenizer $(TOKENIZER); } > docs/consumers.md
 
 lock: | .venv/bin/python ## resolve the dependencies anew and lock them by version and hash
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

@@ -174,18 +174,37 @@ def inspect(
 
 
 @app.command()
-def verify(out: Annotated[str, typer.Argument(help="A run's output folder.")]) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then."""
+def verify(
+    out: Annotated[str, typer.Argument(help="A run's output folder.")],
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option(help="A trainer or reader that is tried on the shards in an environment of its own; or 'all'."),
+    ] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="For consumers: the folder of a tokenizer.")] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
+    ] = None,
+) -> None:
+    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then.
+
+    With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
+    """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_verification
+    from pipelines.face.summaries import show_compared, show_verification
+    from pipelines.publish.consumers.consumers import tried
     from pipelines.publish.loading import loaded
 
     try:
-        found = loaded(checked(out))
+        if consumer:
+            found = tried(out, consumer, tokenizer, chat_template)
+            if not show_compared(found, results()):
+                raise typer.Exit(Code.DAMAGE)
+            return
+        whole = loaded(checked(out))
     except ConfigError as error:
         _fail(error, Code.USAGE)
-    show_verification(found, results())
-    if not found.is_whole:
+    show_verification(whole, results())
+    if not whole.is_whole:
         raise typer.Exit(Code.DAMAGE)
 
 
@@ -282,15 +301,36 @@ def schema(
 
 @app.command()
 def export(
-    path: Annotated[str, typer.Argument(help="A run's folder, its transitions folder, or one file of it.")],
+    path: Annotated[
+        str, typer.Argument(help="A run's folder; for atif and agent_sft also its transitions, or a file.")
+    ],
     out: Annotated[str, typer.Option(help="The folder that is written.")],
-    form: Annotated[str, typer.Option("--to", "--format", help="The form: atif or agent_sft.")] = "atif",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--to", "--format", help="atif, agent_sft (of transitions), or a form of shards: see docs/forms.md."
+        ),
+    ] = "atif",
+    tokenizer: Annotated[
+        str | None, typer.Option(help="For forms of token ids: a tokenizer.json, or a folder with one.")
+    ] = None,
+    chat_template: Annotated[
+        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
+    ] = None,
+    window: Annotated[int | None, typer.Option(min=2, help="Tokens that a conversation is cut or packed to.")] = None,
 ) -> None:
-    """Write transitions in the form of another tool."""
+    """Write transitions or shards in the form of another tool."""
     from pipelines.face.export import export as write
+    from pipelines.face.summaries import show_export
+    from pipelines.publish.forms.forms import FORMS, export_form
 
     try:
-        count = write(path, form, out)
+        if form in FORMS:
+            show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
+            return
+        if tokenizer is not None or chat_template is not None or window is not None:
+            _fail(ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}."), Code.USAGE)
+        count = write(path, form, out, also=tuple(FORMS))
     except ConfigError as error:
         _fail(error, Code.USAGE)
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)

@@ -69,11 +69,11 @@ def _numbered(before: tuple[int, Row], row: Row) -> tuple[int, Row]:
     return before[0] + (row["step"] == 0), row
 
 
-def export(path: str, form: str, out: str) -> int:
+def export(path: str, form: str, out: str, also: Sequence[str] = ()) -> int:
     """Writes every trajectory stored at a path below `out`; returns how many.
 
     `FORMATS` are written as `<trajectory id>/trajectory.json`, `TABLES` as files of all. A trajectory that stands twice
-    is written once.
+    is written once. `also` are names of forms that are written elsewhere, to be told of.
 
     Raises:
         ConfigError: the format is not known, there are no transitions, or the folder holds files.
@@ -83,7 +83,7 @@ def export(path: str, form: str, out: str) -> int:
     if form in TABLES:
         return TABLES[form](stored_trajectories(path, judged=True), Folder(out))
     if form not in FORMATS:
-        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *TABLES])}.")
+        raise ConfigError(f"There is no export format '{form}'; there are: {', '.join([*FORMATS, *TABLES, *also])}.")
     folder, done = Folder(out), set[str]()
     for rows in stored_trajectories(path):
         key = rows[0]["trajectory_id"]

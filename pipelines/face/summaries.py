@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
@@ -15,9 +15,12 @@ from pipelines.face.printing import Printer, labelled, text
 from pipelines.face.turn_report import MaskReport
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
+from pipelines.publish.consumers.meaning import Compared
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
+from schemas import ConfigError
+from schemas.manifest import Manifest
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -239,3 +242,46 @@ def show_verification(found: Verification, console: Printer) -> None:
         console.print(
             "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
         )
+
+
+def show_export(made: Manifest, console: Printer) -> None:
+    """What an export wrote, by domain, and the digests of what it was written with."""
+    told: dict[str, dict[str, int]] = {}
+    for key, count in made.counts.items():
+        name, _, domain = key.partition(".")
+        told.setdefault(domain, {})[name.replace("_", " ")] = count
+    for domain, counts in told.items():
+        shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+    for name, digest in made.models.items():
+        console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
+    size = sum(file.bytes for file in made.files)
+    console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
+
+
+def show_compared(found: Iterable[tuple[str, dict[str, Compared] | ConfigError]], console: Printer) -> bool:
+    """A table as Markdown of what consumers train, a row a domain; whether all train only what was meant."""
+    columns = (
+        "consumer",
+        "domain",
+        "samples",
+        "turns",
+        "meant",
+        "trained",
+        "not meant",
+        "meant, not trained",
+        "other text",
+    )
+    console.document(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n")
+    good = True
+    for name, domains in found:
+        if isinstance(domains, ConfigError):
+            good = False
+            console.document(f"| {name} | {' '.join(str(domains).split())[-300:]} |\n")
+            continue
+        good = good and bool(domains)
+        for domain, one in domains.items():
+            good = good and not one.not_meant and not one.others
+            counts = (one.samples, one.turns, one.meant, one.trained, one.not_meant, one.not_trained, one.others)
+            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in counts)} |\n")
+    return good

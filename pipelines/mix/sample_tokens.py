@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.mix.keyed import keyed_hash
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
 from pipelines.rendering.prompts import ASKING, COMMANDS, CONTEXT, Shape, Wording, fixed_text
@@ -38,8 +37,9 @@ class Rendered:
     Attributes:
         begins: its first row.
         samples: how many it becomes.
-        tokens: of all of these; in RL and eval, of the prompt.
-        loss_tokens: of what bears the loss in them; in RL and eval, of the answer that is asked for.
+        tokens: of all of these. Which turns RL and eval ask for hangs on texts: there it is of one prompt, in the mean
+            of the turns that may be asked for.
+        loss_tokens: of what bears the loss in them; in RL and eval, of an answer in the same mean.
     """
 
     begins: Counts
@@ -81,17 +81,16 @@ def whole_tokens(
 
 def askable(
     pool: Pool, mix: Mix, prompt: int, users: Sequence[int], answers: Sequence[int], loss: Sequence[bool]
-) -> tuple[list[int], list[bool]]:
-    """Places of the turns that RL or eval may ask for, and whether the history of each has to be cut."""
-    most = mix.window_tokens[pool]
-    before, places, long = prompt, [], []
+) -> dict[int, bool]:
+    """The places of turns that RL or eval may ask for, and whether all that comes before fits the bound."""
+    most, before = mix.window_tokens[pool], prompt
+    found: dict[int, bool] = {}
     for place, (user, answer, bears) in enumerate(zip(users, answers, loss, strict=True)):
-        is_over = most is not None and before + user > most
-        if bears and answer <= mix.max_response_tokens and not (is_over and mix.overflow[pool] == "drop"):
-            places.append(place)
-            long.append(is_over)
+        fits = most is None or before + user <= most
+        if bears and answer <= mix.max_response_tokens and (fits or mix.overflow[pool] != "drop"):
+            found[place] = fits
         before += user + answer
-    return places, long
+    return found
 
 
 def rendered_tokens(
@@ -123,7 +122,7 @@ def rendered_tokens(
     long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
     for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
         part = unit.part(number, int(prompts[number]))
-        made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, unit.keys[number], counter)
+        made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
         found.samples[number] = len(made)
         found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
     return found
@@ -273,15 +272,13 @@ class _Part:
                 found.append(whole_tokens(pool, self.prompt + opening, *told, counter))
         return found
 
-    def asked(self, pool: Pool, mix: Mix, key: str, counter: TokenCounter) -> list[Tokens]:
-        """The one sample of RL or eval, or none."""
+    def asked(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
+        """What a sample of RL or eval has in the mean of the turns that may be asked for; none without such."""
         told = self.users.tolist(), self.answers.tolist(), self.bears.tolist()
-        places, long = askable(pool, mix, self.prompt, *told)
-        if not places:
+        found, most = askable(pool, mix, self.prompt, *told), mix.window_tokens[pool]
+        if not found:
             return []
-        drawn = keyed_hash(f"turn:{key}", mix.seed) % len(places)
-        place, most = places[drawn], mix.window_tokens[pool]
-        before = self.prompt + int(self.users[: place + 1].sum() + self.answers[:place].sum())
-        asked = most if long[drawn] and most is not None else before
-        answer = int(self.answers[place])
-        return [Tokens(asked + counter.of(ASKING), answer)]
+        places = np.array(list(found))
+        before = self.prompt + np.cumsum(self.users + self.answers)[places] - self.answers[places]
+        asked = before if most is None else np.minimum(before, most)
+        return [Tokens(round(float(asked.mean())) + counter.of(ASKING), round(float(self.answers[places].mean())))]

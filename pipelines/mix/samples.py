@@ -207,8 +207,8 @@ class _Making:
         if asked is None:
             return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
         place, truth = asked
-        shown, opening = self._before(whole, place, is_long=fitting[place])
-        return [(self.rows, self._rl_row(shown, len(whole), opening, truth) if shown else self._over())]
+        shown, opening = self._before(whole, place, fits=fitting[place])
+        return [(self.rows, self._rl_row(shown, len(whole), truth, opening) if shown else self._over())]
 
     def eval_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of eval: of the first turn, the last and three between them, half by hash and at least one."""
@@ -220,21 +220,19 @@ class _Making:
         taken = [place for number, place in draws if number < 1 << 63] or [place for _, place in draws[:1]]
         found: Made = []
         for place in sorted(taken):
-            shown, _ = self._before(whole, place, is_long=fitting[place])
+            shown, _ = self._before(whole, place, fits=fitting[place])
             found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
         return found or [(self.rows, self._over())]
 
     def _fitting(self, whole: Sequence[Turn]) -> dict[int, bool]:
-        """The places of turns that can be asked for, and whether more comes before one than the bound holds."""
+        """The places of turns that can be asked for, and whether all that comes before fits the bound."""
         users, answers = turn_tokens(whole, self.counter)
-        loss = [turn.loss for turn in whole]
-        places, long = askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss)
-        return dict(zip(places, long, strict=True))
+        return askable(self.pool, self.mix, self.prompt_tokens, users, answers, [turn.loss for turn in whole])
 
-    def _before(self, whole: Sequence[Turn], place: int, *, is_long: bool) -> tuple[list[Turn], str]:
-        """The turns up to one, or the last that fit, and what opens them; none if the turn alone does not fit."""
+    def _before(self, whole: Sequence[Turn], place: int, *, fits: bool) -> tuple[list[Turn], str]:
+        """The turns up to one, the last that fit where not all do, and what opens these; none if no turn fits."""
         shown = list(whole[: place + 1])
-        return self._newest(shown) if is_long else (shown, "")
+        return (shown, "") if fits else self._newest(shown)
 
     def _newest(self, shown: Sequence[Turn]) -> tuple[list[Turn], str]:
         """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
@@ -263,12 +261,10 @@ class _Making:
             "_id": key,
         }
 
-    def _rl_row(self, shown: Sequence[Turn], total: int, opening: str, truth: str) -> dict[str, Any]:
+    def _rl_row(self, shown: Sequence[Turn], total: int, truth: str, opening: str) -> dict[str, Any]:
         first, turn = self.rows[0], shown[-1]
         users, answers = turn_tokens(shown, self.counter)
-        tokens = (
-            self.prompt_tokens + self.counter.of(opening) + sum(users) + sum(answers[:-1]) + self.counter.of(ASKING)
-        )
+        tokens = self.prompt_tokens + sum(map(self.counter.of, (opening, ASKING))) + sum(users) + sum(answers[:-1])
         said = messages(self.prompt.text, shown)[:-1]
         said[-1]["content"] = turn.user + ASKING
         return {

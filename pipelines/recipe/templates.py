@@ -196,13 +196,14 @@ def _values(known: bool) -> dict[str, Any]:
 
 
 @cache
+def _compiled(text: str, own: bool) -> jinja2.Template:
+    return (_sandbox() if own else _environment()).from_string(text)
+
+
+@cache
 def rubric(name: str) -> str:
     """The text by which a judge rates predictions, as it is asked with it."""
     return (configs() / "rubrics" / f"{name}.md").read_text("utf-8")
-
-
-def _compiled(text: str, own: bool) -> jinja2.Template:
-    return (_sandbox() if own else _environment()).from_string(text)
 
 
 @cache

@@ -136,8 +136,9 @@ def test_copies_that_stay_are_samples_with_ids_of_their_own(tmp_path: Path, pool
     told = [row["extra_info"] for row in rows] if pool == "rl" else rows
     name = "sample_id" if pool == "eval" else "id"
     (key,) = {re.split(r"[.:]", row[name])[0] for row in told}
-    ending = f":{told[0][name].rpartition(':')[2]}" if pool == "rl" else ""
-    assert [row[name] for row in told] == [f"{key}{ending}", *(f"{key}.{copy}{ending}" for copy in range(2, 7))]
+    step = f":{told[0][name].rpartition(':')[2]}" if pool in ("rl", "eval") else ""
+    before, after = (step, "") if pool == "eval" else ("", step)
+    assert [row[name] for row in told] == [f"{key}{step}", *(f"{key}{before}.{copy}{after}" for copy in range(2, 7))]
     assert len({row.get("index", row["id"]) for row in told}) == 6
 
 

@@ -161,7 +161,15 @@ def test_texts_of_many_lines_are_compared_in_bounded_time():
 @pytest.mark.parametrize("pool", ["sft", "cpt", "rl", "eval"])
 def test_samples_of_every_pool_follow_the_recipe(pool):
     text = call("Edit", file_path="x.py", old_string="a", new_string="b")
-    rows = [{**row(0, text, "done"), **dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1}]
+    rows = [
+        {
+            **row(0, text, "done"),
+            **dict.fromkeys(("source", "group"), "s"),
+            "num_segments": 1,
+            "number": 1,
+            "row_id": "r",
+        }
+    ]
     for edits in ("call", "diff"):
         ((_, sample),) = samples_of(
             pool, costed(rows, View(edits=edits), TokenCounter()), Mix(edits=edits), TokenCounter()

@@ -27,7 +27,7 @@ from tests.pipelines.rendering.test_turns import row
 
 COUNTER = TokenCounter()
 WORDS = st.integers(1, 120).map(lambda number: "word " * number)
-OWN = {"num_segments": 1, "number": 1, "source": "s", "group": "g"}
+OWN = {"num_segments": 1, "source": "s", "group": "g", "number": 3}
 BOUND = 2000
 """Tokens that hold a prompt and some turns."""
 USES = st.sampled_from(["target", "target", "context", "omit"])
@@ -172,14 +172,31 @@ def test_rl_and_eval_take_any_turn_after_what_fits_where_the_oldest_is_cut(pool)
     assert max(asked(pool, screens(60), mix) for mix in mixes) > 40
 
 
+@pytest.mark.parametrize("number", [1, 2, 5, 60])
+def test_eval_takes_half_of_the_first_the_last_and_three_between_by_hash(number):
+    taken = [places_asked("eval", screens(number), Mix(seed=seed)) for seed in range(40)]
+    allowed = {round(n * (number - 1) / 4) for n in range(5)} if number > 5 else set(range(number))
+    assert {place for some in taken for place in some} == allowed
+    assert min(map(len, taken)) >= 1
+    assert sum(map(len, taken)) / len(taken) == pytest.approx(len(allowed) / 2, abs=0.7)
+
+
 def asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> int:
-    """The number of the tap that the one sample of a walk asks for."""
-    ((part, sample),) = made_of(pool, rows, mix)
-    assert len(part) == len(rows)
-    assert not isinstance(sample, Unlearnable)
-    shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
-    assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")
-    return next(place for place in range(60) if f"tap {place}\n" in shown)
+    """The number of the last tap that the samples of a walk ask for."""
+    return max(places_asked(pool, rows, mix))
+
+
+def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
+    """The numbers of the taps that the samples of a walk ask for."""
+    found = []
+    for part, sample in made_of(pool, rows, mix):
+        assert len(part) == len(rows)
+        assert not isinstance(sample, Unlearnable)
+        shown = sample["current_prompt"] if pool == "eval" else sample["prompt"][-1]["content"]
+        assert shown.endswith("`<predicted_observation>` and `</predicted_observation>`.")
+        found.append(next(place for place in range(60) if f"tap {place}\n" in shown))
+    assert pool == "eval" or len(found) == 1
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,120 @@
+"""Passages in the columns of transitions, so that what scrubs and measures these does the same for passages.
+
+A passage is a trajectory, and each of its texts what a step of it led to; of an action there is nothing. Equal rules so
+hold for both, and no second scrubber or index is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.mix.passages.passage import Message, Passage
+from quality.fingerprint import struct_text, trajectory_starts
+from schemas.transition import encoded_schema
+
+BATCH_CHARACTERS: Final = 8 << 20
+BATCH_PASSAGES: Final = 4096
+"""Passages are worked on in batches that are closed when they pass one of these; a larger passage is a batch."""
+
+_FORM: Final = "response"
+"""Of which near duplicates compare all words."""
+
+
+def batched(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
+    """The passages in batches, in order."""
+    held: list[Passage] = []
+    size = 0
+    for one in passages:
+        held.append(one)
+        size += one.size
+        if size >= BATCH_CHARACTERS or len(held) >= BATCH_PASSAGES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _struct(kind: pa.DataType, fields: dict[str, pa.Array], rows: int) -> pa.StructArray:
+    arrays = [
+        pa.nulls(rows, field.type) if field.name not in fields else fields[field.name].cast(field.type)
+        for field in kind.fields
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind.fields))
+
+
+def as_transitions(passages: Sequence[Passage]) -> pa.RecordBatch:
+    """A batch of `encoded_schema()` with a row for each text of each passage, in order."""
+    schema = encoded_schema()
+    lengths = [len(one.messages) for one in passages]
+    rows = sum(lengths)
+    owner = np.repeat(np.arange(len(passages)), lengths)
+    steps = chain.from_iterable(range(length) for length in lengths)
+    texts = pa.array([message.content for one in passages for message in one.messages], pa.string())
+    of_row = pa.array(owner)
+
+    def spread(values: list[Any]) -> pa.Array:
+        return pa.array(values, pa.string()).take(of_row).dictionary_encode()
+
+    shown = {"content": texts.dictionary_encode(), "form": pa.array([_FORM] * rows, pa.string()).dictionary_encode()}
+    known = {
+        "trajectory_id": pa.DictionaryArray.from_arrays(
+            pa.array(owner.astype(np.int32)), pa.array([str(number) for number in range(len(passages))], pa.string())
+        ),
+        "native_id": spread([one.native_id for one in passages]),
+        "step": pa.array(list(steps), pa.int32()),
+        "context": _struct(
+            schema.field("context").type, {"action_space": spread([one.tools for one in passages])}, rows
+        ),
+        "next_observation": _struct(schema.field("next_observation").type, shown, rows),
+    }
+    columns = [known.get(field.name, pa.nulls(rows, field.type)) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def texts_of(batch: pa.RecordBatch) -> pa.StringArray:
+    """The texts of the passages that a batch holds, one a row."""
+    return struct_text(batch, "next_observation", "content").cast(pa.string())
+
+
+def as_passages(batch: pa.RecordBatch, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages with what the batch, which was made of them, holds now."""
+    starts = trajectory_starts(batch)
+    ends = np.append(starts[1:], batch.num_rows)
+    texts = texts_of(batch).to_pylist()
+    first = pa.array(starts)
+    ids = batch["native_id"].take(first).to_pylist()
+    tools = struct_text(batch, "context", "action_space").take(first).to_pylist()
+    return [
+        Passage(
+            one.row,
+            one.licence,
+            tuple(Message(message.role, text) for message, text in zip(one.messages, texts[begin:end], strict=True)),
+            name,
+            tool,
+        )
+        for one, begin, end, name, tool in zip(passages, starts.tolist(), ends.tolist(), ids, tools, strict=True)
+    ]
+
+
+def chosen(batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """The rows of the passages that are kept; `kept` has one value a passage."""
+    starts = trajectory_starts(batch)
+    rows = np.repeat(kept, np.diff(np.append(starts, batch.num_rows)))
+    return batch if kept.all() else batch.filter(pa.array(rows))
+
+
+def summed(batch: pa.RecordBatch, per_row: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The sum of a number of each row over the rows of each passage."""
+    found: npt.NDArray[np.int64] = np.add.reduceat(per_row, trajectory_starts(batch)) if batch.num_rows else per_row
+    return found
+
+
+def bearing(passages: Sequence[Passage]) -> npt.NDArray[np.bool_]:
+    """Of each row whether it bears the loss: a text, or what an assistant said."""
+    return np.array([message.role in ("", "assistant") for one in passages for message in one.messages], np.bool_)

@@ -1,0 +1,202 @@
+"""What of all that was read is not kept: items of benchmarks, exact duplicates, near duplicates, in this order.
+
+Over all components at once, so that none shows what another one does. Of like passages that of the component which the
+recipe names first stays, then that of the smallest hash: no order of files or rows has a say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.engine.parquet import read_batches
+from pipelines.judge.evaluation_index import read_index
+from pipelines.mix.passages.near_passages import near_copies
+from pipelines.mix.passages.passage import KEY_SCHEMA
+from pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name, sketch_name
+from quality.exposure import MATCH_SCHEMA, decided, tasks_showing
+from quality.near import MEMBER
+from quality.sketch import SKETCH_SCHEMA, Sketches
+
+CONTAMINATED: Final = "contaminated"
+DUPLICATE: Final = "duplicate"
+NEAR_DUPLICATE: Final = "near_duplicate"
+
+Numbers = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+
+class Lost(NamedTuple):
+    """A passage that is not kept: its place among those that were read of its unit, the reason, and words for it."""
+
+    place: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What decisions know of a unit's passages.
+
+    Attributes:
+        unit: number of the unit.
+        component: its component's.
+        ids: of the passages.
+        high, low: of the normalized content.
+        exact: of the content.
+        starts: the first of each passage's rows in sketches and matches; at last the number of rows.
+    """
+
+    unit: int
+    component: int
+    ids: pa.StringArray
+    high: Numbers
+    low: Numbers
+    exact: Numbers
+    starts: Places
+
+    @classmethod
+    def of(cls, unit: PassageUnit, table: pa.Table) -> Keys:
+        """Those of a unit, from its table of `KEY_SCHEMA`."""
+        held = table.combine_chunks()
+        high, low, exact = (held[name].to_numpy() for name in ("high", "low", "exact"))
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(held["pieces"].to_numpy().astype(np.int64))])
+        ids = pa.concat_arrays([pa.array([], pa.string()), *held["id"].chunks])
+        return cls(unit.number, unit.component, ids, high, low, exact, starts)
+
+    @property
+    def size(self) -> int:
+        """Passages."""
+        return len(self.high)
+
+    def words(self, place: int) -> str:
+        """What a passage is called, for a person."""
+        return str(self.ids[place].as_py())
+
+
+Left = dict[int, npt.NDArray[np.bool_]]
+"""By unit, of each passage whether it is kept so far."""
+
+
+def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[int, list[Lost]]:
+    """By number of the unit the passages that are not kept, by place.
+
+    Raises:
+        ShardError: what was read of a unit is not there.
+    """
+    keys = {
+        one.number: Keys.of(one, pa.Table.from_batches(read_batches(preparing.read, keys_name(one)), KEY_SCHEMA))
+        for one in units
+    }
+    left = {number: np.ones(one.size, np.bool_) for number, one in keys.items()}
+    lost: dict[int, list[Lost]] = {one.number: [] for one in units}
+    if preparing.benchmarks:
+        _drop_contaminated(preparing, units, keys, left, lost)
+    for unit, place, kept, kept_place in exact_copies(keys, left):
+        lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
+        left[unit][place] = False
+    if preparing.recipe.judge.near_duplicates is not None:
+        _drop_near(preparing, units, keys, left, lost)
+    return {number: sorted(some) for number, some in lost.items()}
+
+
+def _drop_contaminated(
+    preparing: Preparation,
+    units: Sequence[PassageUnit],
+    keys: Mapping[int, Keys],
+    left: Left,
+    lost: Mapping[int, list[Lost]],
+) -> None:
+    """Takes out what shows an item; passages that say the same are one task, as rollouts are."""
+    index = read_index(preparing.measures, preparing.benchmarks)
+    rules = preparing.recipe.judge.contamination
+    matches = {
+        one.number: pa.Table.from_batches(read_batches(preparing.read, matches_name(one)), MATCH_SCHEMA)
+        for one in units
+    }
+    shown = [np.zeros((0, 2), np.uint64)]
+    for number, table in matches.items():
+        known = keys[number]
+        run, task = tasks_showing(table, np.repeat(known.high, np.diff(known.starts)))
+        shown.append(np.stack([run, task], axis=1))
+    run, tasks = np.unique(np.unique(np.concatenate(shown), axis=0)[:, 0], return_counts=True)
+    weights = index.weights(rules.common, run, tasks.astype(np.uint64))
+    for number, table in matches.items():
+        rows, items, _ = decided(table, index, weights, rules.min_score)
+        for place, item in zip(np.searchsorted(keys[number].starts, rows).tolist(), items.tolist(), strict=True):
+            lost[number].append(Lost(place, CONTAMINATED, index.items[item]))
+            left[number][place] = False
+
+
+def exact_copies(keys: Mapping[int, Keys], left: Mapping[int, npt.NDArray[np.bool_]]) -> list[tuple[int, ...]]:
+    """(unit, place, unit and place of the one that stays) of each passage that says the same as one that stays.
+
+    Args:
+        keys: of all units.
+        left: of each unit's passages, whether they are compared.
+    """
+    some = {number: np.flatnonzero(left[number]) for number in keys}
+    columns = [
+        np.concatenate([np.zeros(0, np.uint64), *(values.astype(np.uint64) for values in of)])
+        for of in zip(
+            *(
+                (
+                    one.high[some[number]],
+                    one.low[some[number]],
+                    np.full(len(some[number]), one.component),
+                    one.exact[some[number]],
+                    np.full(len(some[number]), number),
+                    some[number],
+                )
+                for number, one in keys.items()
+            ),
+            strict=True,
+        )
+    ]
+    if not columns or not len(columns[0]):
+        return []
+    order = np.lexsort(columns[::-1])
+    high, low, _, _, unit, place = (column[order] for column in columns)
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    keeper = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    again = np.flatnonzero(~first)
+    found = [unit[again], place[again], unit[keeper[again]], place[keeper[again]]]
+    return [*zip(*(column.tolist() for column in found), strict=True)]
+
+
+def _drop_near(
+    preparing: Preparation,
+    units: Sequence[PassageUnit],
+    keys: Mapping[int, Keys],
+    left: Left,
+    lost: Mapping[int, list[Lost]],
+) -> None:
+    near = preparing.recipe.judge.near_duplicates
+    assert near is not None
+    by_number = {one.number: one for one in units}
+
+    @lru_cache(maxsize=4)
+    def sketches(number: int) -> Sketches:
+        batches = read_batches(preparing.read, sketch_name(by_number[number]))
+        return Sketches.of(pa.Table.from_batches(batches, SKETCH_SCHEMA), keys[number].starts[:-1])
+
+    who: dict[int, npt.NDArray[np.void]] = {}
+    for number, one in keys.items():
+        some = np.flatnonzero(left[number])
+        if len(some):
+            who[number] = np.zeros(len(some), MEMBER)
+            who[number]["rank"], who[number]["tie"] = one.component, one.high[some]
+            who[number]["unit"], who[number]["row"] = number, one.starts[some]
+    for pair in near_copies(who, sketches, near):
+        unit, other = int(pair["unit"]), int(pair["other_unit"])
+        place = int(np.searchsorted(keys[unit].starts, pair["row"]))
+        kept = int(np.searchsorted(keys[other].starts, pair["other_row"]))
+        lost[unit].append(Lost(place, NEAR_DUPLICATE, f"nearly equal to {keys[other].words(kept)}"))
+        left[unit][place] = False

@@ -1,0 +1,300 @@
+"""A file of a component, read once: its passages scrubbed, checked and counted, and what decisions need beside them.
+
+A pure function of the file and the recipe, written whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.engine.parquet import ParquetSink
+from pipelines.engine.stored_blob import StoredBlob
+from pipelines.engine.units import finish_unit
+from pipelines.judge.evaluation_index import read_index
+from pipelines.mix.passages import as_transitions as shape
+from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS, Passage, group_name, hashes, own_name
+from pipelines.mix.passages.preparation import (
+    READ,
+    PassageUnit,
+    Preparation,
+    keys_name,
+    matches_name,
+    payload_name,
+    rejects_name,
+    sketch_name,
+)
+from pipelines.mix.passages.reading import read_passages
+from pipelines.mix.passages.windows import cut_text
+from pipelines.plan.raw_files import NOT_OPENED
+from quality.exposure import MATCH_SCHEMA, exposed
+from quality.fingerprint import trajectory_starts
+from quality.registry import signal
+from quality.scrub import scrub, scrub_name, scrub_reject
+from quality.signal import Measured, Signal
+from quality.sketch import HASHED, SKETCH_SCHEMA, sketched
+from quality.tokens import TokenCounter, text_bytes
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
+from schemas.manifest import Manifest
+
+CONTROL_TOKENS: Final = "control_tokens"
+TOO_LONG: Final = "too_long"
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass
+class _Reading:
+    """What has been read of a unit; rows of sketches and matches are numbered through.
+
+    Attributes:
+        unit: what is read.
+        preparing: by what.
+        sink: of rejects, which are written as they come: of a large file most rows may be unwanted.
+        rejects: those that are not yet written.
+        counts: rows, and further pieces of texts that were cut.
+        pieces: texts and messages so far.
+    """
+
+    unit: PassageUnit
+    preparing: Preparation
+    sink: ParquetSink
+    rejects: list[Reject] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    pieces: int = 0
+
+    @cached_property
+    def component(self) -> Any:
+        """The unit's component."""
+        return self.preparing.components[self.unit.component]
+
+    @cached_property
+    def uri(self) -> str:
+        """The file as it is named in rows."""
+        normalize = self.preparing.recipe.normalize
+        return scrub_name(self.unit.uri, salt=normalize.scrub_salt or "", kinds=normalize.scrub)
+
+    @cached_property
+    def counter(self) -> TokenCounter:
+        """Of the recipe's tokenizer."""
+        return TokenCounter(self.preparing.recipe.judge.tokenizer)
+
+    @cached_property
+    def bounds(self) -> list[tuple[str, Signal, float, float]]:
+        """(reason, signal, smallest and largest number that pass) of what is measured of each passage."""
+        found = [(reason, one, least, np.inf) for reason, one, least in self.component.signals()]
+        if self.component.control_tokens == "drop":
+            found.insert(0, (CONTROL_TOKENS, signal("control_tokens"), -np.inf, 0.0))
+        return found
+
+    def reject(self, one: Reject) -> None:
+        """Takes in what is not carried on."""
+        normalize = self.preparing.recipe.normalize
+        salt, kinds = normalize.scrub_salt or "", normalize.scrub
+        if one.excerpt or one.member:
+            self.rejects.append(scrub_reject(one, salt, kinds))
+        else:
+            self.rejects.append(replace(one, uri=self.uri, detail=_scrubbed_words(one.detail, salt, kinds)))
+        if len(self.rejects) >= shape.BATCH_PASSAGES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the rejects that wait."""
+        table = reject_table(sorted(self.rejects, key=lambda one: (one.offset, one.reason))).combine_chunks()
+        for batch in table.to_batches():
+            self.sink.write(batch)
+        self.rejects.clear()
+
+    def drop(self, passages: Sequence[Passage], dropped: Flags, reason: str, detail: str) -> None:
+        """Takes in passages that are not carried on."""
+        rows = (passages[place].row for place in np.flatnonzero(dropped).tolist())
+        self.rejects += [Reject("record", reason, detail, self.uri, offset=row) for row in rows]
+
+    def passages(self) -> Iterator[Passage]:
+        """The passages of the file; what is none is taken in as a reject."""
+        limit = self.preparing.recipe.normalize.max_member_bytes
+        if self.unit.fault:
+            self.counts["rows"] += 1
+            self.reject(Reject("input", self.unit.fault, NOT_OPENED[self.unit.fault], self.unit.uri))
+            return
+        with StoredBlob(self.unit.uri, {"": self.unit.place}, limit) as blob:
+            for one in read_passages(self.component, blob):
+                self.counts["rows"] += 1
+                if isinstance(one, Reject):
+                    self.reject(one)
+                else:
+                    yield one
+
+
+@lru_cache(maxsize=256)
+def _scrubbed_words(detail: str, salt: str, kinds: tuple[str, ...]) -> str:
+    return scrub_name(detail, salt=salt, kinds=kinds)
+
+
+def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
+    """Reads a unit and writes what was found; returns its manifest.
+
+    Raises:
+        ShardError: the file cannot be opened, or nothing can be written.
+    """
+    digest = preparing.unit_digest(unit)
+    folder, component = preparing.read, preparing.components[unit.component]
+    files: dict[str, tuple[Any, ...]] = {
+        "payload": (payload_name(unit), PASSAGE_SCHEMAS[component.kind]),
+        "keys": (keys_name(unit), KEY_SCHEMA),
+        "rejects": (rejects_name(unit), REJECT_SCHEMA),
+    }
+    if preparing.recipe.judge.near_duplicates is not None:
+        files["sketch"] = (sketch_name(unit), SKETCH_SCHEMA)
+    if preparing.benchmarks:
+        files["matches"] = (matches_name(unit), MATCH_SCHEMA)
+    hashed = {"sketch": HASHED}
+    sinks = {what: ParquetSink(folder, *file, hashed=hashed.get(what, ())) for what, file in files.items()}
+    reading = _Reading(unit, preparing, sinks["rejects"])
+    try:
+        for passages in shape.batched(reading.passages()):
+            for what, batch in _measured(passages, reading):
+                sinks[what].write(batch)
+        reading.flush()
+    except BaseException:
+        for sink in sinks.values():
+            sink.abandon()
+        raise
+    entries = tuple(sink.close() for sink in sinks.values())
+    counts = {f"{component.name}.{name}": number for name, number in sorted(reading.counts.items())}
+    return finish_unit(folder, Manifest(READ, unit.label, digest, SCHEMA_VERSION, entries, counts))
+
+
+def _measured(passages: list[Passage], reading: _Reading) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(which file, what it is given) of a batch of passages."""
+    preparing = reading.preparing
+    normalize, judge = preparing.recipe.normalize, preparing.recipe.judge
+    batch, _ = scrub(
+        shape.as_transitions(passages), normalize.scrub, salt=normalize.scrub_salt or "", per_trajectory=False
+    )
+    batch, passages = _passing(batch, shape.as_passages(batch, passages), reading)
+    batch, passages, tokens = _bounded(batch, passages, reading)
+    if not passages:
+        return
+    yield from _rows(batch, passages, tokens, reading)
+    if judge.near_duplicates is not None:
+        yield "sketch", sketched(batch)
+    if preparing.benchmarks:
+        found = exposed(batch, read_index(preparing.measures, preparing.benchmarks))
+        row = found["row"].to_numpy() + np.uint32(reading.pieces)
+        yield "matches", found.set_column(0, MATCH_SCHEMA.field(0), pa.array(row.astype(np.uint32)))
+    reading.pieces += batch.num_rows
+
+
+def _bounded(
+    batch: pa.RecordBatch, passages: list[Passage], reading: _Reading
+) -> tuple[pa.RecordBatch, list[Passage], npt.NDArray[np.int64]]:
+    """Passages within the component's bound, with the tokens of each of their texts: longer ones are cut, or go."""
+    component, counter = reading.component, reading.counter
+    tokens = counter.count(shape.texts_of(batch))
+    lengths, most = shape.summed(batch, tokens), component.max_tokens
+    if most is None or not (lengths > most).any():
+        return batch, passages, tokens
+    if component.kind == "text" and component.overflow == "windows":
+        cut = [
+            window
+            for one, length in zip(passages, lengths.tolist(), strict=True)
+            for window in (cut_text(one, most, counter) if length > most else [one])
+        ]
+        reading.counts["windows"] += len(cut) - len(passages)
+        batch = shape.as_transitions(cut)
+        return batch, cut, counter.count(shape.texts_of(batch))
+    reading.drop(passages, lengths > most, TOO_LONG, f"longer than max_tokens, {most:,}")
+    of_row = np.repeat(lengths <= most, [len(one.messages) for one in passages])
+    return *_chosen(batch, passages, lengths <= most), tokens[of_row]
+
+
+def _chosen(batch: pa.RecordBatch, passages: list[Passage], kept: Flags) -> tuple[pa.RecordBatch, list[Passage]]:
+    return shape.chosen(batch, kept), [passages[place] for place in np.flatnonzero(kept).tolist()]
+
+
+def _passing(batch: pa.RecordBatch, passages: list[Passage], reading: _Reading) -> tuple[pa.RecordBatch, list[Passage]]:
+    """The passages that every measure lets pass; the first that does not gives the reason."""
+    for reason, one, least, most in reading.bounds:
+        if not passages:
+            break
+        measured = one.measure(Measured.of(batch, reading.counter)).astype(np.float64)
+        fails = (np.round(measured, 6) < least) | (np.round(measured, 6) > most)
+        dropped = np.logical_or.reduceat(fails, trajectory_starts(batch))
+        if dropped.any():
+            reading.drop(passages, dropped, reason, "by what the component's section wants")
+            batch, passages = _chosen(batch, passages, ~dropped)
+    return batch, passages
+
+
+def _rows(
+    batch: pa.RecordBatch, passages: Sequence[Passage], tokens: npt.NDArray[np.int64], reading: _Reading
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """What is written of the passages themselves, and the keys of each."""
+    component = reading.component
+    keys, exact = hashes([one.messages for one in passages])
+    high, low = keys[:, 0], keys[:, 1]
+    contents = [f"{int(a):016x}{int(b):016x}" for a, b in keys]
+    ids = [f"{component.name}/{own_name(one, content)}" for one, content in zip(passages, contents, strict=True)]
+    learnt = shape.bearing(passages)
+    columns: dict[str, Any] = {
+        "id": ids,
+        "source": [component.corpus] * len(passages),
+        "licence": [one.licence for one in passages],
+        "uri": [reading.uri] * len(passages),
+        "row": [one.row for one in passages],
+        "group": [group_name(component.corpus, one, int(key)) for one, key in zip(passages, high, strict=True)],
+        "text_bytes": shape.summed(batch, text_bytes(shape.texts_of(batch))),
+        "tokens": shape.summed(batch, tokens),
+        "loss_tokens": shape.summed(batch, np.where(learnt, tokens, 0)),
+    }
+    if component.kind == "text":
+        columns["text"] = [one.messages[0].content for one in passages]
+    else:
+        columns["tools"] = [one.tools for one in passages]
+        columns["messages"] = [
+            [
+                {"role": m.role, "content": m.content, "loss": True if m.role == "assistant" else None}
+                for m in one.messages
+            ]
+            for one in passages
+        ]
+    schema = PASSAGE_SCHEMAS[component.kind]
+    yield "payload", _batch(columns, schema)
+    pieces = [len(one.messages) for one in passages]
+    told = {"id": ids, "high": high, "low": low, "exact": exact[:, 0], "pieces": pieces, "row": columns["row"]}
+    yield "keys", _batch(told, KEY_SCHEMA)
+
+
+def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(columns[one.name], one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class UnitsToPassages(beam.PTransform):
+    """Unit → its number, once what it holds was read.
+
+    Args:
+        preparing: what reading needs besides.
+    """
+
+    def __init__(self, preparing: Preparation) -> None:
+        super().__init__()
+        self._preparing = preparing
+
+    def expand(self, units: beam.PCollection[PassageUnit]) -> beam.PCollection[int]:
+        preparing = self._preparing
+
+        def read(unit: PassageUnit) -> int:
+            read_unit(unit, preparing)
+            return unit.number
+
+        return units | "Read" >> beam.Map(read)

@@ -1,0 +1,77 @@
+"""Near duplicates among passages of all components: who is compared with whom, and who goes.
+
+What the numbers mean is `quality.near`'s. A passage has no rollouts beside it, so nothing of it is background: all its
+shingles are compared. Hashes of buckets lie in a file of their own while pairs are looked for, and sketches are read
+for two units at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.engine.exchange import Span, carried, fetched
+from pipelines.engine.storage import Folder
+from pipelines.judge.packed_rows import partitioned
+from pipelines.recipe.judgement import NearDuplicates
+from quality.near import MEMBER, PAIR, candidates, dropped, members, second_looks
+from quality.sketch import Sketches, absent_shares
+
+Records = npt.NDArray[np.void]
+
+_PLACE: Final = ["unit", "row", "other_unit", "other_row"]
+
+
+def near_copies(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
+    """Pairs of dtype `PAIR`, one for each passage that goes, with the best kept one that it is like.
+
+    Args:
+        who: by unit the passages that are left, of dtype `MEMBER` without their buckets; `row` is the first of the
+            passage's rows in the sketches, ascending.
+        sketches: of a unit.
+        near: what counts as a near duplicate.
+    """
+    pairs = _compared(_pairs(who, sketches, near), sketches, near)
+    if len(pairs):
+        pairs = np.concatenate([pairs, _compared(second_looks(pairs), sketches, near)])
+    return dropped(pairs)
+
+
+def _pairs(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
+    """The pairs that meet in a bucket, each once."""
+    found = [np.zeros(0, PAIR)]
+    with TemporaryDirectory() as folder:
+        spill = Folder(folder)
+        held: defaultdict[int, list[bytes | Span]] = defaultdict(list)
+        for unit, some in who.items():
+            of = sketches(unit)
+            chosen = np.searchsorted(of.starts, some["row"])
+            banded = members(of, chosen, np.zeros(len(of.step), np.bool_), near.made(), some)
+            for key, span in carried("members", unit, partitioned(banded, "band"), spill):
+                held[key].append(span)
+        found += [candidates(_joined(fetched(held[key], spill))) for key in sorted(held)]
+    pairs = np.concatenate(found)
+    return pairs[np.unique(pairs[_PLACE], return_index=True)[1]]
+
+
+def _joined(packed: Iterable[bytes]) -> Records:
+    return np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
+
+
+def _compared(pairs: Records, sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
+    """Those of the pairs of which the worse one holds too little that the better one does not."""
+    found = [np.zeros(0, PAIR)]
+    for unit, other in np.unique(pairs[["unit", "other_unit"]]).tolist():
+        some = pairs[(pairs["unit"] == unit) & (pairs["other_unit"] == other)]
+        mine, theirs = sketches(unit), sketches(other)
+        place, against = np.searchsorted(mine.starts, some["row"]), np.searchsorted(theirs.starts, some["other_row"])
+        absent, size = absent_shares(mine, place, np.zeros(len(mine.step), np.bool_), theirs, against)
+        same = mine.sequence()[place] == theirs.sequence()[against]
+        some["absent"] = np.where(same, 0.0, np.where(size < near.few, 1.0, absent)).astype(np.float32)
+        found.append(some[some["absent"] < near.max_absent])
+    return np.concatenate(found)

@@ -1,0 +1,131 @@
+"""A passage: one row of a corpus that is passed through, a text or a conversation; and the columns of what is written.
+
+Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from unicodedata import is_normalized, normalize
+
+import pyarrow as pa
+import xxhash
+
+from pipelines.recipe.passages import Kind
+from quality.fingerprint import Lanes, text_hashes
+
+_MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
+_COMMON: Final = [
+    pa.field("id", pa.string(), metadata={"doc": "component/, then the row's own id, or 32 hex digits of its content"}),
+    pa.field("source", pa.string(), metadata={"doc": "the corpus, as the recipe names it"}),
+    pa.field("licence", pa.string(), metadata={"doc": "SPDX id or expression"}),
+    pa.field("uri", pa.string(), metadata={"doc": "the file, relative to the root it was found under"}),
+    pa.field("row", pa.int64(), metadata={"doc": "0-based row; in JSON Lines the byte offset of its line"}),
+    pa.field("group", pa.string(), metadata={"doc": "16 hex digits; rows of one group are never parted between pools"}),
+    pa.field("text_bytes", pa.int64(), metadata={"doc": "UTF-8 bytes of its text or of its messages"}),
+    pa.field("tokens", pa.int64(), metadata={"doc": "of its text or of its messages, under judge.tokenizer"}),
+    pa.field("loss_tokens", pa.int64(), metadata={"doc": "those of them that bear the loss"}),
+]
+
+PASSAGE_SCHEMAS: Final[Mapping[Kind, pa.Schema]] = {
+    "text": pa.schema([*_COMMON, ("text", pa.string())]),
+    "messages": pa.schema(
+        [
+            *_COMMON,
+            pa.field("tools", pa.string(), metadata={"doc": "JSON text: definitions of the tools", "null": "no tools"}),
+            ("messages", pa.list_(_MESSAGE)),
+        ]
+    ),
+}
+"""Columns of a component's parts; `loss` is true on the assistant's messages and null on all others."""
+
+KEY_SCHEMA: Final = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("high", pa.uint64(), nullable=False, metadata={"doc": "with `low`: hash of what it says, normalized"}),
+        pa.field("low", pa.uint64(), nullable=False),
+        pa.field("exact", pa.uint64(), nullable=False, metadata={"doc": "hash of what it says, letter by letter"}),
+        pa.field("pieces", pa.int32(), nullable=False, metadata={"doc": "texts or messages, rows of its sketch"}),
+        pa.field("row", pa.int64(), nullable=False, metadata={"doc": "as in the part"}),
+    ]
+)
+"""What decisions over all components need of each passage that was read, in the order of the file."""
+
+_PIECES: Final = "\x1e"
+_WITHIN: Final = "\x1f"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What one speaker said: a role of `system`, `user`, `assistant` or `tool`; of a text, which nobody says, none."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A row.
+
+    Attributes:
+        row: 0-based; in JSON Lines its byte offset.
+        licence: SPDX id or expression.
+        messages: of a conversation; of a text a single one without a role.
+        native_id: the row's own id, if the recipe names a column for it.
+        tools: JSON text of the tools' definitions.
+        window: of a text that was cut, the 0-based number of the piece.
+        document: of a text that was cut, the hash of the whole.
+    """
+
+    row: int
+    licence: str
+    messages: tuple[Message, ...]
+    native_id: str | None = None
+    tools: str | None = None
+    window: int = 0
+    document: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Characters that it holds."""
+        return sum(len(one.content) for one in self.messages)
+
+
+def said(messages: Sequence[Message]) -> str:
+    """All that a passage says, with who says it, as one text."""
+    return _PIECES.join(f"{one.role}{_WITHIN}{one.content}" for one in messages)
+
+
+def normalized(text: str) -> str:
+    """The text as exact duplicates are compared: composed characters (NFC), and one blank for any white space."""
+    composed = text if is_normalized("NFC", text) else normalize("NFC", text)
+    return " ".join(composed.split())
+
+
+def hashes(passages: Sequence[Sequence[Message]]) -> tuple[Lanes, Lanes]:
+    """128-bit hashes of what passages say: normalized, and letter by letter; each of shape (passages, 2)."""
+    plain = [said([Message(one.role, normalized(one.content)) for one in messages]) for messages in passages]
+    exact = [said(messages) for messages in passages]
+    return text_hashes(pa.array(plain, pa.string())), text_hashes(pa.array(exact, pa.string()))
+
+
+def group_name(source: str, passage: Passage, key: int) -> str:
+    """The group of a passage, in which pieces of a document stay together: its own id in its corpus, or its content.
+
+    Args:
+        source: the corpus.
+        passage: what it is the group of.
+        key: hash of its content.
+    """
+    if passage.native_id is None:
+        return f"{key if passage.document is None else passage.document:016x}"
+    return f"{xxhash.xxh3_64_intdigest(f'{source}{_PIECES}{passage.native_id}'.encode()):016x}"
+
+
+def own_name(passage: Passage, content: str) -> str:
+    """A passage within its component: its own id, of further pieces of a text with their number, or its content's."""
+    if passage.native_id is None:
+        return content
+    return f"{passage.native_id}@{passage.window}" if passage.window else passage.native_id

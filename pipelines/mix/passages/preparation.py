@@ -1,0 +1,151 @@
+"""What preparing passages needs, on whichever worker: components, folders, and what units are called."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.engine.paths import Place
+from pipelines.engine.storage import Folder
+from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS
+from pipelines.mix.passages.reading import component_files
+from pipelines.recipe.passages import Passages
+from pipelines.recipe.recipe import Recipe
+from quality.sketch import VERSION as SKETCHED
+from schemas import SCHEMA_VERSION
+
+STAGE: Final = "passages"
+READ: Final = "passages_read"
+REJECTS: Final = f"rejects/{STAGE}"
+"""Folders of the stage, relative to the output folder: its parts, what was read for them, and what was not kept."""
+
+_VERSION: Final = 1
+"""Raised when equal rows are read otherwise than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageUnit:
+    """A file of a component: the unit of work.
+
+    Attributes:
+        number: among all units, by the order of components in the recipe, then by name.
+        component: number of the component in the recipe.
+        label: component and number within it.
+        part: name of the part that is made of it, relative to the stage's folder.
+        uri: the file, relative to its root.
+        place: where its bytes lie.
+        stamp: size and time of change, to notice that it changed between runs.
+        fault: why it is not to be opened; empty if it is.
+    """
+
+    number: int
+    component: int
+    label: str
+    part: str
+    uri: str
+    place: Place
+    stamp: str
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What preparing passages needs: picklable, the same for all units.
+
+    Attributes:
+        recipe: by which they are scrubbed, judged and counted.
+        components: of the kinds `text` and `messages`, in the recipe's order: of duplicates that of the first stays.
+        out: the output folder.
+        benchmarks: digest of the index of benchmarks, which lies among the measures; empty without benchmarks.
+        models: names and digests of the files that the recipe names: tokenizer and models.
+    """
+
+    recipe: Recipe
+    components: tuple[Passages, ...]
+    out: Folder
+    benchmarks: str = ""
+    models: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def read(self) -> Folder:
+        """Of what was read, a few files a unit."""
+        return self.out / READ
+
+    @property
+    def parts(self) -> Folder:
+        """Of the parts, by component."""
+        return self.out / STAGE
+
+    @property
+    def rejects(self) -> Folder:
+        """Of what was not kept."""
+        return self.out / REJECTS
+
+    @property
+    def measures(self) -> Folder:
+        """Where the index of benchmarks lies."""
+        return self.out / "measures"
+
+    def units(self) -> list[PassageUnit]:
+        """Every file of every component.
+
+        Raises:
+            ConfigError: a component's path names nothing.
+        """
+        found: list[PassageUnit] = []
+        for number, component in enumerate(self.components):
+            for place, file in enumerate(component_files(component)):
+                label, part = f"{component.name}-{place:05d}", f"{component.name}/part-{place:05d}.parquet"
+                stamp = f"{file.bytes}:{file.changed}"
+                one = PassageUnit(len(found), number, label, part, file.name, file.place, stamp, file.fault)
+                found.append(one)
+        return found
+
+    def unit_digest(self, unit: PassageUnit) -> str:
+        """Of everything that what is read of a unit depends on."""
+        judge, normalize = self.recipe.judge, self.recipe.normalize
+        near = judge.near_duplicates
+        component = self.components[unit.component].model_dump(mode="json", exclude={"path"})
+        read = [normalize.scrub, normalize.scrub_salt, normalize.max_member_bytes, judge.tokenizer, self.models]
+        measured = [near is not None and [SKETCHED, near.part_names], self.benchmarks]
+        schemas = [PASSAGE_SCHEMAS[self.components[unit.component].kind].names, KEY_SCHEMA.names, SCHEMA_VERSION]
+        return _digest([_VERSION, component, unit.label, unit.uri, unit.stamp, unit.fault, read, measured, schemas])
+
+    def digest(self, read: Iterable[str]) -> str:
+        """Of everything that parts depend on: what was read of all units, by its digests, and how it is decided."""
+        judge = self.recipe.judge
+        near = None if judge.near_duplicates is None else judge.near_duplicates.model_dump(mode="json")
+        names = [component.name for component in self.components]
+        return _digest([_VERSION, names, near, judge.contamination.model_dump(mode="json"), self.benchmarks, *read])
+
+
+def _digest(values: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def payload_name(unit: PassageUnit) -> str:
+    """The file of what was read of a unit, of the component's `PASSAGE_SCHEMAS`."""
+    return f"{unit.label}.parquet"
+
+
+def keys_name(unit: PassageUnit) -> str:
+    """The file of what decisions need of each passage, of `KEY_SCHEMA`."""
+    return f"{unit.label}.keys.parquet"
+
+
+def sketch_name(unit: PassageUnit) -> str:
+    """The file of a unit's sketches, a row a piece, of `quality.sketch.SKETCH_SCHEMA`."""
+    return f"{unit.label}.sketch.parquet"
+
+
+def matches_name(unit: PassageUnit) -> str:
+    """The file of what a unit shows of benchmarks, of `quality.exposure.MATCH_SCHEMA`; rows are pieces."""
+    return f"{unit.label}.benchmarks.parquet"
+
+
+def rejects_name(unit: PassageUnit) -> str:
+    """The file of what could not be read of a unit, or was not wanted."""
+    return f"{unit.label}.rejects.parquet"

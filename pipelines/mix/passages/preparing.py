@@ -1,0 +1,206 @@
+"""Preparing passages: from the files of components to parts of what is kept, before anything is mixed.
+
+Both stages resume by unit, and the same rows give the same parts, whatever the number of workers and the order in which
+files are listed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+
+from pipelines.engine.parquet import ParquetSink, read_batches, write_parquet
+from pipelines.engine.stored_blob import StoredBlob
+from pipelines.engine.units import finish_stage, finish_unit, is_done, stage_names, unit_manifests, written_names
+from pipelines.mix.passages.deciding import Lost, lost_passages
+from pipelines.mix.passages.measuring import UnitsToPassages
+from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS
+from pipelines.mix.passages.preparation import (
+    READ,
+    REJECTS,
+    STAGE,
+    PassageUnit,
+    Preparation,
+    keys_name,
+    matches_name,
+    payload_name,
+    rejects_name,
+    sketch_name,
+)
+from pipelines.mix.passages.reading import check_columns
+from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ContractError, Reject, reject_table
+from schemas.manifest import Manifest
+
+Over = Callable[[Sequence[Any], beam.PTransform], None]
+Intend = Callable[[Iterable[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """A part still to be written: its unit, what of it is not kept, and the digest of all that decided it."""
+
+    unit: PassageUnit
+    lost: tuple[Lost, ...]
+    digest: str
+
+
+def prepare(preparing: Preparation, over: Over, intend: Intend = lambda _: None) -> Manifest:
+    """Makes the parts of all components, as far as they are not made yet, and returns the manifest of all.
+
+    Counts are by component: `<name>.rows` (read), `.windows` (further pieces of texts that were cut), `.kept`,
+    `.dropped.<reason>`, `.tokens` and `.loss_tokens` (of what is kept).
+
+    Args:
+        preparing: components, recipe and folders.
+        over: runs a transform over units, on whichever workers there are.
+        intend: is told the names of what will be written, before it is.
+
+    Raises:
+        ConfigError: a component's path names nothing, or a table has not the columns that it names.
+        ShardError: a file cannot be opened, or nothing can be written.
+        ContractError: a row is not accounted for, which is a bug.
+    """
+    units = preparing.units()
+    labels = [one.label for one in units]
+    todo = [one for one in units if not is_done(preparing.read, one.label, preparing.unit_digest(one))]
+    check_components(preparing, todo)
+    intend(intended_names(units))
+    over(todo, UnitsToPassages(preparing))
+    read = unit_manifests(preparing.read, labels)
+    digest = preparing.digest(file.sha256 for one in read for file in one.files)
+    finish_stage(preparing.read, READ, digest, labels)
+    folders = preparing.parts, preparing.rejects
+    undone = [one for one in units if not all(is_done(folder, one.label, digest) for folder in folders)]
+    if undone:
+        lost = lost_passages(preparing, units)
+        over([PartWork(one, tuple(lost[one.number]), digest) for one in undone], PartsToFiles(preparing))
+    finish_stage(preparing.rejects, STAGE, digest, labels)
+    return finish_stage(preparing.parts, STAGE, digest, labels)
+
+
+def check_components(preparing: Preparation, units: Sequence[PassageUnit] | None = None) -> None:
+    """Nothing, if the first table of each component has the columns that the recipe names.
+
+    Args:
+        preparing: components and recipe.
+        units: files to choose among; all by default.
+
+    Raises:
+        ConfigError: one has not, or a path names nothing.
+    """
+    looked: set[int] = set()
+    for unit in preparing.units() if units is None else units:
+        if unit.component not in looked and not unit.fault:
+            looked.add(unit.component)
+            limit = preparing.recipe.normalize.max_member_bytes
+            with StoredBlob(unit.uri, {"": unit.place}, limit) as blob:
+                check_columns(preparing.components[unit.component], blob)
+
+
+def intended_names(units: Sequence[PassageUnit]) -> set[str]:
+    """The names of everything that preparing may write, relative to the output folder."""
+    labels = [one.label for one in units]
+    names = {f"{STAGE}/{one.part}" for one in units} | {f"{REJECTS}/{label}.parquet" for label in labels}
+    for name_of in (payload_name, keys_name, sketch_name, matches_name, rejects_name):
+        names |= {f"{READ}/{name_of(one)}" for one in units}
+    return names.union(*(written_names(stage, labels) for stage in (READ, STAGE, REJECTS)))
+
+
+def kept_names(preparing: Preparation) -> Iterator[tuple[str, set[str]]]:
+    """(stage's folder, names of what it holds now that all is prepared), so that what is older can be removed."""
+    labels = [one.label for one in preparing.units()]
+    for stage in (READ, STAGE, REJECTS):
+        yield stage, stage_names(preparing.out, stage, labels)
+
+
+def write_part(work: PartWork, preparing: Preparation) -> Manifest:
+    """Writes the part of a unit and the rejects of all that is not in it; returns the part's manifest.
+
+    Raises:
+        ShardError: what was read is not there, or nothing can be written.
+        ContractError: a row is not accounted for, which is a bug.
+    """
+    unit = work.unit
+    component = preparing.components[unit.component]
+    kept = Counter[str]()
+    sink = ParquetSink(preparing.parts, unit.part, PASSAGE_SCHEMAS[component.kind], shard=True)
+    try:
+        for batch in _kept(work, preparing):
+            sink.write(batch)
+            kept["kept"] += batch.num_rows
+            for name in ("tokens", "loss_tokens"):
+                kept[name] += pa.compute.sum(batch[name], min_count=0).as_py()
+        rejects = _rejects(work, preparing)
+    except BaseException:
+        sink.abandon()
+        raise
+    entry = sink.close()
+    rejected = write_parquet(preparing.rejects, f"{unit.label}.parquet", REJECT_SCHEMA, rejects.to_batches())
+    finish_unit(preparing.rejects, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (rejected,)))
+    told = rejects["reason"].value_counts().to_pylist()
+    dropped = Counter({one["values"]: one["counts"] for one in told})
+    (read,) = unit_manifests(preparing.read, [unit.label])
+    entered = {name: read.counts.get(f"{component.name}.{name}", 0) for name in ("rows", "windows")}
+    if sum(entered.values()) != kept["kept"] + sum(dropped.values()):
+        raise ContractError(f"{unit.label}: {entered} were read, and {kept['kept']} and {dropped} are accounted for.")
+    counts = {**entered, **kept, **{f"dropped.{reason}": number for reason, number in dropped.items()}}
+    named = {f"{component.name}.{name}": number for name, number in sorted(counts.items())}
+    return finish_unit(preparing.parts, Manifest(STAGE, unit.label, work.digest, SCHEMA_VERSION, (entry,), named))
+
+
+def _kept(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
+    """The passages of a unit that are kept, in the order of the file."""
+    places = np.array([one.place for one in work.lost], np.int64)
+    begun = 0
+    for batch in read_batches(preparing.read, payload_name(work.unit)):
+        mask = np.ones(batch.num_rows, np.bool_)
+        mask[places[(places >= begun) & (places < begun + batch.num_rows)] - begun] = False
+        begun += batch.num_rows
+        schema = PASSAGE_SCHEMAS[preparing.components[work.unit.component].kind]
+        chosen = pa.Table.from_batches([batch]).cast(schema).filter(pa.array(mask)).combine_chunks()
+        yield from chosen.to_batches()
+
+
+def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
+    """All that is not kept of a unit: what could not be read or was not wanted, then what decisions took out."""
+    unit = work.unit
+    before = pa.Table.from_batches(read_batches(preparing.read, rejects_name(unit)), REJECT_SCHEMA)
+    rows = pa.Table.from_batches(
+        read_batches(preparing.read, keys_name(unit), ["row"]), pa.schema([KEY_SCHEMA.field("row")])
+    )
+    offsets = rows["row"].to_pylist() if work.lost else []
+    uris = pa.Table.from_batches(
+        read_batches(preparing.read, payload_name(unit), ["uri"]), pa.schema([("uri", pa.string())])
+    )
+    uri = uris["uri"][0].as_py() if uris.num_rows else unit.uri
+    decided = reject_table(
+        Reject("record", one.reason, one.detail, uri, offset=offsets[one.place]) for one in work.lost
+    )
+    return pa.concat_tables([before, decided]).cast(REJECT_SCHEMA).combine_chunks()
+
+
+class PartsToFiles(beam.PTransform):
+    """Work on a part → its unit's number, once it is written.
+
+    Args:
+        preparing: what writing needs besides.
+    """
+
+    def __init__(self, preparing: Preparation) -> None:
+        super().__init__()
+        self._preparing = preparing
+
+    def expand(self, parts: beam.PCollection[PartWork]) -> beam.PCollection[int]:
+        preparing = self._preparing
+
+        def write(work: PartWork) -> int:
+            write_part(work, preparing)
+            return work.unit.number
+
+        return parts | "Write" >> beam.Map(write)

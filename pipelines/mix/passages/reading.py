@@ -1,0 +1,213 @@
+"""Files of a component as passages: which files there are, and what their rows hold.
+
+What the columns mean is the recipe's word. A row that is not what it says becomes a reject with its place; nothing of
+a row is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any, Final
+
+from connectors.connector import Blob
+from connectors.published.tables import Table
+from connectors.reading.values import JsonError, json_value
+from pipelines.mix.passages.passage import Message, Passage
+from pipelines.plan.raw_files import RawFile, list_raw
+from pipelines.recipe.columns import Dataset
+from pipelines.recipe.passages import Passages, is_licence
+from schemas import ConfigError, ParseError, Reject, json_text
+
+_ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
+_NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")
+"""What `tables` makes of bytes that are no UTF-8."""
+
+_ROLES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human", "prompter"), "user"),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "model"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation", "tool_response", "ipython"), "tool"),
+}
+"""Who speaks, by the words of the layouts in use (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
+
+_CALLS: Final = ("tool_calls", "function_call")
+_CALLING: Final = frozenset(("function_call", "tool_call", "tool_calls"))
+
+
+class _FaultError(Exception):
+    """Why a row is no passage: a reason, and a line for a person."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason, self.detail = reason, detail
+
+
+def component_files(component: Passages) -> list[RawFile]:
+    """The tables that a component's path names, sorted by name; all files if none is named as a table.
+
+    Raises:
+        ConfigError: there is nothing there.
+    """
+    found = list_raw(component.path, Dataset(config=component.config, splits=component.splits))
+    tables = [file for file in found if _ENDINGS.search(file.name) is not None] or found
+    return sorted(tables, key=lambda file: file.name)
+
+
+def check_columns(component: Passages, blob: Blob) -> None:
+    """Nothing, if a table has the columns that the component names, or says only by its rows which it has.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    try:
+        schema = Table(blob).schema
+    except ParseError:
+        return  # reading it tells the same, as a reject
+    if schema is None:
+        return
+    names = list(schema.names)
+    for column in _needed(component):
+        if column not in names and column.partition(".")[0] not in names:
+            nearest = get_close_matches(column, names, 1)
+            message = f"Component '{component.name}' has no column '{column}' in {blob.uri}"
+            raise ConfigError(f"{message}; it has {', '.join(names)}.", nearest[0] if nearest else None)
+
+
+def _needed(component: Passages) -> list[str]:
+    columns = component.columns
+    named = (component.content, columns.tools, columns.id, columns.licence)
+    return [*(one for one in named if one is not None), *component.where]
+
+
+def read_passages(component: Passages, blob: Blob) -> Iterator[Passage | Reject]:
+    """The rows of a table in their order; a reject in the place of one that is no passage, or is not wanted.
+
+    Args:
+        component: what its columns mean, and which rows are wanted.
+        blob: of one file.
+    """
+    wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _needed(component))]
+    place, begun = 0, False
+    try:
+        for place, row in Table(blob).rows(wanted):
+            begun = True
+            if isinstance(row, ParseError):
+                yield Reject.of(row)
+                continue
+            try:
+                yield _passage(component, place, row)
+            except _FaultError as fault:
+                yield Reject("record", fault.reason, fault.detail, blob.uri, offset=place)
+    except ParseError as error:
+        yield replace(Reject.of(error, "record" if begun else "input"), excerpt="")
+
+
+def _passage(component: Passages, place: int, row: Mapping[str, Any]) -> Passage:
+    columns = component.columns
+    for column, values in component.where.items():
+        if _at(row, column) not in values:
+            raise _FaultError("not_wanted", f"where: column '{column}' has another value")
+    value = _at(row, component.content)
+    messages = (
+        (Message("", _text(value, component.content)),) if component.kind == "text" else _messages(columns, value)
+    )
+    size = sum(len(one.content.strip()) for one in messages)
+    if size < component.min_chars:
+        raise _FaultError("too_short", f"{size} characters, and min_chars is {component.min_chars}")
+    tools, native_id = _tools(_at(row, columns.tools)), _identity(_at(row, columns.id))
+    for text in (*(one.content for one in messages), tools, native_id):
+        if text is not None and _has_surrogate(text):
+            raise _FaultError("lone_surrogate", "half of a pair of UTF-16 stands alone, which is no character")
+    return Passage(place, _licence(component, row), messages, native_id, tools)
+
+
+def _at(row: Mapping[str, Any], column: str | None) -> Any:
+    """What a row holds in a column, which may lie within structs."""
+    if column is None or column in row:
+        return row.get(column) if column is not None else None
+    value: Any = row
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _text(value: Any, column: str) -> str:
+    if value is None:
+        raise _FaultError("no_text", f"column '{column}' is empty")
+    if not isinstance(value, str):
+        raise _FaultError("not_text", f"column '{column}' holds a {type(value).__name__}, and text is wanted")
+    if _NO_TEXT.fullmatch(value):
+        raise _FaultError("not_utf8", f"column '{column}' holds bytes that are no UTF-8")
+    return value
+
+
+def _messages(columns: Any, value: Any) -> tuple[Message, ...]:
+    if isinstance(value, str):
+        try:
+            value = json_value(value.encode("utf-8", "surrogatepass"))
+        except JsonError as error:
+            raise _FaultError("bad_messages", f"column '{columns.messages}' is no JSON: {error}") from error
+    if not isinstance(value, list) or not value:
+        raise _FaultError("no_messages", f"column '{columns.messages}' holds no list of messages")
+    found = tuple(_message(columns, one) for one in value)
+    if not any(one.role == "assistant" and one.content.strip() for one in found):
+        raise _FaultError("no_target", "no message of an assistant to learn from")
+    return found
+
+
+def _message(columns: Any, value: Any) -> Message:
+    if not isinstance(value, Mapping):
+        raise _FaultError("bad_messages", f"a message is a {type(value).__name__}, and an object is wanted")
+    told = str(_at(value, columns.role)).strip().lower()
+    if told in _CALLING or any(value.get(name) for name in _CALLS):
+        raise _FaultError("tool_calls", "a message calls tools beside its text, which samples cannot show")
+    if told not in _ROLES:
+        raise _FaultError("unknown_role", f"nobody is known by the role '{told[:40]}'")
+    return Message(_ROLES[told], _content(_at(value, columns.content), columns.content))
+
+
+def _content(value: Any, column: str) -> str:
+    """The text of a message; of one in parts, that of its parts, one after the other."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        parts: list[Any] = [one.get("text") if isinstance(one, Mapping) else one for one in value]
+        if not all(isinstance(one, str) for one in parts):
+            raise _FaultError("not_text", "a message holds more than text")
+        value = "".join(parts)
+    return _text(value, column)
+
+
+def _tools(value: Any) -> str | None:
+    if value is None or value in ("", []):
+        return None
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _identity(value: Any) -> str | None:
+    known = isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip()
+    return str(value).strip() if known else None
+
+
+def _licence(component: Passages, row: Mapping[str, Any]) -> str:
+    value = _at(row, component.columns.licence)
+    values: list[Any] = value if isinstance(value, list) else [value]
+    told = [one.strip() for one in values if isinstance(one, str)]
+    found = " AND ".join(str(one) for one in told if one) or component.licence
+    if found is None:
+        raise _FaultError("no_licence", f"column '{component.columns.licence}' states none")
+    if not is_licence(found):
+        raise _FaultError("no_licence", f"'{found[:80]}' is no SPDX id or expression")
+    return found
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,162 @@
+"""What a trainer was meant to train, by the bytes of texts, and how what it trains compares.
+
+This does not trust how spans became tokens: each token that a trainer reads is turned back into bytes, and they are
+held against the spans. A token is meant if all of its bytes are.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.publish.forms.axolotl import trimmed, trimmed_sides
+from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
+from pipelines.publish.forms.tokenizing import Tokenizing, bears_to_the_end, joined_spans
+from schemas import ConfigError
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Compared:
+    """What a consumer trains, of the samples that it gave.
+
+    Attributes:
+        samples: whose text is one of ours.
+        turns: of these that bear loss; of documents the documents.
+        meant: tokens that lie wholly in what bears the loss.
+        trained: tokens trained.
+        not_meant: tokens trained of which not all was meant.
+        not_trained: tokens meant and not trained.
+        others: samples whose text is none of ours.
+    """
+
+    samples: int = 0
+    turns: int = 0
+    meant: int = 0
+    trained: int = 0
+    not_meant: int = 0
+    not_trained: int = 0
+    others: int = 0
+
+
+@dataclass
+class Meaning:
+    """Texts of samples with the bytes of them that bear the loss.
+
+    Args:
+        tokenizing: the tokenizer that the consumer was given.
+    """
+
+    tokenizing: Tokenizing
+    _texts: dict[bytes, list[tuple[Mask, int]]] = field(default_factory=dict)
+    _ordered: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bytes = self.tokenizing.bytes_of_tokens()
+        if self._bytes is None:
+            raise ConfigError(
+                "Only a byte-level tokenizer tells which bytes a token is of; give --tokenizer such a one."
+            )
+        self._sides = trimmed_sides(self.tokenizing) if self.tokenizing.template else (False, False)
+
+    def add_documents(self, samples: Iterable[Document]) -> None:
+        """Takes in documents, each with the token that ends it."""
+        end = self.tokenizing.decoded([self.tokenizing.end_of_document])
+        for sample in samples:
+            parts = [(sample.text, sample.spans), (end, _whole(end, bears_to_the_end(sample.text, sample.spans)))]
+            self._add(parts, 1)
+
+    def add_conversations(self, samples: Iterable[Conversation]) -> None:
+        """Takes in conversations as the chat template shows them, and as it does if it trims contents."""
+        for sample in samples:
+            self._add_conversation(sample.messages)
+            if any(self._sides):
+                self._add_conversation([trimmed(message, self._sides) for message in sample.messages])
+
+    def _add_conversation(self, messages: Sequence[Message]) -> None:
+        first, *pieces = self.tokenizing.frame_texts(tuple(message.role for message in messages))
+        parts: list[tuple[str, Sequence[Span]]] = [(first[1], ())]
+        for message, (closing, rest) in zip(messages, pieces, strict=True):
+            ends = _whole(closing, bears_to_the_end(message.content, message.spans))
+            parts += [(message.content, message.spans), (closing, ends), (rest, ())]
+        self._add(parts, sum(1 for message in messages if message.spans))
+
+    def _add(self, parts: Iterable[tuple[str, Sequence[Span]]], turns: int) -> None:
+        whole, masks = [], []
+        for text, spans in parts:
+            shown, mask = _normalized(text, spans)
+            whole.append(shown)
+            masks.append(mask)
+        self._texts.setdefault(b"".join(whole).rstrip(), []).append((np.concatenate(masks), turns))
+
+    def compare(self, ids: Sequence[int], trained: Sequence[int], found: Compared) -> None:
+        """Adds to `found` what a consumer trains of one sample: its ids, and which of them it trains.
+
+        Samples of one text can differ in what was meant; then it is held against the one that it is most like.
+        """
+        pieces = [self._bytes[one] if self._bytes else b"" for one in ids]
+        data = b"".join(pieces)
+        edges = np.cumsum([0, *map(len, pieces)])
+        bears = np.array(trained, np.bool_)
+        same = self._texts.get(data.rstrip()) or self._cropped(data)
+        if not same:
+            found.others += 1
+            return
+        wholly, turns = min(
+            ((_wholly(mask, edges), turns) for mask, turns in same), key=lambda one: int((one[0] != bears).sum())
+        )
+        found.samples += 1
+        found.turns += turns
+        found.meant += int(wholly.sum())
+        found.trained += int(bears.sum())
+        found.not_meant += int((bears & ~wholly).sum())
+        found.not_trained += int((wholly & ~bears).sum())
+
+    def _cropped(self, data: bytes) -> list[tuple[Mask, int]]:
+        """What is meant of a text that lacks nothing but an end without loss, which datatrove does not write."""
+        if len(self._ordered) != len(self._texts):
+            self._ordered = sorted(self._texts)
+        at = bisect_left(self._ordered, data)
+        if not data or at == len(self._ordered) or not self._ordered[at].startswith(data):
+            return []
+        same = self._texts[self._ordered[at]]
+        return [(mask[: len(data)], turns) for mask, turns in same if not mask[len(data) :].any()]
+
+
+def _wholly(mask: Mask, edges: npt.NDArray[np.int64]) -> Mask:
+    """Which tokens, of bytes between edges, lie wholly in what bears the loss."""
+    sums = np.concatenate([[0], np.cumsum(np.pad(mask, (0, max(0, int(edges[-1]) - len(mask)))))])
+    return np.asarray(sums[edges[1:]] - sums[edges[:-1]] == edges[1:] - edges[:-1])
+
+
+def _whole(text: str, bears: bool) -> tuple[Span, ...]:
+    return (Span(0, len(text)),) if bears and text else ()
+
+
+def _normalized(text: str, spans: Sequence[Span]) -> tuple[bytes, Mask]:
+    """The bytes of a text as tokenizers that compose characters have them, and which of them bear the loss."""
+    bears = np.zeros(len(text), np.bool_)
+    for begin, end in joined_spans(spans):
+        bears[begin:end] = True
+    if not unicodedata.is_normalized("NFC", text):
+        return _composed(text, bears)
+    return text.encode(), np.repeat(bears, [len(character.encode()) for character in text]) if text else bears
+
+
+def _composed(text: str, bears: Mask) -> tuple[bytes, Mask]:
+    """The same of a text with characters that are composed of several: composed, they bear what all of them bear."""
+    shown, masks = [], []
+    begin = 0
+    for at in range(1, len(text) + 1):
+        if at == len(text) or unicodedata.combining(text[at]) == 0:
+            data = unicodedata.normalize("NFC", text[begin:at]).encode()
+            shown.append(data)
+            masks.append(np.full(len(data), bears[begin:at].all()))
+            begin = at
+    return b"".join(shown), np.concatenate(masks)

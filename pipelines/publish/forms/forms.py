@@ -1,0 +1,88 @@
+"""The forms by name, and the export of a finished run's shards in one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.publish.forms import axolotl, ids, llamafactory, mds, texts, token_files
+from pipelines.publish.forms.form_folder import FormFolder
+from pipelines.publish.forms.job import Job
+from pipelines.publish.forms.stored_samples import StoredShards
+from pipelines.publish.forms.tokenizing import Tokenizing
+from schemas import ConfigError
+from schemas.manifest import PROGRAM_VERSION, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How shards are written for somebody.
+
+    Attributes:
+        write: writes it.
+        tokens: whether a tokenizer is needed.
+        windowed: whether samples may be cut to a window.
+        packed: whether there must be one.
+    """
+
+    write: Callable[[Job], None]
+    tokens: bool = True
+    windowed: bool = False
+    packed: bool = False
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "axolotl": Form(axolotl.write),
+    "datatrove": Form(token_files.datatrove),
+    "ids": Form(ids.write, windowed=True),
+    "jsonl": Form(texts.jsonl, tokens=False),
+    "llamafactory": Form(llamafactory.write, windowed=True, packed=True),
+    "mds": Form(mds.write),
+    "megatron": Form(token_files.megatron),
+    "olmo": Form(token_files.olmo),
+    "sft_last": Form(texts.sft_last, tokens=False),
+    "trainers": Form(texts.trainers, tokens=False),
+}
+
+
+def export_form(
+    path: str,
+    name: str,
+    out: str,
+    tokenizer: str | None = None,
+    chat_template: str | None = None,
+    window: int | None = None,
+) -> Manifest:
+    """Writes the shards of a finished run in a form, and returns its manifest.
+
+    Args:
+        path: the run's folder, or its dataset folder.
+        name: one of `FORMS`.
+        out: the folder that is written.
+        tokenizer: a `tokenizer.json`, or a folder with one.
+        chat_template: a file, in place of the tokenizer's own.
+        window: tokens that no sample may have more of.
+
+    Raises:
+        ConfigError: something that was asked for cannot be had.
+    """
+    form = FORMS[name]
+    if window is not None and not form.windowed:
+        raise ConfigError(f"--window: the form '{name}' is not cut to a window; the recipe bounds its samples.")
+    if window is None and form.packed:
+        raise ConfigError(f"The form '{name}' needs --window: the tokens of a pack.")
+    if form.tokens and tokenizer is None:
+        raise ConfigError(f"The form '{name}' needs --tokenizer: a tokenizer.json, or a folder with one.")
+    if chat_template is not None and tokenizer is None:
+        raise ConfigError("--chat-template goes with --tokenizer.")
+    shards = StoredShards(path)
+    opened = Tokenizing(tokenizer, chat_template) if tokenizer is not None else None
+    job = Job(shards, FormFolder(out), opened, window)
+    form.write(job)
+    models = {} if opened is None else {"tokenizer": opened.digest, "chat_template": opened.template_digest}
+    models = {key: value for key, value in models.items() if value}
+    content = [PROGRAM_VERSION, shards.digest, name, window, models]
+    return job.out.seal(name, hashlib.sha256(json.dumps(content).encode()).hexdigest(), models)

@@ -1,0 +1,88 @@
+"""Form `ids`: token ids with labels as Parquet, which TRL reads as they are and verl through `verl_dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.publish.forms import mixes
+from pipelines.publish.forms.job import Job
+from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile
+from pipelines.publish.forms.tokenizing import Tokens
+
+SCHEMA: Final = pa.schema(
+    [
+        ("id", pa.string()),
+        ("domain", pa.string()),
+        ("trajectory_id", pa.string()),
+        ("input_ids", pa.list_(pa.int32())),
+        ("labels", pa.list_(pa.int32())),
+        ("attention_mask", pa.list_(pa.int8())),
+        ("loss_mask", pa.list_(pa.int8())),
+    ]
+)
+
+_BATCH_TOKENS: Final = 2 << 20
+
+VERL_MODULE: Final = "verl_dataset.py"
+
+
+def write(job: Job) -> None:
+    """Writes both pools, a file a shard."""
+    for pool in ("sft", "cpt"):
+        for file in job.shards.files(pool):
+            job.out.parquet(file.name, SCHEMA, _batches(job, file))
+    job.copy_module(VERL_MODULE)
+    job.write_yaml("verl.yaml", _verl(job), "For verl's SFT trainer, started in this folder.")
+    for pool in ("sft", "cpt"):
+        mixes.interleave(job, pool)
+
+
+def _verl(job: Job) -> dict[str, object]:
+    files = job.out.names(".parquet")
+    return {
+        "data": {
+            "train_files": [name for name in files if name.startswith("sft/")],
+            "custom_cls": {"path": VERL_MODULE, "name": "TokenIdDataset"},
+            "pad_mode": "no_padding",
+            "truncation": "error",
+            "max_length": job.window or 262_144,
+        }
+    }
+
+
+def _batches(job: Job, file: ShardFile) -> Iterator[pa.RecordBatch]:
+    held: list[tuple[Conversation | Document, Tokens]] = []
+    size = 0
+    for pair in job.conversations(file) if file.pool == "sft" else job.documents(file):
+        held.append(pair)
+        size += len(pair[1].ids)
+        if size >= _BATCH_TOKENS:
+            yield _batch(held)
+            held, size = [], 0
+    if held:
+        yield _batch(held)
+
+
+def _batch(held: list[tuple[Conversation | Document, Tokens]]) -> pa.RecordBatch:
+    tokens = [one for _, one in held]
+    columns = [
+        pa.array([sample.id for sample, _ in held]),
+        pa.array([sample.domain for sample, _ in held]),
+        pa.array([sample.trajectory_id for sample, _ in held]),
+        lists([one.ids for one in tokens], pa.int32()),
+        lists([one.labels for one in tokens], pa.int32()),
+        lists([np.ones(len(one.ids), np.int8) for one in tokens], pa.int8()),
+        lists([one.loss.astype(np.int8) for one in tokens], pa.int8()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def lists(arrays: list[npt.NDArray[np.generic]], kind: pa.DataType) -> pa.ListArray:
+    """A column of lists from numpy arrays, without Python numbers between."""
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in arrays])]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(arrays), kind))

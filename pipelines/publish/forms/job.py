@@ -1,0 +1,95 @@
+"""What writing a form needs: the shards, the folder, the tokenizer, and what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import yaml
+
+from pipelines.publish.forms.form_folder import FormFolder
+from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile, StoredShards
+from pipelines.publish.forms.tokenizing import Tokenizing, Tokens
+from schemas import ConfigError
+
+
+@dataclass(frozen=True)
+class Job:
+    """One export.
+
+    Attributes:
+        shards: what is read.
+        out: what is written to.
+        opened: the tokenizer, where one was given.
+        window: tokens that no sample may have more of; None where there is no bound.
+        targets: samples of one target that a trajectory gives at most.
+    """
+
+    shards: StoredShards
+    out: FormFolder
+    opened: Tokenizing | None = None
+    window: int | None = None
+    targets: int = 8
+
+    @property
+    def tokenizing(self) -> Tokenizing:
+        """The tokenizer.
+
+        Raises:
+            ConfigError: none was given.
+        """
+        if self.opened is None:
+            raise ConfigError("This form needs --tokenizer: a tokenizer.json, or a folder with one.")
+        return self.opened
+
+    def conversations(self, file: ShardFile) -> Iterator[tuple[Conversation, Tokens]]:
+        """The conversations of a file as tokens, cut to the window; counts what is cut, lost and met on the way."""
+        counts, domain = self.out.counts, file.domain
+        for sample in self.shards.conversations(file):
+            whole = self.tokenizing.conversation(sample.messages)
+            tokens = whole if self.window is None else whole.cut(self.window)
+            if tokens is None:
+                counts[f"over_window.{domain}"] += 1
+                continue
+            counts[f"cut_to_window.{domain}"] += len(tokens.ids) < len(whole.ids)
+            self._count(domain, tokens, *(message.content for message in sample.messages))
+            yield sample, tokens
+
+    def documents(self, file: ShardFile) -> Iterator[tuple[Document, Tokens]]:
+        """The documents of a file as tokens; counts as `conversations` does."""
+        for sample in self.shards.documents(file):
+            tokens = self.tokenizing.document(sample.text, sample.spans)
+            self._count(file.domain, tokens, sample.text)
+            yield sample, tokens
+
+    def _count(self, domain: str, tokens: Tokens, *texts: str) -> None:
+        found = {
+            "samples": 1,
+            "tokens": len(tokens.ids),
+            "loss_tokens": int(tokens.loss.sum()),
+            "straddlers": tokens.straddlers,
+            "control_strings": sum(map(self.tokenizing.control_strings, texts)),
+        }
+        self.out.counts.update({f"{name}.{domain}": count for name, count in found.items()})
+
+    def weights(self, pool: str) -> dict[str, float]:
+        """The share of each domain in the tokens of a pool, of those that the form has rows of."""
+        held = {file.domain for file in self.shards.files(pool)}
+        tokens = {domain: count for domain, count in self.shards.tokens(pool).items() if domain in held}
+        total = sum(tokens.values())
+        return {domain: round(count / total, 6) for domain, count in tokens.items()}
+
+    def write_json(self, name: str, value: object) -> None:
+        """Writes a value as JSON, to be read by people too."""
+        self.out.write(name, orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
+
+    def write_yaml(self, name: str, value: object, *about: str) -> None:
+        """Writes a value as YAML below lines that say what it is for."""
+        head = "".join(f"# {line}\n" for line in about)
+        self.out.write(name, head + yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
+
+    def copy_module(self, name: str) -> None:
+        """Puts a module of ours beside the files, for whoever reads them without trajmill."""
+        self.out.write(name, (Path(__file__).parent / name).read_bytes())

@@ -1,0 +1,106 @@
+"""Mix files: the weights of the domains, by their tokens, as each trainer wants them said.
+
+Paths in them are relative to the folder that they lie in, from which the trainer is started.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.publish.forms.job import Job
+
+SEED: Final = 0
+
+
+def _of_domain(job: Job, pool: str, ending: str) -> dict[str, list[str]]:
+    """The files of a pool that hold rows, by domain, with `ending` taken off their names."""
+    found: dict[str, list[str]] = {}
+    for name in job.out.names(ending):
+        parts = name.split("/")
+        if parts[0] == pool:
+            found.setdefault(parts[1], []).append(name.removesuffix(ending) if ending != ".parquet" else name)
+    return found
+
+
+def interleave(job: Job, pool: str, of: str | None = None) -> None:
+    """`interleave.<pool>.json`: what `datasets.interleave_datasets` takes, where the form has rows of the pool.
+
+    Args:
+        job: of the export.
+        pool: the folder of the files.
+        of: the pool by whose tokens they are weighed, where it is another.
+    """
+    files, weights = _of_domain(job, pool, ".parquet"), job.weights(of or pool)
+    domains = [domain for domain in files if weights.get(domain)]
+    if domains:
+        total = sum(weights[domain] for domain in domains)
+        job.write_json(
+            f"interleave.{pool}.json",
+            {
+                "format": "parquet",
+                "data_files": {domain: files[domain] for domain in domains},
+                "probabilities": {domain: round(weights[domain] / total, 6) for domain in domains},
+                "seed": SEED,
+                "stopping_strategy": "all_exhausted_without_replacement",
+            },
+        )
+
+
+def megatron(job: Job, mask: str) -> None:
+    """`data_args.txt`: weight and prefix by turns, for `--data-args-path`; a domain's weight is spread by tokens.
+
+    Args:
+        job: of the export.
+        mask: what the names of masks end with, which are no data.
+    """
+    words = []
+    for domain, names in _of_domain(job, "cpt", ".bin").items():
+        prefixes = [name for name in names if not name.endswith(mask)]
+        sizes = [job.out.folder.size(f"{prefix}.bin") for prefix in prefixes]
+        share = job.weights("cpt").get(domain, 0.0)
+        words += [f"{share * size / sum(sizes):.6f} {prefix}" for size, prefix in zip(sizes, prefixes, strict=True)]
+    job.out.write("data_args.txt", " ".join(words) + "\n")
+
+
+def olmo(job: Job, mask: str) -> None:
+    """`source_mixture.yaml` of OLMo-core, which asks for as many tokens as there are."""
+    sources = [
+        {
+            "source_name": domain,
+            "target_ratio": job.weights("cpt").get(domain, 0.0),
+            "paths": [f"{name}.npy" for name in names if not name.endswith(mask)],
+            "max_repetition_ratio": 1.0,
+        }
+        for domain, names in _of_domain(job, "cpt", ".npy").items()
+    ]
+    total = sum(count for key, count in job.out.counts.items() if key.startswith("tokens."))
+    job.write_yaml(
+        "source_mixture.yaml", {"sources": sources, "requested_tokens": total, "seed": SEED}, "For OLMo-core."
+    )
+
+
+def levanter(job: Job, pool: str, ending: str) -> None:
+    """`levanter.yaml`: components and `train_weights`; conversations are read with the turns of the assistant alone."""
+    components = {}
+    for domain, names in _of_domain(job, pool, ending).items():
+        form = (
+            {"type": "text", "text_key": "text"}
+            if pool == "cpt"
+            else {"type": "chat", "messages_field": "messages", "mask_user_turns": True}
+        )
+        urls = [name if ending == ".parquet" else f"{name}{ending}" for name in names]
+        components[domain] = {"source": {"type": "url", "train_urls": urls}, "format": form}
+    job.write_yaml(
+        "levanter.yaml",
+        {"data": {"components": components, "train_weights": job.weights(pool)}},
+        "For Levanter, which knows no spans: all of a text, and all turns of the assistant, bear the loss.",
+    )
+
+
+def streams(job: Job) -> None:
+    """`streams.json`: arguments of mosaicml-streaming's `Stream`, a domain each."""
+    found = {name.split("/")[1] for name in job.out.names(".mds")}
+    weights = job.weights("cpt")
+    job.write_json(
+        "streams.json", [{"local": f"cpt/{domain}", "proportion": weights.get(domain, 0.0)} for domain in sorted(found)]
+    )

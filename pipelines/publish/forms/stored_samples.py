@@ -1,0 +1,149 @@
+"""The samples of a finished run, as its shards hold them: documents of `cpt`, conversations of `sft`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.engine.parquet import read_batches
+from pipelines.engine.storage import MADE_AGAIN, Folder
+from pipelines.engine.units import MANIFEST, read_manifest
+from schemas import ConfigError, ShardError
+from schemas.manifest import Manifest
+
+STAGE: Final = "shards"
+_COMMON: Final = ("id", "domain", "source", "trajectory_id", "template")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [begin, end) of a text that bear the loss."""
+
+    begin: int
+    end: int
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message with the spans of its content, in order; none where it is no target."""
+
+    role: str
+    content: str
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A sample of `sft`."""
+
+    id: str
+    domain: str
+    source: str
+    trajectory_id: str
+    template: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A sample of `cpt`."""
+
+    id: str
+    domain: str
+    source: str
+    trajectory_id: str
+    template: str
+    text: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """One file of the dataset: its pool, domain, and name without folders and ending."""
+
+    pool: str
+    domain: str
+    stem: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the dataset folder."""
+        return f"{self.pool}/{self.domain}/{self.stem}.parquet"
+
+
+class StoredShards:
+    """The dataset folder of a finished run.
+
+    Args:
+        path: the run's folder, or its dataset folder.
+
+    Raises:
+        ConfigError: no finished dataset lies there.
+    """
+
+    def __init__(self, path: str) -> None:
+        for folder in (Folder(path) / STAGE, Folder(path)):
+            manifest = read_manifest(folder, MANIFEST)
+            if manifest is not None and manifest.stage == "mix":
+                self.folder, self.manifest = folder, manifest
+                break
+        else:
+            raise ConfigError(f"There are no finished shards below '{path}'; a run's folder is wanted.")
+        self._sha256 = {file.name: file.sha256 for file in self.manifest.files}
+
+    @property
+    def digest(self) -> str:
+        """Of all that the shards depend on."""
+        return self.manifest.digest
+
+    def files(self, pool: str) -> list[ShardFile]:
+        """The Parquet files of a pool, in the order of their names."""
+        parts = [file.name.split("/") for file in self.manifest.files if file.name.endswith(".parquet")]
+        found = [ShardFile(part[0], part[1], part[2].removesuffix(".parquet")) for part in parts if len(part) == 3]
+        return sorted((one for one in found if one.pool == pool), key=lambda one: one.name)
+
+    def tokens(self, pool: str) -> dict[str, int]:
+        """Tokens of a pool by domain, as the manifest counts them."""
+        return _by_domain(self.manifest, f"tokens.{pool}.")
+
+    def rows(self, file: ShardFile, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """The rows of a file, whose digest is checked first.
+
+        Raises:
+            ShardError: it is not the file that was written.
+            ConfigError: it lacks a column.
+        """
+        if self.folder.sha256(file.name) != self._sha256[file.name]:
+            raise ShardError(f"{self.folder.path(file.name)} is not what the manifest says. {MADE_AGAIN}.")
+        for batch in read_batches(self.folder, file.name):
+            lacking = [column for column in columns if column not in batch.schema.names]
+            if lacking:
+                raise ConfigError(
+                    f"{file.name} has no column {', '.join(lacking)}: an earlier version wrote it. Run it again."
+                )
+            yield from batch.select(list(columns)).to_pylist()
+
+    def conversations(self, file: ShardFile) -> Iterator[Conversation]:
+        """The conversations of a file; raises as of `rows`."""
+        for row in self.rows(file, (*_COMMON, "messages", "spans")):
+            spans: dict[int, list[Span]] = {}
+            for span in row["spans"] or ():
+                spans.setdefault(span["message"], []).append(Span(span["begin"], span["end"], span["label"]))
+            messages = tuple(
+                Message(one["role"], one["content"], tuple(spans.get(number, ())) if one["loss"] else ())
+                for number, one in enumerate(row["messages"])
+            )
+            yield Conversation(**{column: row[column] for column in _COMMON}, messages=messages)
+
+    def documents(self, file: ShardFile) -> Iterator[Document]:
+        """The documents of a file; raises as of `rows`."""
+        for row in self.rows(file, (*_COMMON, "text", "spans")):
+            spans = tuple(Span(span["begin"], span["end"], span["label"]) for span in row["spans"] or ())
+            yield Document(**{column: row[column] for column in _COMMON}, text=row["text"], spans=spans)
+
+
+def _by_domain(manifest: Manifest, prefix: str) -> dict[str, int]:
+    found = {key.removeprefix(prefix): count for key, count in manifest.counts.items() if key.startswith(prefix)}
+    return {domain: count for domain, count in sorted(found.items()) if count}

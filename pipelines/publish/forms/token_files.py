@@ -1,0 +1,124 @@
+"""Forms of `cpt` as files of raw tokens: Megatron's, OLMo-core's and datatrove's, each with its mask.
+
+Layouts, little-endian, after the readers of each (megatron-core 0.16.1, ai2-olmo-core 3.0.0, datatrove
+0.10.1). Documents are whole, each with the token that ends it; packing is the trainer's.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.publish.forms import mixes
+from pipelines.publish.forms.job import Job
+from pipelines.publish.forms.stored_samples import ShardFile
+
+MASK: Final = "_loss_mask"
+"""What the name of a mask has behind that of its tokens."""
+
+MEGATRON_MODULE: Final = "megatron_reader.py"
+_MAGIC: Final = b"MMIDIDX\x00\x00"
+_CODES: Final = {np.dtype(np.uint8): 1, np.dtype(np.int32): 4, np.dtype(np.uint16): 8}
+_OF_16_BITS: Final = 65_500
+"""Vocabularies of so many tokens and more are 32 bits wide, as Megatron's own writer has it."""
+
+_UNITS: Final = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+
+_CARD: Final = """\
+# Tokens for Megatron
+
+`cpt/<domain>/<shard>.bin` and `.idx` are indexed datasets of whole documents; `data_args.txt` is for
+`--data-args-path`.
+
+**Unmasked** for whoever reads them with Megatron alone: its format holds no loss mask, so every token would be trained.
+The mask lies beside, as an indexed dataset of bytes under `<shard>_loss_mask`. `megatron_reader.py` reads both:
+`masked(GPTDataset)` is Megatron's own dataset with the mask in its `loss_mask`, to be given to the dataset builder.
+"""
+
+
+def megatron(job: Job) -> None:
+    """`.bin` and `.idx` of the ids, and the same of the mask beside them."""
+    ids, byte = np.dtype(np.uint16 if job.tokenizing.size < _OF_16_BITS else np.int32), np.dtype(np.uint8)
+    for file in job.shards.files("cpt"):
+        prefix = f"cpt/{file.domain}/{file.stem}"
+        lengths = _raw_files(job, file, {f"{prefix}.bin": ids, f"{prefix}{MASK}.bin": byte})
+        job.out.write(f"{prefix}.idx", megatron_index(lengths, ids), len(lengths))
+        job.out.write(f"{prefix}{MASK}.idx", megatron_index(lengths, byte), len(lengths))
+    mixes.megatron(job, MASK)
+    job.copy_module(MEGATRON_MODULE)
+    job.out.write("README.md", _CARD)
+
+
+def megatron_index(lengths: list[int], dtype: np.dtype[np.generic]) -> bytes:
+    """The `.idx` of documents of so many tokens, each a sequence of its own."""
+    sizes = np.array(lengths, np.int32)
+    pointers = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))[:-1]])[: len(lengths)] * dtype.itemsize
+    documents = np.arange(len(lengths) + 1, dtype=np.int64)
+    head = _MAGIC + struct.pack("<QBQQ", 1, _CODES[dtype], len(lengths), len(documents))
+    return head + sizes.tobytes() + pointers.astype(np.int64).tobytes() + documents.tobytes()
+
+
+def olmo(job: Job) -> None:
+    """Headerless `.npy` of the ids, in the smallest type that holds the vocabulary, and of the mask as bools."""
+    dtype = next(np.dtype(f"<u{size}") for size in (1, 2, 4) if job.tokenizing.size - 1 < 1 << 8 * size)
+    for file in job.shards.files("cpt"):
+        prefix = f"cpt/{file.domain}/{file.stem}"
+        _raw_files(job, file, {f"{prefix}.npy": dtype, f"{prefix}{MASK}.npy": np.dtype(np.bool_)})
+    names = job.out.names(".npy")
+    masks = [name for name in names if name.endswith(f"{MASK}.npy")]
+    paths = [name for name in names if not name.endswith(f"{MASK}.npy")]
+    dataset = {
+        "paths": paths,
+        "label_mask_paths": masks,
+        "dtype": dtype.name,
+        "vocab_size": job.tokenizing.size,
+        "eos_token_id": job.tokenizing.end_of_document,
+        "pad_token_id": job.tokenizing.padding,
+    }
+    job.write_yaml("dataset.yaml", dataset, "Arguments of OLMo-core's numpy datasets; masks are in the order of paths.")
+    mixes.olmo(job, MASK)
+
+
+def datatrove(job: Job) -> None:
+    """`.ds` with where each document ends, its loss mask and its metadata, as DocumentTokenizer writes them."""
+    dtype = np.dtype(np.uint16 if job.tokenizing.size - 1 < 1 << 16 else np.uint32)
+    for file in job.shards.files("cpt"):
+        name = f"cpt/{file.domain}/{file.stem}.ds"
+        lengths = _raw_files(job, file, {name: dtype, f"{name}.loss": np.dtype(np.bool_)})
+        ends = np.cumsum(lengths, dtype=np.uint64) if lengths else np.zeros(0, np.uint64)
+        job.out.write(f"{name}.index", ends.astype("<u8").tobytes(), len(lengths))
+        total = sum(lengths)
+        told = f"{job.tokenizing.digest[:12]}|{dtype.itemsize}\n{total}\n{_human(total)}"
+        job.out.write(f"{name}.metadata", told)
+    folders = {f"cpt/{domain}": weight for domain, weight in job.weights("cpt").items()}
+    job.write_yaml(
+        "nanotron.yaml",
+        {"data": {"dataset": {"dataset_folder": folders, "vocab_size": job.tokenizing.size}}},
+        "For nanotron, started in this folder. Its Nanoset does not read .loss: unmasked there.",
+    )
+
+
+def _human(tokens: int) -> str:
+    return next((f"{tokens / unit:.2f} {name}T" for unit, name in _UNITS if tokens >= unit), f"{tokens} T")
+
+
+def _raw_files(job: Job, file: ShardFile, files: dict[str, np.dtype[np.generic]]) -> list[int]:
+    """Writes the ids of a shard's documents to the first file and their mask to the second; the documents' lengths."""
+    lengths: list[int] = []
+    with ExitStack() as stack:
+        entries = [stack.enter_context(job.out.writing(name)) for name in files]
+        streams = [stack.enter_context(Path(entry.path).open("wb")) for entry in entries]
+        for _, tokens in job.documents(file):
+            values: tuple[npt.NDArray[np.generic], ...] = (tokens.ids, tokens.loss)
+            for stream, of, dtype in zip(streams, values, files.values(), strict=True):
+                stream.write(of.astype(dtype).tobytes())
+            lengths.append(len(tokens.ids))
+        for stream, entry in zip(streams, entries, strict=True):
+            stream.flush()
+            entry.rows = len(lengths)
+    return lengths

@@ -1,0 +1,349 @@
+"""Token ids of conversations and documents, and which of them bear the loss: the one place where spans become tokens.
+
+A conversation is assembled by parts. The tokenizer's chat template is rendered by `transformers` with a placeholder for
+each content; what it puts between them is encoded with its control tokens, each content as plain text. So a control
+string that an observation holds never becomes a control token, and a template that trims contents (`| trim`) trims
+placeholders: leading and trailing whitespace of screens reaches the ids. What a template does by looking into a content
+(thoughts cut out of it, say) is not done.
+
+A token bears the loss if it lies wholly inside the spans; spans that touch are one. A straddler, which lies partly
+inside, does not, and is counted. The token that ends a turn or a document bears it if the character
+before it does.
+
+`transformers` is imported when a tokenizer is opened, and never asks the Hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.publish.forms.stored_samples import Message, Span
+from schemas import ConfigError
+
+Ids = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+IGNORED: Final = -100
+"""The label of a token without loss."""
+
+_ENDS: Final = ("<|endoftext|>", "<|end_of_text|>", "</s>")
+"""Names of the token between documents, where they are control tokens; else it is the tokenizer's `eos_token`."""
+
+_PROBE: Final = " a\n  b "
+_SHOWN_BYTES: Final = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+_BYTES: Final = {chr(byte): byte for byte in _SHOWN_BYTES} | {
+    chr(0x100 + number): byte for number, byte in enumerate(byte for byte in range(256) if byte not in _SHOWN_BYTES)
+}
+"""The character by which byte-level tokenizers write a byte → the byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A sample as tokens.
+
+    Attributes:
+        ids: of the tokens.
+        loss: which of them bear it.
+        straddlers: tokens that lie partly inside a span and so bear none.
+        ends: of a conversation, by message, where it ends: behind the control token that closes it.
+        trained: of a conversation, by message, whether it bears any loss.
+    """
+
+    ids: Ids
+    loss: Mask
+    straddlers: int
+    ends: tuple[int, ...] = ()
+    trained: tuple[bool, ...] = ()
+
+    @property
+    def labels(self) -> Ids:
+        """The ids with `IGNORED` in place of those that bear no loss."""
+        return np.where(self.loss, self.ids, np.int32(IGNORED)).astype(np.int32)
+
+    def cut(self, window: int) -> Tokens | None:
+        """The same up to the last turn that ends within so many tokens; None where nothing of it bears the loss."""
+        if len(self.ids) <= window:
+            return self if self.loss.any() else None
+        fitting = [end for end, trained in zip(self.ends, self.trained, strict=True) if trained and end <= window]
+        if not fitting:
+            return None
+        end, turns = fitting[-1], self.ends.index(fitting[-1]) + 1
+        return Tokens(self.ids[:end], self.loss[:end], self.straddlers, self.ends[:turns], self.trained[:turns])
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A plain text as tokens: ids, and the characters [begin, end) of each, those of one character sharing it."""
+
+    ids: Ids
+    begins: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def inside(self, spans: Iterable[Span]) -> tuple[Mask, int]:
+        """(tokens that lie wholly inside the spans, how many lie partly inside)."""
+        joined = joined_spans(spans)
+        if not joined or not len(self.ids):
+            return np.zeros(len(self.ids), np.bool_), 0
+        first, last = (np.array([span[side] for span in joined], np.int64) for side in (0, 1))
+        at = np.searchsorted(first, self.begins, side="right") - 1
+        within = (at >= 0) & (self.begins < last[at]) & (self.ends <= last[at]) & (self.ends > self.begins)
+        following = np.searchsorted(last, self.begins, side="right")
+        met = (following < len(first)) & (first[np.minimum(following, len(first) - 1)] < self.ends)
+        return within, int(np.count_nonzero(met & ~within & (self.ends > self.begins)))
+
+
+def joined_spans(spans: Iterable[Span]) -> list[tuple[int, int]]:
+    """Spans [begin, end) in order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for span in sorted((span.begin, span.end) for span in spans):
+        if joined and span[0] <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], span[1]))
+        elif span[1] > span[0]:
+            joined.append(span)
+    return joined
+
+
+def bears_to_the_end(text: str, spans: Iterable[Span]) -> bool:
+    """Whether the last character of a text bears the loss."""
+    joined = joined_spans(spans)
+    return bool(joined) and bool(text) and joined[-1][1] >= len(text)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What a template puts around the contents of a conversation, by roles: one more piece than contents."""
+
+    pieces: tuple[Ids, ...]
+    closings: tuple[int, ...]
+    """By content, how many tokens of the piece behind it close its turn: up to the first control token."""
+
+
+@dataclass
+class Tokenizing:
+    """A tokenizer with a chat template.
+
+    Args:
+        path: a `tokenizer.json`, or a folder with one as `transformers` reads it.
+        chat_template: file of a Jinja template to be used in place of the folder's.
+
+    Raises:
+        ConfigError: `transformers` is missing, or there is no tokenizer that can be used.
+    """
+
+    path: str
+    chat_template: str | None = None
+    _frames: dict[tuple[str, ...], _Frame] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._whole = _opened(Path(self.path))
+        if self.chat_template is not None:
+            self._whole.chat_template = _read(Path(self.chat_template), "--chat-template")
+        backend = self._whole.backend_tokenizer
+        self._control = {token.content: number for number, token in backend.get_added_tokens_decoder().items()}
+        self._control_ids = frozenset(
+            number for text, number in self._control.items() if text.strip() and number is not None
+        )
+        self._plain = _plain(backend.to_str())
+        shown = self._plain.decode(self._plain.encode(_PROBE, add_special_tokens=False).ids)
+        if shown != _PROBE:
+            raise ConfigError(f"tokenizer: {self.path} does not keep whitespace: it makes {shown!r} of {_PROBE!r}.")
+        self.size = int(max(backend.get_vocab(with_added_tokens=True).values())) + 1
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the tokenizer as it encodes, whatever files it came from."""
+        return hashlib.sha256(self._whole.backend_tokenizer.to_str().encode()).hexdigest()
+
+    @property
+    def template(self) -> str:
+        """The chat template; empty where there is none."""
+        template = self._whole.chat_template
+        return template if isinstance(template, str) else ""
+
+    @property
+    def template_digest(self) -> str:
+        """sha256 of the chat template; empty where there is none."""
+        return hashlib.sha256(self.template.encode()).hexdigest() if self.template else ""
+
+    @property
+    def end_of_document(self) -> int:
+        """The token between documents.
+
+        Raises:
+            ConfigError: the tokenizer has none.
+        """
+        name = next((name for name in _ENDS if name in self._control), self._whole.eos_token)
+        if name is None:
+            raise ConfigError(f"tokenizer: {self.path} has no token that ends a document ({', '.join(_ENDS)}).")
+        return int(self._whole.convert_tokens_to_ids(name))
+
+    @property
+    def padding(self) -> int:
+        """The token that fills up."""
+        return int(self._whole.pad_token_id) if self._whole.pad_token_id is not None else self.end_of_document
+
+    def save(self, folder: str) -> None:
+        """Writes tokenizer and chat template as a folder that `transformers` reads."""
+        self._whole.save_pretrained(folder)
+
+    def control_strings(self, text: str) -> int:
+        """How often a text holds what would be a control token if it were not taken for plain text."""
+        return sum(text.count(token) for token in self._control if token.strip())
+
+    def decoded(self, ids: Iterable[int]) -> str:
+        """The text of ids, control tokens included."""
+        return str(self._whole.backend_tokenizer.decode([int(one) for one in ids], skip_special_tokens=False))
+
+    def plain(self, text: str) -> Encoded:
+        """A text as tokens, none of them a control token.
+
+        Raises:
+            ConfigError: the tokenizer makes a control token of it all the same.
+        """
+        made = self._plain.encode(text, add_special_tokens=False)
+        ids = np.array(made.ids, np.int32)
+        if not self._control_ids.isdisjoint(made.ids):
+            raise ConfigError(f"tokenizer: {self.path} makes control tokens of plain text, so it cannot be used here.")
+        offsets = np.array(made.offsets, np.int64).reshape(-1, 2)
+        return Encoded(ids, offsets[:, 0], offsets[:, 1])
+
+    def starts(self, text: str) -> list[int]:
+        """Where each token begins, as trainers find it who hand a text to the tokenizer as it is."""
+        return [begin for begin, _ in self._whole.backend_tokenizer.encode(text, add_special_tokens=False).offsets]
+
+    def document(self, text: str, spans: Sequence[Span]) -> Tokens:
+        """A text as tokens, with the token that ends a document behind it."""
+        encoded = self.plain(text)
+        loss, straddlers = encoded.inside(spans)
+        ids = np.append(encoded.ids, np.int32(self.end_of_document))
+        return Tokens(ids, np.append(loss, bears_to_the_end(text, spans)), straddlers)
+
+    def conversation(self, messages: Sequence[Message]) -> Tokens:
+        """A conversation as tokens.
+
+        Raises:
+            ConfigError: there is no chat template, or it does not show each content once and in order.
+        """
+        frame = self._frame(tuple(message.role for message in messages))
+        ids, loss = [frame.pieces[0]], [np.zeros(len(frame.pieces[0]), np.bool_)]
+        length, straddlers, ends, trained = len(frame.pieces[0]), 0, list[int](), list[bool]()
+        for message, piece, closing in zip(messages, frame.pieces[1:], frame.closings, strict=True):
+            encoded = self.plain(message.content)
+            bears, partly = encoded.inside(message.spans)
+            behind = np.zeros(len(piece), np.bool_)
+            behind[:closing] = bears_to_the_end(message.content, message.spans)
+            ids += [encoded.ids, piece]
+            loss += [bears, behind]
+            ends.append(length + len(encoded.ids) + closing)
+            trained.append(bool(bears.any()))
+            length += len(encoded.ids) + len(piece)
+            straddlers += partly
+        return Tokens(np.concatenate(ids), np.concatenate(loss), straddlers, tuple(ends), tuple(trained))
+
+    def shown(self, messages: Sequence[dict[str, str]], *, ask: bool = False) -> str:
+        """The text that the template makes of messages; `ask` has it end where an answer begins.
+
+        Raises:
+            ConfigError: there is no template, or it refuses them.
+        """
+        if not self.template:
+            raise ConfigError(f"{self.path} has no chat template. Give one with --chat-template.")
+        try:
+            return str(self._whole.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ask))
+        except Exception as error:  # the template's own refusals are of any class
+            roles = ", ".join(message["role"] for message in messages[:3])
+            raise ConfigError(f"The chat template of {self.path} refuses {roles}, …: {error}") from error
+
+    def _frame(self, roles: tuple[str, ...]) -> _Frame:
+        if roles not in self._frames:
+            places = [f"@@content-{number:06d}-of-trajmill@@" for number in range(len(roles))]
+            rest = self.shown([{"role": role, "content": place} for role, place in zip(roles, places, strict=True)])
+            texts = []
+            for place in places:
+                before, found, rest = rest.partition(place)
+                texts += [before] if found else []
+            texts.append(rest)
+            if len(texts) <= len(places) or any(place in text for text in texts for place in places):
+                raise ConfigError(f"The chat template of {self.path} does not show each content once, in order.")
+            pieces = [self._with_control(text) for text in texts]
+            self._frames[roles] = _Frame(tuple(pieces), tuple(self._closing(piece) for piece in pieces[1:]))
+        return self._frames[roles]
+
+    def frame_texts(self, roles: tuple[str, ...]) -> list[tuple[str, str]]:
+        """What the template puts before each content and behind the last: (what closes a turn, the rest)."""
+        frame = self._frame(roles)
+        cuts = (0, *frame.closings)
+        return [
+            (self.decoded(piece[:closing]), self.decoded(piece[closing:]))
+            for piece, closing in zip(frame.pieces, cuts, strict=True)
+        ]
+
+    def bytes_of_tokens(self) -> dict[int, bytes] | None:
+        """The bytes of each token, of a byte-level tokenizer; None of any other."""
+        whole = self._whole.backend_tokenizer
+        if "ByteLevel" not in json.dumps(json.loads(whole.to_str())["decoder"]):
+            return None
+        added = whole.get_added_tokens_decoder()
+        found = {number: token.content.encode() for number, token in added.items()}
+        for token, number in whole.get_vocab(with_added_tokens=False).items():
+            found.setdefault(number, bytes(_BYTES.get(character, 0x3F) for character in token))
+        return found
+
+    def _with_control(self, text: str) -> Ids:
+        return np.array(self._whole.backend_tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
+
+    def _closing(self, piece: Ids) -> int:
+        """Tokens up to the first control token; none where there is no such token."""
+        found = [position for position, one in enumerate(piece.tolist()) if one in self._control_ids]
+        return found[0] + 1 if found else 0
+
+
+def _opened(path: Path) -> Any:
+    """The tokenizer, as `transformers` opens it."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no PyTorch, which is not needed
+    try:
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+        from transformers.utils import logging
+    except ImportError as error:
+        raise ConfigError("Token ids need `transformers`: pip install 'trajmill[tokens]'.") from error
+    logging.set_verbosity_error()
+    try:
+        if path.is_file():
+            return PreTrainedTokenizerFast(tokenizer_file=str(path))
+        if not path.is_dir():
+            raise ConfigError(f"--tokenizer: '{path}' is neither a tokenizer.json file nor a folder with one.")
+        made = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"--tokenizer: '{path}' cannot be read: {error}") from error
+    if not getattr(made, "is_fast", False):
+        raise ConfigError(f"--tokenizer: '{path}' has no tokenizer.json, without which characters have no tokens.")
+    return made
+
+
+def _plain(serialized: str) -> Any:
+    """The tokenizer without control tokens, and without what it puts around a text or takes off offsets.
+
+    Runs of whitespace that some tokenizers keep as added tokens stay: they control nothing.
+    """
+    from tokenizers import Tokenizer
+
+    values = json.loads(serialized)
+    values["added_tokens"] = [token for token in values["added_tokens"] if not token["content"].strip()]
+    values["post_processor"] = values["truncation"] = values["padding"] = None
+    return Tokenizer.from_str(json.dumps(values))
+
+
+def _read(path: Path, what: str) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{what}: '{path}' cannot be read: {error}") from error

@@ -1,0 +1,167 @@
+"""The section of a recipe that names rows to be passed through beside trajectories: professional corpora and replay.
+
+A component of the mixture of the kind `text` or `messages`: where its rows lie, which column holds what, and which of
+them are wanted. How much of it is drawn is not said here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from pipelines.recipe.section import LISTED, Section, Share
+from quality.registry import configured
+from quality.signal import Signal
+from quality.signals.datatrove_filter import PREFIX as DATATROVE
+from schemas import DOMAINS, ConfigError
+
+_SPDX: Final = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*)*")
+"""The form of an SPDX expression; which ids there are is not checked, since `LicenseRef-…` names any other."""
+
+Kind = Literal["text", "messages"]
+Value = str | bool | int | float
+
+
+def _several(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, Value) else value
+
+
+Values = Annotated[tuple[Value, ...], BeforeValidator(_several)]
+
+
+def is_licence(text: str) -> bool:
+    """Whether a text has the form of an SPDX expression, such as `Apache-2.0 OR MIT`."""
+    return _SPDX.fullmatch(text) is not None and text.count("(") == text.count(")")
+
+
+class PassageColumns(Section):
+    """Which column holds what; names joined by dots lead into structs.
+
+    Attributes:
+        text: of kind `text`: the text.
+        messages: of kind `messages`: the conversation, a list of messages or JSON text of one.
+        role: of a message, the field that says who speaks: system, user, assistant or tool, or the words that other
+            layouts have for these, such as human and gpt.
+        content: of a message, the field of what was said.
+        tools: definitions of the tools, of kind `messages`.
+        id: of the row, or of the document that several rows are pieces of: these are never parted between pools.
+        licence: of the row.
+    """
+
+    text: str = "text"
+    messages: str = "messages"
+    role: str = "role"
+    content: str = "content"
+    tools: str | None = None
+    id: str | None = None
+    licence: str | None = None
+
+
+class Passages(Section):
+    """A component of the mixture whose rows are passed through.
+
+    Attributes:
+        name: as samples, folders and counts call it; it is their domain.
+        kind: `text` for documents, of which every token bears the loss; `messages` for conversations, of which the
+            assistant's messages do.
+        path: a file, a folder, a glob or `hf://owner/name`, of JSON Lines, JSON, Parquet or Arrow.
+        config: of a data set of the Hub, the configuration whose files are read; the default one if empty.
+        splits: the splits whose files are read; all if empty.
+        columns: which column holds what.
+        source: the corpus, as it is named in every row; the name where nothing is said.
+        licence: SPDX id or expression of rows whose column of the licence says nothing, or that have none.
+        where: column → values: rows that have another value there are not taken.
+        language: labels of the languages that its prose may be in (see the signal `language`); any if empty.
+        min_language: probability of these below which a row goes; rows with less than 100 bytes of prose stay.
+        filters: filters of datatrove that a row has to pass, by their class, with their settings.
+        min_chars: characters that a row has to have, blanks at its ends left out.
+        max_tokens: tokens of a row, under `judge.tokenizer`; null is any.
+        overflow: what becomes of a longer one: a text is cut into pieces between paragraphs (`windows`), or goes
+            (`drop`), as every conversation does.
+        control_tokens: `drop` for rows that hold a token of a chat template, `keep` to let them be.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    kind: Kind
+    path: Annotated[str, Field(min_length=1)]
+    config: str = ""
+    splits: Annotated[tuple[str, ...], LISTED] = ()
+    columns: PassageColumns = PassageColumns()
+    source: str = ""
+    licence: str | None = None
+    where: dict[str, Values] = Field(default_factory=dict)
+    language: Annotated[tuple[str, ...], LISTED] = ()
+    min_language: Share = 0.5
+    filters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    min_chars: Annotated[int, Field(ge=1)] = 1
+    max_tokens: Annotated[int, Field(ge=1)] | None = 1 << 18
+    overflow: Literal["drop", "windows"] = "windows"
+    control_tokens: Literal["drop", "keep"] = "drop"
+
+    @field_validator("name")
+    @classmethod
+    def _no_domain(cls, value: str) -> str:
+        if value in DOMAINS:
+            raise ValueError(f"'{value}' is a domain of trajectories; choose another name")
+        return value
+
+    @field_validator("licence")
+    @classmethod
+    def _spdx(cls, value: str | None) -> str | None:
+        if value is not None and not is_licence(value):
+            raise ValueError("wanted an SPDX id or expression, such as CC-BY-4.0, or LicenseRef- and a name")
+        return value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.licence is None and self.columns.licence is None:
+            raise ValueError("a licence is needed: an SPDX id, or columns.licence")
+        if self.kind == "text" and self.columns.tools is not None:
+            raise ValueError("columns.tools are of kind messages")
+        try:
+            self.signals()
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def corpus(self) -> str:
+        """The corpus, as it is named in every row."""
+        return self.source or self.name
+
+    @property
+    def content(self) -> str:
+        """The column of what is passed through."""
+        return self.columns.text if self.kind == "text" else self.columns.messages
+
+    def signals(self) -> tuple[tuple[str, Signal, float], ...]:
+        """(reason, signal, smallest number that passes) of all that is measured of a row.
+
+        Raises:
+            ConfigError: a language or a filter is not known, or datatrove is not installed.
+        """
+        found: list[tuple[str, Signal, float]] = []
+        if self.language:
+            found.append(("other_language", configured("language", {"languages": [*self.language]}), self.min_language))
+        for name, settings in self.filters.items():
+            found.append((_reason(name), configured(DATATROVE + name, settings), 1.0))
+        return tuple(found)
+
+
+def _reason(name: str) -> str:
+    """A filter's name as the reason of a reject: `GopherQualityFilter` is `gopher_quality_filter`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def check_names(components: tuple[Passages, ...]) -> tuple[Passages, ...]:
+    """The components themselves.
+
+    Raises:
+        ValueError: two have one name.
+    """
+    names = [one.name for one in components]
+    if len(set(names)) < len(names):
+        raise ValueError("two components have one name")
+    return components

@@ -1,0 +1,91 @@
+"""Small corpora, and preparing them in this process, for the tests of passages."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.engine.runner import Execution, run_over
+from pipelines.engine.storage import Folder
+from pipelines.judge.evaluation_index import write_index
+from pipelines.mix.passages.measuring import UnitsToPassages, read_unit
+from pipelines.mix.passages.preparation import Preparation
+from pipelines.mix.passages.preparing import Over, prepare, write_part
+from pipelines.recipe.passages import Passages
+from pipelines.recipe.recipe import Recipe
+from schemas.manifest import Manifest
+
+VOCABULARY = [f"word{number}" for number in range(3000)]
+SALT = "a salt of at least sixteen"
+RECIPE = Recipe.model_validate({"name": "mixed", "source": "mixed", "normalize": {"scrub_salt": SALT}})
+
+
+def prose(words: int, seed: int) -> str:
+    """So many words by chance, always the same of one seed."""
+    return " ".join(random.Random(seed).choices(VOCABULARY, k=words))
+
+
+def component(path: Path, **values: Any) -> Passages:
+    """A component of texts in that place, under a licence."""
+    return Passages.model_validate(
+        {"name": "corpus", "kind": "text", "path": str(path), "licence": "CC-BY-4.0", **values}
+    )
+
+
+def written(path: Path, rows: Iterable[Any]) -> Path:
+    """JSON Lines of the rows; a text is a row of its own."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps({"text": row} if isinstance(row, str) else row) + "\n" for row in rows))
+    return path
+
+
+def here(preparing: Preparation) -> Over:
+    """Does the work one after the other, without Beam."""
+
+    def over(work: Sequence[Any], transform: beam.PTransform) -> None:
+        for one in work:
+            (read_unit if isinstance(transform, UnitsToPassages) else write_part)(one, preparing)
+
+    return over
+
+
+def prepared(
+    out: Path, *components: Passages, recipe: Recipe = RECIPE, workers: int = 0
+) -> tuple[Manifest, dict[str, pa.Table], list[dict[str, Any]]]:
+    """(manifest, rows by component, rejects) of preparing the components into a folder.
+
+    Args:
+        out: the output folder.
+        components: in the recipe's order.
+        recipe: by which they are judged.
+        workers: processes of the local runner; 0 is this process alone, without it.
+    """
+    folder = Folder(str(out))
+    digest = write_index(recipe.judge.benchmarks, folder / "measures")
+    preparing = Preparation(recipe, components, folder, digest)
+
+    def beamed(work: Sequence[Any], transform: beam.PTransform) -> None:
+        run_over(work, transform, Execution(workers=workers))
+
+    manifest = prepare(preparing, beamed if workers else here(preparing))
+    tables = {
+        one.name: pa.concat_tables(
+            pq.read_table(out / "passages" / file.name)
+            for file in manifest.files
+            if file.name.startswith(f"{one.name}/")
+        )
+        for one in components
+    }
+    rejects = [
+        row
+        for path in sorted((out / "rejects" / "passages").glob("*.parquet"))
+        for row in pq.read_table(path).to_pylist()
+    ]
+    return manifest, tables, rejects

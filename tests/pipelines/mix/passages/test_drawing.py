@@ -1,0 +1,81 @@
+"""Passages in the draw of a mixture: what can be drawn of them, and what was drawn as samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pipelines.engine.storage import Folder
+from pipelines.mix.candidates import gathered
+from pipelines.mix.draw import Items, drawing
+from pipelines.mix.passages.drawing import drawn_passages, passage_candidates
+from pipelines.mix.passages.preparation import Preparation
+from pipelines.recipe.mixture import Stage
+from tests.pipelines.mix.passages.corpora import RECIPE, component, prepared, prose, written
+
+
+def made(tmp_path):
+    law = component(written(tmp_path / "law.jsonl", [prose(40, seed) for seed in range(20)]), name="law")
+    chats = [
+        {
+            "messages": [
+                {"role": "user", "content": prose(20, 100 + seed)},
+                {"role": "assistant", "content": prose(30, seed)},
+            ]
+        }
+        for seed in range(30, 40)
+    ]
+    talk = component(written(tmp_path / "talk.jsonl", chats), name="talk", kind="messages")
+    prepared(tmp_path / "out", law, talk)
+    preparing = Preparation(RECIPE, (law, talk), Folder(str(tmp_path / "out")))
+    return preparing, preparing.units()
+
+
+def test_passages_are_candidates_with_the_sizes_that_their_part_tells(tmp_path):
+    preparing, units = made(tmp_path)
+    found = gathered([passage_candidates(unit, preparing, ["length"]) for unit in units], ["length"])
+    rows = [row for unit in units for row in pq.read_table(preparing.parts.path(unit.part)).to_pylist()]
+    for column, name in (
+        ("trajectory_id", "id"),
+        ("group", "group"),
+        ("tokens", "tokens"),
+        ("text_bytes", "text_bytes"),
+    ):
+        assert getattr(found, column).tolist() == [row[name] for row in rows]
+    assert found.domain.tolist() == ["law"] * 20 + ["talk"] * 10
+    assert np.isnan(found.signals["length"]).all()
+
+
+def test_a_stage_draws_components_of_passages_by_their_weights(tmp_path):
+    preparing, units = made(tmp_path)
+    found = gathered([passage_candidates(unit, preparing) for unit in units], [])
+    items = Items(
+        key=np.arange(len(found), dtype=np.uint64),
+        tokens=found.tokens,
+        loss_tokens=found.loss_tokens,
+        group=np.array([int(group, 16) for group in found.group], np.uint64),
+        component=found.domain,
+        domain=found.domain,
+    )
+    budget = int(found.tokens[:20].sum())
+    stage = Stage.model_validate({"budget": budget, "components": {"law": {"weight": 0.75}, "talk": {"weight": 0.25}}})
+    by_name = {one.component: one for one in drawing(items, stage).categories}
+    assert abs(by_name["law"].tokens - 0.75 * budget) <= 2 * int(found.tokens.max())
+    assert sum(one.tokens for one in by_name.values()) <= budget
+
+
+def test_what_is_drawn_is_a_sample_of_its_pool_as_often_as_it_is_drawn(tmp_path):
+    preparing, (law, talk) = made(tmp_path)
+    draws = [
+        {"pool": "sft" if number % 2 else "cpt", "copies": number % 3, "group": f"{number:016x}"}
+        for number in range(20)
+    ]
+    samples = list(drawn_passages(law, preparing, draws))
+    assert len(samples) == sum(number % 3 for number in range(20))
+    assert all(("text" in sample) == (pool == "cpt") for pool, _, sample in samples)
+    told = {(pool, sample["group"]) for pool, _, sample in samples}
+    assert told == {(one["pool"], one["group"]) for one in draws if one["copies"]}
+    assert {component for _, component, _ in samples} == {"law"}
+    (first, *_) = drawn_passages(talk, preparing, [{"pool": "sft", "copies": 1, "group": "0" * 16}] * 10)
+    assert [one["role"] for one in first[2]["messages"]] == ["user", "assistant"]
+    assert first[2]["_row"] == first[2]["id"]

@@ -1,0 +1,130 @@
+"""What a consumer trains is held against the spans, and each has all that trying it takes."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.face.cli import app
+from pipelines.publish.consumers import consumers
+from pipelines.publish.consumers.consumers import CONSUMERS, tried
+from pipelines.publish.consumers.environment import called
+from pipelines.publish.consumers.meaning import Compared, Meaning
+from pipelines.publish.forms.forms import FORMS
+from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
+from pipelines.publish.forms.tokenizing import Tokenizing
+from schemas import ConfigError
+from tests.conftest import ROOT
+from tests.pipelines.publish.forms.written_shards import written
+
+TOKENIZER = str(ROOT / "tests" / "fixtures" / "tokenizer")
+SCRIPTS = Path(consumers.__file__).parent / "scripts"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("consumers") / "out")
+
+
+@pytest.fixture(scope="module")
+def tokenizing():
+    return Tokenizing(TOKENIZER)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Consumers that the tests' own environment has are tried in it."""
+
+    @contextmanager
+    def same(*_):
+        yield sys.executable
+
+    monkeypatch.setattr(consumers, "environment", same)
+
+
+def conversation(*texts, spans=()):
+    messages = (Message("user", "?"), *(Message("assistant", text, tuple(spans)) for text in texts))
+    return Conversation("a", "web", "s", "t", "", messages)
+
+
+def test_what_the_kernel_makes_is_what_was_meant_by_the_bytes(tokenizing):
+    for text in ("**Env**\nnotes 日本🙂", "cafe\u0301 e\u0301\n", "</think><|im_end|>", " \n\n"):
+        sample = conversation(text, spans=[Span(0, len(text))])
+        meaning = Meaning(tokenizing)
+        meaning.add_conversations([sample])
+        made, found = tokenizing.conversation(sample.messages), Compared()
+        meaning.compare(made.ids.tolist(), made.loss.tolist(), found)
+        assert (found.samples, found.turns, found.not_meant, found.not_trained, found.others) == (1, 1, 0, 0, 0)
+        assert found.meant == found.trained > 1
+
+
+def test_what_is_trained_and_was_not_meant_is_counted(tokenizing):
+    sample = conversation("one\ntwo", spans=[Span(0, 4)])
+    meaning = Meaning(tokenizing)
+    meaning.add_conversations([sample])
+    made, found = tokenizing.conversation(sample.messages), Compared()
+    meaning.compare(made.ids.tolist(), [1] * len(made.ids), found)
+    assert found.not_meant == len(made.ids) - int(made.loss.sum())
+    meaning.compare(made.ids.tolist(), [0] * len(made.ids), found)
+    assert found.not_trained == int(made.loss.sum())
+    meaning.compare(made.ids.tolist()[1:], [0] * (len(made.ids) - 1), found)
+    assert (found.samples, found.others) == (2, 1)
+
+
+def test_a_document_may_lack_an_end_without_loss_and_no_other(tokenizing):
+    document = Document("a", "web", "s", "t", "", "act\nsee\nact", (Span(4, 8),))
+    meaning = Meaning(tokenizing)
+    meaning.add_documents([document])
+    made = tokenizing.document(document.text, document.spans)
+    last = int(made.loss.nonzero()[0][-1])
+    for kept, others in ((last + 1, 0), (last, 1)):
+        found = Compared()
+        meaning.compare(made.ids[:kept].tolist(), made.loss[:kept].tolist(), found)
+        assert (found.others, found.not_meant, found.not_trained) == (others, 0, 0)
+
+
+@pytest.mark.parametrize("name", sorted(CONSUMERS))
+def test_a_consumer_has_a_form_pins_and_a_script(name):
+    consumer = CONSUMERS[name]
+    assert consumer.form in FORMS
+    assert FORMS[consumer.form].windowed or consumer.window is None
+    assert any("==" in package for package in (*consumer.packages, *consumer.loose))
+    source = (SCRIPTS / f"{name.replace('-', '_')}.py").read_text("utf-8")
+    compile(source, name, "exec")
+    assert "pipelines" not in source
+
+
+@pytest.mark.parametrize("name", ["datasets", "datatrove"])
+def test_consumers_that_are_here_train_what_was_meant(run, here, name):
+    ((told, found),) = tried(str(run), [name], TOKENIZER)
+    assert told == name
+    assert not isinstance(found, ConfigError)
+    assert sorted(found) == ["terminal", "web"]
+    for one in found.values():
+        assert one.samples == 12
+        assert (one.not_meant, one.not_trained, one.others) == (0, 0, 0)
+
+
+def test_a_consumer_that_fails_is_told_and_the_command_ends_so(run, monkeypatch):
+    def none(*_):
+        raise ConfigError("uv pip failed:\nno such version")
+
+    monkeypatch.setattr(consumers, "environment", none)
+    done = CliRunner().invoke(app, ["verify", str(run), "--consumer", "datasets", "--tokenizer", TOKENIZER])
+    assert done.exit_code == 5
+
+
+def test_unknown_consumers_are_refused_before_anything_is_made(run):
+    with pytest.raises(ConfigError, match="'nobody'"):
+        tried(str(run), ["nobody"], TOKENIZER)
+    with pytest.raises(ConfigError, match="--tokenizer"):
+        tried(str(run), ["trl"], None)
+
+
+def test_a_failed_command_is_told_by_its_last_lines():
+    with pytest.raises(ConfigError, match="the reason"):
+        called([sys.executable, "-c", "raise SystemExit('the reason')"])
