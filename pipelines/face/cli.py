@@ -303,11 +303,14 @@ def schema(
 @app.command()
 def export(
     path: Annotated[
-        str, typer.Argument(help="A run's folder; for atif also its transitions folder, or one file of it.")
+        str, typer.Argument(help="A run's folder; for atif and agent_sft also its transitions, or a file.")
     ],
     out: Annotated[str, typer.Option(help="The folder that is written.")],
     form: Annotated[
-        str, typer.Option("--to", "--format", help="atif (of transitions), or a form of shards: see docs/forms.md.")
+        str,
+        typer.Option(
+            "--to", "--format", help="atif, agent_sft (of transitions), or a form of shards: see docs/forms.md."
+        ),
     ] = "atif",
     tokenizer: Annotated[
         str | None, typer.Option(help="For forms of token ids: a tokenizer.json, or a folder with one.")

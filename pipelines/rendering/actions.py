@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pipelines.rendering.edits import Edits, edit_of
-from pipelines.rendering.fences import block, fenced
+from pipelines.rendering.fences import block, fenced, is_structure
 from pipelines.rendering.native_actions import native_action
 
 Grammar: TypeAlias = Literal["call", "native"]
+
+_LANGUAGES: Final[Mapping[str, str]] = {"os": "python"}
+"""Domain → what its actions are written in where they are no calls."""
 
 
 def shown_action(row: Mapping[str, Any], edits: Edits = "call", grammar: Grammar = "call") -> str:
     """An action in its fences.
 
     Args:
-        row: a transition, of which the domain and the action's text are read.
+        row: a transition, of which the domain and the action's text are read, and its `language` where that is known.
         edits: `diff` shows an edit of a file as the call without what the diff below it says.
         grammar: `native` shows what the agents of the domain write, where the action can be said in it.
     """
@@ -27,4 +30,7 @@ def shown_action(row: Mapping[str, Any], edits: Edits = "call", grammar: Grammar
     native = native_action(row["domain"], text) if grammar == "native" else None
     if native is not None:
         return block(native.text) if native.language == "json" else fenced(native.text, native.language)
-    return block(text)
+    language = row["action"].get("language")
+    if language in (None, "json") and is_structure(text):
+        return block(text)
+    return fenced(text, language if language is not None else _LANGUAGES.get(row["domain"], "text"))

@@ -10,15 +10,15 @@ import orjson
 from connectors.reading.values import value_or_none
 from schemas import json_text
 
-_RUNS: Final = re.compile(r"`{3,}")
+_RUNS: Final = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 _PIECES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _STEP: Final = "  "
 _EXPONENT: Final = re.compile(r"e[+-][0-9]")
 
 
 def fenced(text: str, language: str) -> str:
-    """The text between two fences, which are longer than any in it."""
-    longest = max(map(len, _RUNS.findall(text))) if "```" in text else 2
+    """The text between two fences, which are longer than any that begins a line of it and so could end them."""
+    longest = max(map(len, _RUNS.findall(text)), default=2) if "```" in text else 2
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

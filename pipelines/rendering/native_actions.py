@@ -7,7 +7,7 @@ elements stay those that the shown trees have, `12` for `#12`. What a grammar ha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from connectors.reading.values import object_or_none
@@ -43,56 +43,80 @@ def _python(*values: Any, **named: Any) -> str:
     return ", ".join([*told, *(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in named.items())])
 
 
-def _taken(arguments: Arguments, *names: str) -> list[Any] | None:
-    """The values of those names, where these are all that is given."""
-    if set(arguments) != set(names):
-        return None
-    return [arguments[name] for name in names]
-
-
-_WEB: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "click": ("click", ("element",)),
-    "double_click": ("dblclick", ("element",)),
-    "hover": ("hover", ("element",)),
-    "fill": ("fill", ("element", "text")),
-    "check": ("check", ("element",)),
-    "uncheck": ("uncheck", ("element",)),
-    "clear": ("clear", ("element",)),
-    "focus": ("focus", ("element",)),
-    "press": ("press", ("element", "key")),
-    "select_option": ("select_option", ("element", "options")),
-    "drag": ("drag_and_drop", ("from", "to")),
-    "scroll": ("scroll", ("x", "y")),
-    "goto": ("goto", ("url",)),
-    "go_back": ("go_back", ()),
-    "go_forward": ("go_forward", ()),
-    "tab_new": ("new_tab", ()),
-    "tab_close": ("tab_close", ()),
-    "tab_focus": ("tab_focus", ("index",)),
-    "task_complete": ("send_msg_to_user", ("text",)),
+_WEB: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
+    "click": (
+        (("element",), "click({element})"),
+        (("element", "button"), "click({element}, button={button})"),
+        (("bid",), "click({bid})"),
+        (("x", "y"), "mouse_click({x}, {y})"),
+        (("x", "y", "button"), "mouse_click({x}, {y}, button={button})"),
+    ),
+    "dblclick": ((("element",), "dblclick({element})"), (("x", "y"), "mouse_dblclick({x}, {y})")),
+    "right_click": (
+        (("element",), 'click({element}, button="right")'),
+        (("x", "y"), 'mouse_click({x}, {y}, button="right")'),
+    ),
+    "hover": ((("element",), "hover({element})"), (("x", "y"), "mouse_move({x}, {y})")),
+    "focus": ((("element",), "focus({element})"),),
+    "fill": ((("element", "text"), "fill({element}, {text})"),),
+    "clear": ((("element",), "clear({element})"),),
+    "type": (
+        (("text",), "keyboard_type({text})"),
+        (("element", "text"), "focus({element})\nkeyboard_type({text})"),
+    ),
+    "press": ((("key",), "keyboard_press({key})"), (("element", "key"), "press({element}, {key})")),
+    "select_option": ((("element", "options"), "select_option({element}, {options})"),),
+    "check": ((("element",), "check({element})"),),
+    "uncheck": ((("element",), "uncheck({element})"),),
+    "upload": ((("element", "files"), "upload_file({element}, {files})"),),
+    "drag": ((("element", "onto"), "drag_and_drop({element}, {onto})"),),
+    "scroll": ((("dx", "dy"), "scroll({dx}, {dy})"), (("dy",), "scroll(0, {dy})"), (("dx",), "scroll({dx}, 0)")),
+    "goto": ((("url",), "goto({url})"),),
+    "go_back": (((), "go_back()"),),
+    "go_forward": (((), "go_forward()"),),
+    "tab_new": (((), "new_tab()"), (("url",), "new_tab()\ngoto({url})")),
+    "tab_close": (((), "tab_close()"),),
+    "tab_select": ((("tab",), "tab_focus({tab})"),),
+    "wait": (((), "noop()"),),
+    "task_complete": ((("text",), "send_msg_to_user({text})"),),
+    "message": ((("content",), "send_msg_to_user({content})"),),
+    "web_browser_go": ((("url",), "goto({url})"),),
+    "web_browser_back": (((), "go_back()"),),
+    "web_browser_forward": (((), "go_forward()"),),
+    "web_browser_click": ((("element_id",), "click({element_id})"),),
+    "web_browser_type": ((("element_id", "text"), "fill({element_id}, {text})"),),
+    "web_browser_type_submit": ((("element_id", "text"), 'fill({element_id}, {text})\npress({element_id}, "Enter")'),),
 }
-_WEB_WITHOUT_ELEMENT: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "press": ("keyboard_press", ("key",)),
-    "type": ("keyboard_type", ("text",)),
-    "click": ("mouse_click", ("x", "y")),
-    "double_click": ("mouse_dblclick", ("x", "y")),
-}
+"""Name → (the arguments that are given, what BrowserGym's agents then write, of two steps one a line).
+
+A view scrolled *to* a place is none of it, since they say how far. Inspect's own browser has its tools here too.
+"""
+_IDS: Final = frozenset({"element", "bid", "onto", "element_id"})
 
 
-def _bare(element: Any) -> Any:
+def _bare(element: str | int) -> str:
     """An element's id as a grammar writes it: text, and our numbers without their sign."""
-    return str(element).removeprefix("#") if isinstance(element, str | int) else element
+    return str(element).removeprefix("#")
 
 
 def _web(name: str, arguments: Arguments) -> str | None:
-    plain = {key: _bare(value) if key in ("element", "from", "to") else value for key, value in arguments.items()}
-    for known in (_WEB, _WEB_WITHOUT_ELEMENT):
-        if name in known:
-            said, names = known[name]
-            values = _taken(plain, *names)
-            if values is not None:
-                return f"{said}({_python(*values)})"
+    if name == "fill" and arguments.get("enter") is True:
+        filled = _web(name, {key: value for key, value in arguments.items() if key != "enter"})
+        return None if filled is None else f'{filled}\npress({_python(_bare(arguments["element"]))}, "Enter")'
+    if name == "wait" and set(arguments) == {"seconds"} and isinstance(arguments["seconds"], int | float):
+        return f"noop({arguments['seconds'] * 1000:g})"
+    if name == "drag" and set(arguments) == {"from", "to"}:
+        points = [*_listed(arguments["from"]), *_listed(arguments["to"])]
+        return f"mouse_drag_and_drop({_python(*points)})" if len(points) == 4 else None
+    for given, said in _WEB.get(name, ()):
+        if set(given) == set(arguments) and all(isinstance(arguments[key], str | int) for key in _IDS & set(given)):
+            told = {key: _bare(value) if key in _IDS else value for key, value in arguments.items()}
+            return said.format(**{key: _python(value) for key, value in told.items()})
     return None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 _POINTED: Final[Mapping[str, str]] = {
@@ -116,23 +140,56 @@ def _os(name: str, arguments: Arguments) -> str | None:
     return _os_call(name, given)
 
 
+_OS: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
+    "move": ((("dx", "dy"), "pyautogui.moveRel({dx}, {dy})"),),
+    "drag": ((("dx", "dy"), "pyautogui.dragRel({dx}, {dy})"),),
+    "mouse_down": (
+        ((), "pyautogui.mouseDown()"),
+        (("button",), "pyautogui.mouseDown(button={button})"),
+        (("x", "y"), "pyautogui.mouseDown({x}, {y})"),
+        (("x", "y", "button"), "pyautogui.mouseDown({x}, {y}, button={button})"),
+    ),
+    "mouse_up": (
+        ((), "pyautogui.mouseUp()"),
+        (("button",), "pyautogui.mouseUp(button={button})"),
+        (("x", "y"), "pyautogui.mouseUp({x}, {y})"),
+        (("x", "y", "button"), "pyautogui.mouseUp({x}, {y}, button={button})"),
+    ),
+    "scroll": ((("dx",), "pyautogui.hscroll({dx})"), (("dx", "x", "y"), "pyautogui.hscroll({dx}, x={x}, y={y})")),
+    "type": ((("text",), "pyautogui.write({text})"),),
+    "press": (
+        (("key",), "pyautogui.press({key})"),
+        (("key", "times"), "pyautogui.press({key}, presses={times})"),
+        (("keys",), "pyautogui.press({keys})"),
+        (("keys", "times"), "pyautogui.press({keys}, presses={times})"),
+    ),
+    "key_down": ((("key",), "pyautogui.keyDown({key})"),),
+    "key_up": ((("key",), "pyautogui.keyUp({key})"),),
+    "wait": ((("seconds",), "time.sleep({seconds})"),),
+    "set_clipboard": ((("text",), "pyperclip.copy({text})"),),
+}
+
+
 def _os_call(name: str, given: Arguments) -> str | None:
-    if name in _POINTED:
-        point = _taken(given, "x", "y")
-        return None if point is None else f"pyautogui.{_POINTED[name]}({_python(*point)})"
-    if name == "drag" and set(given) == {"from", "to"}:
-        return f"pyautogui.moveTo({_python(*given['from'])})\npyautogui.dragTo({_python(*given['to'])})"
+    if name in _POINTED and set(given) == {"x", "y"}:
+        return f"pyautogui.{_POINTED[name]}({_python(given['x'], given['y'])})"
+    if name == "code" and set(given) == {"code"} and isinstance(given["code"], str):
+        return given["code"]
+    if name == "drag" and "to" in given and set(given) <= {"from", "to"}:
+        started = f"pyautogui.moveTo({_python(*_listed(given['from']))})\n" if "from" in given else ""
+        return f"{started}pyautogui.dragTo({_python(*_listed(given['to']))})"
     if name == "scroll" and "clicks" in given and set(given) <= {"clicks", "x", "y"}:
         place = {key: given[key] for key in ("x", "y") if key in given}
         return f"pyautogui.scroll({_python(given['clicks'], **place)})"
     if name == "hotkey" and set(given) == {"keys"}:
         return f"pyautogui.hotkey({_python(*given['keys'])})"
-    for known, said, key in (("press", "press", "key"), ("type", "write", "text")):
-        if name == known and set(given) == {key}:
-            return f"pyautogui.{said}({_python(given[key])})"
+    for names, said in _OS.get(name, ()):
+        if set(names) == set(given):
+            return said.format(**{key: _python(value) for key, value in given.items()})
     return None
 
 
+_GOALS: Final[Mapping[str, str]] = {"complete": "complete", "successful": "complete", "infeasible": "infeasible"}
 _KEYS: Final[Mapping[str, str]] = {"home": "navigate_home", "back": "navigate_back", "enter": "keyboard_enter"}
 
 
@@ -153,6 +210,10 @@ def _android(name: str, arguments: Arguments) -> str | None:
         return json_text({"action_type": name, "app_name": rest.get("app") or rest["package"]})
     if name == "wait" and not rest:
         return json_text({"action_type": "wait"})
+    if name == "answer" and set(rest) == {"text"}:
+        return json_text({"action_type": name, "text": rest["text"]})
+    if name == "task_complete" and rest.get("status") in _GOALS and len(rest) == 1:
+        return json_text({"action_type": "status", "goal_status": _GOALS[rest["status"]]})
     goals = {"task_complete": "complete", "fail": "infeasible"}
     if name in goals and not rest:
         return json_text({"action_type": "status", "goal_status": goals[name]})

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.face.cli import main
@@ -109,6 +110,31 @@ def test_export_writes_atif_that_is_read_again_to_the_same_transitions(tmp_path)
     columns = ["observation", "action", "next_observation"]
     first, again = (scan_transitions(tmp_path / name).select(columns).collect() for name in ("out", "again"))
     assert first.equals(again)
+
+
+def test_export_writes_conversations_of_agents_and_why_others_are_none(tmp_path):
+    asked = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    talk = [
+        {"role": "user", "content": "How is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "a", "content": "dry"},
+        {"role": "assistant", "content": "Dry."},
+    ]
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    logs = [{"tools": tools, "messages": talk}, {"messages": [{"role": "user", "content": "Now?"}, *talk[1:]]}]
+    (raw / "talks.jsonl").write_text("".join(json.dumps(one) + "\n" for one in logs))
+    trajmill("run", "mcp", "--raw", raw, "--out", tmp_path / "out", "--stop-after", "normalize")
+    said = trajmill("export", tmp_path / "out", "--to", "agent_sft", "--out", tmp_path / "sft")
+    assert "1 trajectories" in said
+    (row,) = pq.read_table(tmp_path / "sft" / "train.parquet").to_pylist()
+    assert [one["content"] for one in row["messages"]] == ["How is it?", None, "dry", "Dry."]
+    assert [one["loss"] for one in row["messages"]] == [None, True, None, True]
+    assert json.loads(row["messages"][1]["tool_calls"]) == [asked]
+    assert json.loads(row["tools"]) == tools
+    (refused,) = (tmp_path / "sft" / "refused.jsonl").read_text().splitlines()
+    assert json.loads(refused)["reason"] == "no_tools"
 
 
 def test_the_schema_page_is_up_to_date():

@@ -121,9 +121,7 @@ def test_samples_show_diffs_only_where_the_recipe_asks_for_them():
     shown = turns(rows, View(edits="diff"))
     assert "diff" not in turns(rows)[0].user
     rest = '{\n  "name": "Edit",\n  "arguments": {\n    "file_path": "/t/x.py"\n  }\n}'
-    assert shown[0].user == (
-        f"### Turn 1\n**Action:**\n```json\n{rest}\n```\n````diff\n{HEAD}@@ ... @@\n-a\n+```b\n````"
-    )
+    assert shown[0].user == (f"### Turn 1\n**Action:**\n```json\n{rest}\n```\n```diff\n{HEAD}@@ ... @@\n-a\n+```b\n```")
     assert shown[1] == turns(rows)[1]
 
 
