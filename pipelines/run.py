@@ -64,6 +64,7 @@ from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Preparation
 from pipelines.mix.passages.preparing import kept_names, prepare
+from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
 from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
@@ -115,6 +116,8 @@ class Run:
         self._so_far: Summary | None = None
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
+        told = recipe.mix.instructions
+        self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
         self._rejects = self.out / "rejects"
         self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
@@ -321,10 +324,11 @@ class Run:
         preparation = self._preparation()
         passages = self._pass_through(preparation)
         digest = mixing_digest(self.recipe, judged, passages)
-        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation)
+        instructions = self._instructions
+        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation, instructions)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
-        mixing = Mixing(self.recipe, *folders, digest, preparation)
+        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions)
         shards = laid_out(mixture.counts, self.recipe.mix)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
+from pipelines.mix.simulation_instructions import instructed
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.answered import Distractors
@@ -74,6 +75,7 @@ class Mixing:
 
     Attributes:
         passages: rows of other corpora that are passed through.
+        instructions: to the simulator, by trajectory id.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
     """
@@ -88,6 +90,7 @@ class Mixing:
     rejects: Folder
     digest: str
     passages: Preparation | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
 
@@ -114,6 +117,8 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None 
         verdicts.digest,
         [[f.name, f.sha256] for f in verdicts.files],
     ]
+    if recipe.mix.instructions is not None:
+        content.append(sha256_of(recipe.mix.instructions))
     if passages is not None:
         content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -151,10 +156,11 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                 detail = f"the mixture of pool {pool} has no place for it"
                 yield pool, first["domain"], Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
             continue
-        for part, sample in samples_of(pool, rows, mix, counter, others):
+        shown = rows if pool == "eval" else instructed(rows, mixing.instructions, counter)
+        for part, sample in samples_of(pool, shown, mix, counter, others):
             if isinstance(sample, Unlearnable):
                 # a later segment or a window is no trajectory: its first row stands for it
-                is_part = first["segment"] or part is not rows
+                is_part = first["segment"] or part is not shown
                 what, step = ("transition", part[0]["step"]) if is_part else ("trajectory", -1)
                 where = (first["trajectory_id"], step, len(part))
                 yield pool, first["domain"], Reject(what, sample.reason, sample.detail, "", "", -1, "", *where)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from pipelines.mix.passages.drawing import passage_candidates
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.pools import grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
+from pipelines.mix.simulation_instructions import instructed_costs
 from pipelines.recipe.mixture import Component, Stage
 from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
 from pipelines.rendering.answered import HELD, Distractors
@@ -232,6 +233,7 @@ class Judged:
     verdicts: Folder
     measures: Folder
     passages: Preparation | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
 
     def labels(self) -> list[str]:
         """The names of all units: of transitions, then of passages."""
@@ -292,12 +294,14 @@ def _sizes(
         costs = costs.filter(kept).combine_chunks()
         step = costs["step"].to_numpy()
         count = int((step == 0).sum())
-        mine = pool[begun : begun + count]
+        given = pool[begun : begun + count]
         for name in POOLS:
-            chosen = np.flatnonzero(mine == name)
+            chosen = np.flatnonzero(given == name)
             if len(chosen):
                 rows = np.isin(np.cumsum(step == 0) - 1, chosen)
-                held = rendered_tokens(costs.filter(pa.array(rows)), use[rows], unit.domain, name, mix, counter)
+                told = {} if name == "eval" else judged.instructions
+                mine = instructed_costs(costs.filter(pa.array(rows)), told, counter)
+                held = rendered_tokens(mine, use[rows], unit.domain, name, mix, counter)
                 of = np.cumsum(step[rows] == 0)[held.begins] - 1
                 np.add.at(tokens, begun + chosen[of], held.tokens)
                 np.add.at(loss, begun + chosen[of], held.loss_tokens)

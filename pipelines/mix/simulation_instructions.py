@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from quality.tokens import TokenCounter
 from schemas import ConfigError
 
 SYNTHESIZED: Final = "synthesized"
@@ -34,6 +35,7 @@ INSTRUCTION_SCHEMA: Final = pa.schema(
 )
 """Columns of the table: a row a trajectory."""
 
+_COST: Final = "simulation_instruction_tokens"
 _NEEDED: Final = ("trajectory_id", "simulation_instruction")
 
 
@@ -59,9 +61,29 @@ def read_instructions(path: str | Path) -> dict[str, str]:
     return found
 
 
-def instructed(rows: Sequence[Mapping[str, Any]], instructions: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
-    """The rows of a trajectory, whose context holds the instruction made for it; one that was logged stays."""
+def instructed(
+    rows: Sequence[Mapping[str, Any]], instructions: Mapping[str, str], counter: TokenCounter
+) -> Sequence[Mapping[str, Any]]:
+    """The rows of a trajectory, whose context holds the instruction made for it; one that was logged stays.
+
+    Args:
+        rows: of the trajectory, each with its costs.
+        instructions: by trajectory id.
+        counter: counts tokens under the recipe's tokenizer.
+    """
     text = instructions.get(rows[0]["trajectory_id"]) if rows else None
     if text is None or rows[0]["context"]["simulation_instruction"]:
         return rows
-    return [{**row, "context": {**row["context"], "simulation_instruction": text}} for row in rows]
+    told = {_COST: counter.of(text)}
+    return [{**row, **told, "context": {**row["context"], "simulation_instruction": text}} for row in rows]
+
+
+def instructed_costs(costs: pa.Table, instructions: Mapping[str, str], counter: TokenCounter) -> pa.Table:
+    """The costs of rows, with those of the instructions that `instructed` gives them."""
+    if not instructions:
+        return costs
+    ids, sizes = costs["trajectory_id"].to_pylist(), costs[_COST].to_pylist()
+    known = {key: counter.of(instructions[key]) for key in {*ids} & instructions.keys()}
+    told = [size or known.get(key, 0) for key, size in zip(ids, sizes, strict=True)]
+    place = costs.schema.get_field_index(_COST)
+    return costs.set_column(place, costs.schema.field(place), pa.array(told, costs.schema.field(place).type))

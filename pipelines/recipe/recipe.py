@@ -111,7 +111,9 @@ class Mix(Section):
             call, where that tells both the old text and the new.
         actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
             BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
-        templates: a folder of templates for system prompts, as `configs/templates`; they take the built-in ones' place.
+        templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
+        instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, for
+            trajectories whose logs hold none; prompts of all pools but eval tell them.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
@@ -128,6 +130,7 @@ class Mix(Section):
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
     templates: str | None = None
+    instructions: str | None = None
 
     @field_validator("passages")
     @classmethod

@@ -20,6 +20,7 @@ from pipelines.synthesis.instruction_table import Chosen, instruct
 from pipelines.synthesis.instructions import Instructing
 from pipelines.synthesis.recorded_run import RecordedRun
 from pipelines.synthesis.work import Work
+from quality.tokens import TokenCounter
 from schemas import ConfigError
 from tests.pipelines.face.test_cli import ran
 from tests.pipelines.rendering.test_turns import row
@@ -153,10 +154,13 @@ def logged_row(instruction: str | None) -> dict[str, Any]:
 
 
 def test_prompts_hold_the_instruction_and_one_that_was_logged_stays():
-    (one,) = instructed([logged_row(None)], {"t": TEXT})
+    (one,) = instructed([logged_row(None)], {"t": TEXT}, TokenCounter())
     assert TEXT in prompt([one], "t", Wording("sft"), View()).text
-    assert instructed([logged_row("logged")], {"t": TEXT})[0]["context"]["simulation_instruction"] == "logged"
-    assert instructed([logged_row(None)], {"u": TEXT})[0]["context"]["simulation_instruction"] is None
+    assert (
+        instructed([logged_row("logged")], {"t": TEXT}, TokenCounter())[0]["context"]["simulation_instruction"]
+        == "logged"
+    )
+    assert instructed([logged_row(None)], {"u": TEXT}, TokenCounter())[0]["context"]["simulation_instruction"] is None
 
 
 @pytest.mark.parametrize(

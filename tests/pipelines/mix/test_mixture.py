@@ -1,0 +1,172 @@
+"""The mixture of a whole run: pools, budgets, passages, instructions; the same bytes however the work is cut."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pydantic import ValidationError
+
+from pipelines.engine.runner import Execution
+from pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
+from pipelines.recipe.recipe import Mix
+from pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from pipelines.run import Run
+from tests.conftest import ROOT
+
+SAMPLES = [str(ROOT / "samples" / "terminal" / "asciicast"), str(ROOT / "samples" / "mcp")]
+DOMAINS = ["terminal", "mcp"]
+
+
+def recipe(mix: dict[str, Any], **more: Any) -> Any:
+    values = {"extends": "all", "name": "m", "source": "tests", "domains": DOMAINS, "mix": mix, **more}
+    return parse_recipe(json.dumps(values), "m")
+
+
+def counts(out: Path) -> dict[str, int]:
+    found: dict[str, int] = json.loads((out / "shards" / "manifest.json").read_text())["counts"]
+    return found
+
+
+def files(out: Path) -> dict[Path, bytes]:
+    return {path.relative_to(out): path.read_bytes() for path in sorted((out / "shards").rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def replay(tmp_path_factory) -> Path:
+    path: Path = tmp_path_factory.mktemp("replay") / "replay.jsonl"
+    rows = [{"text": f"Document {number}. " + " ".join(f"w{number}x{n}" for n in range(60))} for number in range(80)]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def mixed(replay) -> dict[str, Any]:
+    return {
+        "pools": {"cpt": 0.5, "sft": 0.2, "rl": 0.2, "eval": 0.1},
+        "passages": [{"name": "replay", "kind": "text", "path": str(replay), "licence": "CC0-1.0"}],
+        "stages": {
+            "cpt": {
+                "budget": 30_000,
+                "components": {
+                    "trajectories": {"weight": 0.6, "weights": {"terminal": 0.5, "mcp": 0.5}},
+                    "replay": {"kind": "text", "weight": 0.4},
+                },
+            },
+            "rl": {"samples": 6},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, mixed) -> Path:
+    out: Path = tmp_path_factory.mktemp("made") / "out"
+    summary = Run(recipe(mixed), SAMPLES, str(out)).run()
+    assert [line.checked() for line in summary.lines] == list(summary.lines)
+    return out
+
+
+def test_a_stage_holds_its_budget_and_its_weights_in_tokens_of_its_samples(made):
+    found = counts(made)
+    tokens = {name: found[f"tokens.cpt.{name}"] for name in ("terminal", "mcp", "replay")}
+    assert 27_000 < sum(tokens.values()) <= 30_000
+    assert tokens["replay"] == pytest.approx(12_000, rel=0.1)
+    assert tokens["mcp"] == pytest.approx(9_000, rel=0.2)
+    told = json.loads((made / "shards" / "manifest.json").read_text())["mixture"]["stages"]["cpt"]
+    drawn = {one["domain"]: (one["tokens"], one["samples"]) for one in told}
+    assert drawn == {
+        name: (pytest.approx(size, rel=0.005), found[f"samples.cpt.{name}"]) for name, size in tokens.items()
+    }
+
+
+def test_passages_are_samples_of_their_own_domain_and_bear_loss_whole(made):
+    rows = pl.read_parquet(f"{made}/shards/cpt/replay/*.parquet").to_dicts()
+    assert {row["domain"] for row in rows} == {"replay"}
+    assert all(row["spans"] == [{"begin": 0, "end": len(row["text"]), "label": None}] for row in rows)
+    assert not (made / "shards" / "sft" / "replay").exists()
+
+
+def test_no_more_samples_of_rl_are_drawn_than_wanted_and_the_rest_is_accounted_for(made):
+    found = counts(made)
+    assert sum(number for name, number in found.items() if name.startswith("samples.rl.")) == 6
+    numbers = pl.read_parquet(f"{made}/shards/rl/*/*.parquet")["extra_info"].struct.field("index").to_list()
+    assert sorted(numbers) == list(range(6))
+    rejects = pl.read_parquet(f"{made}/rejects/mix/*.parquet")
+    assert rejects.filter(pl.col("reason") == "not_drawn").height > 0
+
+
+def test_draws_say_the_pool_of_every_group(made):
+    ledger = pl.read_parquet(made / "draws" / "pools.parquet")
+    assert ledger["group"].n_unique() == ledger.height
+    pools = dict(zip(ledger["group"].to_list(), ledger["pool"].to_list(), strict=True))
+    for pool in ("cpt", "sft"):
+        shards = pl.read_parquet(f"{made}/shards/{pool}/*/*.parquet", columns=["group"])
+        assert {pools[group] for group in shards["group"]} == {pool}
+
+
+def test_how_the_work_is_cut_changes_no_byte(made, mixed, tmp_path):
+    raw = [*reversed(SAMPLES)]
+    Run(recipe(mixed), raw, str(tmp_path / "out"), Execution(part_bytes=60_000, workers=2)).run()
+    assert files(tmp_path / "out") == files(made)
+
+
+def test_a_run_that_goes_on_does_nothing_twice(made, mixed):
+    before = files(made)
+    times = {path: path.stat().st_mtime_ns for path in (made / "shards").rglob("*.parquet")}
+    Run(recipe(mixed), SAMPLES, str(made)).run()
+    assert files(made) == before
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_instructions_to_the_simulator_are_told_by_prompts_and_counted(made, tmp_path):
+    ids = pl.read_parquet(f"{made}/shards/sft/*/*.parquet")["trajectory_id"].to_list()
+    text = "After three calls every answer is an error of the server. " * 4
+    rows = [{"trajectory_id": key, "simulation_instruction": text} for key in ids]
+    table = pl.DataFrame(rows).with_columns(
+        **{name: pl.lit(None) for name in INSTRUCTION_SCHEMA.names if name not in rows[0]}
+    )
+    table.write_parquet(tmp_path / "instructions.parquet")
+    pools = {"cpt": 0.5, "sft": 0.2, "rl": 0.2, "eval": 0.1}
+    plain, told = (
+        recipe({"pools": pools}),
+        recipe({"pools": pools, "instructions": str(tmp_path / "instructions.parquet")}),
+    )
+    held = []
+    for name, one in (("plain", plain), ("told", told)):
+        Run(one, SAMPLES, str(tmp_path / name)).run()
+        held.append(pl.read_parquet(f"{tmp_path / name}/shards/sft/*/*.parquet").sort("id"))
+    assert all(
+        text.strip() in row[0]["content"] for row in held[1].filter(pl.col("trajectory_id").is_in(ids))["messages"]
+    )
+    assert (held[1]["num_tokens"] - held[0]["num_tokens"] > 30).all()
+
+
+@pytest.mark.parametrize(
+    ("mix", "said"),
+    [
+        ({"stages": {"rl": {"budget": 100}}}, "wanted samples, not a budget"),
+        ({"stages": {"cpt": {"components": {"replay": {"kind": "text"}}}}}, "there is no passages of stages.cpt"),
+        (
+            {"passages": [{"name": "replay", "kind": "text", "path": "x", "licence": "MIT"}]},
+            "'replay' are a component of no stage",
+        ),
+        (
+            {
+                "passages": [{"name": "replay", "kind": "text", "path": "x", "licence": "MIT"}],
+                "stages": {"rl": {"components": {"replay": {"kind": "text"}}}},
+            },
+            "asks for turns of trajectories",
+        ),
+        ({"templates": "no/such/folder"}, "cannot be listed"),
+    ],
+)
+def test_a_mixture_that_cannot_be_made_is_refused_at_launch(mix, said):
+    with pytest.raises(ValidationError, match=said):
+        Mix.model_validate(mix)
+
+
+def test_every_built_in_recipe_still_loads():
+    assert load_recipe("all").mix.stages == {}
