@@ -112,7 +112,7 @@ class Mix(Section):
         actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
             BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
-        instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, for
+        instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
     """
 
