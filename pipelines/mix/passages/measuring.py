@@ -291,10 +291,9 @@ class UnitsToPassages(beam.PTransform):
         self._preparing = preparing
 
     def expand(self, units: beam.PCollection[PassageUnit]) -> beam.PCollection[int]:
-        preparing = self._preparing
+        return units | "Read" >> beam.Map(_read, self._preparing)
 
-        def read(unit: PassageUnit) -> int:
-            read_unit(unit, preparing)
-            return unit.number
 
-        return units | "Read" >> beam.Map(read)
+def _read(unit: PassageUnit, preparing: Preparation) -> int:
+    read_unit(unit, preparing)
+    return unit.number

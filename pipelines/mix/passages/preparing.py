@@ -197,10 +197,9 @@ class PartsToFiles(beam.PTransform):
         self._preparing = preparing
 
     def expand(self, parts: beam.PCollection[PartWork]) -> beam.PCollection[int]:
-        preparing = self._preparing
+        return parts | "Write" >> beam.Map(_write, self._preparing)
 
-        def write(work: PartWork) -> int:
-            write_part(work, preparing)
-            return work.unit.number
 
-        return parts | "Write" >> beam.Map(write)
+def _write(work: PartWork, preparing: Preparation) -> int:
+    write_part(work, preparing)
+    return work.unit.number
