@@ -391,7 +391,7 @@ class Run:
         content = json.dumps([self.recipe.digest(), sorted((file.name, file.sha256) for file in files)])
         digest = hashlib.sha256(content.encode()).hexdigest()
         self._owner.intend({f"shards/{CARD}", *written_names("shards", [CARD_UNIT])})
-        text = card(self.recipe, shards, counts, flow, digest, kept).encode()
+        text = card(self.recipe, shards, counts, flow, digest, kept, mixture.told()).encode()
         self.shards.write(CARD, text)
         entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
         finish_unit(self.shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))

@@ -208,7 +208,7 @@ def _counts(found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArra
 
 def _asked(found: Candidates, pool: npt.NDArray[np.object_], mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
     whole = sum(mix.pools.values())
-    domains = {domain: found.domain == domain for domain in sorted(set(found.domain.tolist()))}
+    domains = {domain: found.domain == domain for domain in DOMAINS if (found.domain == domain).any()}
     return {
         name: {
             domain: (round(mix.pools[name] / whole * int(mine.sum()), 1), int((mine & (pool == name)).sum()))

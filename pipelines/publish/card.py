@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pipelines.account.conservation import Line
 from pipelines.mix.mix import Shard
@@ -63,6 +63,7 @@ def card(
     flow: Sequence[Line],
     digest: str,
     kept: Varieties,
+    mixture: Mapping[str, Any],
 ) -> str:
     """The card of a finished run, as Markdown with a YAML head.
 
@@ -73,6 +74,7 @@ def card(
         flow: what went in and came out, by unit.
         digest: of the mix.
         kept: the diversity of what was kept.
+        mixture: what its pools and stages were given (`Mixture.told`).
     """
     configs = configs_of(shards, counts)
     total = sum(config.samples for config in configs)
@@ -90,6 +92,9 @@ def card(
         domains=", ".join(f"{domain} {count:,}" for domain, count in by_domain.items()),
         digest=digest,
         diversity=[(domain, kind, one) for domain, of in kept.items() for kind, one in of.items() if one.kinds],
+        pools_given=mixture["pools"],
+        stages=mixture["stages"],
+        budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         schema_version=SCHEMA_VERSION,
         pools=", ".join(f"{pool} {share:g}" for pool, share in recipe.mix.pools.items()),
