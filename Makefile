@@ -2,7 +2,7 @@
 
 DOMAINS := mcp search terminal swe web os android
 DOMAIN ?= android
-RAW ?= $(if $(filter all,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
+RAW ?= $(if $(filter all world-model,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
 OUT ?= out/$(DOMAIN)
 ARGS ?=
 TOKENIZER ?= tests/fixtures/tokenizer
@@ -37,7 +37,7 @@ help: ## list the targets
 
 install: .venv/installed ## set up .venv with the trajmill command
 
-shards: .venv/installed ## make shards of DOMAIN (or all) from RAW (default: the samples) into OUT
+shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
 	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) $(ARGS)
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -64,7 +64,9 @@ def _reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
     rows = measures.table.num_rows
     survivor = np.zeros(rows, np.uint64)
     row_reason = measures.decision.transition.astype(np.int64)
-    row_reason[(row_reason < 0) & ~measures.column("has_text")] = position[NO_TEXT]
+    # what nobody saw cannot be shown, whatever the rule that it broke would make of it
+    keeps = np.array([*(rule.use != "omit" for rule in standing.judging.recipe.judge.ordered_rules()), True])
+    row_reason[keeps[row_reason] & ~measures.column("has_text")] = position[NO_TEXT]
     first = measures.decision.trajectory[measures.starts].astype(np.int64)
     for name in (*LOST_ROWS, *LOST):
         some = standing.losers[name]
