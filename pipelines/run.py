@@ -69,7 +69,7 @@ from pipelines.normalize.connector_errors import broken_connectors, failed_input
 from pipelines.normalize.normalizer import STAGE as NORMALIZE
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.publish.card import CARD, card
+from pipelines.publish.card import CARD, card, told_apart
 from pipelines.publish.diversity import Varieties, kept_variety
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
@@ -399,5 +399,9 @@ class Run:
             domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
             for domain, of in kept.items()
         }
-        told = {"diversity": diversity, "mixture": mixture.told(), "models": self._models}
+        told = {
+            "diversity": diversity,
+            "mixture": mixture.told() | {"eval": told_apart(counts)},
+            "models": self._models,
+        }
         return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **told)

@@ -39,6 +39,8 @@ class Candidates:
         kind: of the environment: real, code or model.
         task: hash; 0 is not known.
         environment: hash; 0 is not known.
+        task_node: by which trajectories of one task are one group; 0 for passages.
+        instance_node: by which those on one instance of an environment are; 0 for passages.
         tokens: of what it becomes, rendered; 0 until its pool is known.
         loss_tokens: of them, those under loss.
         text_bytes: of actions and next observations.
@@ -53,6 +55,8 @@ class Candidates:
     kind: npt.NDArray[np.object_]
     task: npt.NDArray[np.uint64]
     environment: npt.NDArray[np.uint64]
+    task_node: npt.NDArray[np.uint64]
+    instance_node: npt.NDArray[np.uint64]
     tokens: npt.NDArray[np.int64]
     loss_tokens: npt.NDArray[np.int64]
     text_bytes: npt.NDArray[np.int64]
@@ -70,9 +74,11 @@ class Candidates:
 _KINDS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("unit", "tokens", "loss_tokens", "text_bytes"), np.int64),
     **dict.fromkeys(("trajectory_id", "group", "domain", "source", "kind"), object),
-    **dict.fromkeys(("task", "environment"), np.uint64),
+    **dict.fromkeys(("task", "environment", "task_node", "instance_node"), np.uint64),
 }
 """Columns of candidates but their signals."""
+
+_NODES: Final = ("task_node", "instance_node")
 
 
 def gathered(some: Sequence[Candidates], signals: Sequence[str]) -> Candidates:
@@ -101,9 +107,10 @@ def candidates(
     columns += [SIGNAL_PREFIX + name for name in signals]
     judged = _read(verdicts, unit.name, columns)
     varied = _read(measures, variety_name(unit.label), ["task", "environment"])
+    nodes = _read(measures, f"{unit.label}.parquet", list(_NODES))
     rows = _read(transitions, unit.name, ["source", "environment"])
     kept = judged["kept"].to_numpy()
-    judged, varied, rows = (table.filter(pa.array(kept)) for table in (judged, varied, rows))
+    judged, varied, nodes, rows = (table.filter(pa.array(kept)) for table in (judged, varied, nodes, rows))
     starts = np.flatnonzero(judged["step"].to_numpy() == 0)
     summed = _summing(starts, judged.num_rows)
     used = np.asarray(judged["use"].to_numpy(zero_copy_only=False), object)
@@ -120,6 +127,7 @@ def candidates(
         kind=_texts(kind, begins),
         task=_first_known(varied["task"].to_numpy(), starts),
         environment=_first_known(varied["environment"].to_numpy(), starts),
+        **{name: nodes[name].to_numpy()[starts] for name in _NODES},
         tokens=np.zeros(len(starts), np.int64),
         loss_tokens=np.zeros(len(starts), np.int64),
         text_bytes=summed(judged["text_bytes"].to_numpy()),

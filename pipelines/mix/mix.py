@@ -29,7 +29,7 @@ from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, kept_rows, samples_of, with_own_ids
+from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, kept_rows, samples_of, with_own_ids
 from pipelines.mix.simulation_instructions import instructed
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.recipe.templates import templates_digest
@@ -175,16 +175,20 @@ def _others(draws: Sequence[Mapping[str, Any]], mixing: Mixing) -> Distractors |
     return read_answers(mixing.draws) if any(one["pool"] == "rl" and one["copies"] for one in draws) else None
 
 
+_OF_DRAWS: Final = ("group", "number", "task_hash", "instance_hash", "familiarity")
+
+
 def _with_draws(
     draws: Iterable[Mapping[str, Any]], rows: Iterator[dict[str, Any]]
 ) -> Iterator[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
-    """What is drawn of each kept trajectory, and its rows or those of a segment, which bear its group and number."""
+    """What is drawn of each kept trajectory, and its rows or those of a segment, which bear what is told of it."""
     ordinal, drawn = 0, dict[str, Any]()
     waiting = iter(draws)
     for some in trajectories(rows):
         while ordinal < some[0]["ordinal"]:
             ordinal, drawn = ordinal + 1, dict(next(waiting))
-        yield drawn, [{**row, "group": drawn["group"], "number": drawn["number"]} for row in some]
+        told = {name: drawn[name] for name in _OF_DRAWS}
+        yield drawn, [{**row, **told} for row in some]
 
 
 def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
@@ -266,6 +270,8 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
     counts = {f"samples.{key}": table.num_rows}
     if shard.domain in DOMAINS:
         counts[f"trajectories.{key}"] = _begun(ordered)
+    if shard.pool == "eval":
+        counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
     told = pa.compute.struct_field(table["extra_info"], "num_tokens") if shard.pool == "rl" else None
     for what, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
         values = table[column] if column in table.schema.names else told if what == "tokens" else None

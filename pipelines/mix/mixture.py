@@ -48,10 +48,13 @@ DRAWS: Final = pa.schema(
         ("pool", pa.string()),
         ("copies", pa.int32()),
         ("number", pa.int64()),
+        ("task_hash", pa.string()),
+        ("instance_hash", pa.string()),
+        ("familiarity", pa.string()),
     ]
 )
-"""One row a kept trajectory of a unit, in the order of its file; `group` is that of the ledger, and `number` its place
-among all that the pool draws, by hash."""
+"""One row a kept trajectory of a unit, in the order of its file; `group` is that of the ledger, `number` its place
+among all that the pool draws, by hash, and `familiarity` what training shows of its environment: see there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +196,23 @@ def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Componen
     return mine
 
 
+def familiarity(
+    environment: npt.NDArray[np.uint64], pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]
+) -> npt.NDArray[np.object_]:
+    """Of each candidate whether what is drawn for training is of its repository, site, app or server too.
+
+    `seen`, `unseen`, or `unknown` where the log does not name the environment.
+    """
+    trained = np.isin(pool.astype(str), [name for name in POOLS if name != "eval"]) & (copies > 0)
+    seen = np.isin(environment, environment[trained])
+    return np.where(environment == 0, "unknown", np.where(seen, "seen", "unseen")).astype(object)
+
+
+def _named(nodes: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
+    """Hashes as samples name them: 16 hex digits, None for 0."""
+    return np.array([f"{int(node):016x}" if node else None for node in nodes], object)
+
+
 def _counts(found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name in POOLS:
@@ -270,9 +290,10 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
+    facts = _named(found.task_node), _named(found.instance_node), familiarity(found.environment, pool, copies)
     for number, label in enumerate(judged.labels()):
         mine = found.unit == number
-        columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers)]
+        columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers, *facts)]
         arrays = [pa.array(values, kind.type) for values, kind in zip(columns, DRAWS, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=DRAWS)
         entry = write_parquet(draws, draws_name(label), DRAWS, [batch])

@@ -40,6 +40,8 @@ _COMMON: Final = [
     ("source", pa.string()),
     ("trajectory_id", pa.string()),
     ("group", pa.string()),
+    ("task_hash", pa.string()),
+    ("instance_hash", pa.string()),
     ("num_turns", pa.int32()),
     ("num_tokens", pa.int64()),
     ("num_loss_tokens", pa.int64()),
@@ -67,6 +69,8 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
                         ("total_turns", pa.int32()),
                         ("trajectory_id", pa.string()),
                         ("group", pa.string()),
+                        ("task_hash", pa.string()),
+                        ("instance_hash", pa.string()),
                         ("num_tokens", pa.int64()),
                         ("max_response_tokens", pa.int32()),
                         ("template", pa.string()),
@@ -86,14 +90,23 @@ SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("turn_idx", pa.int32()),
             ("total_turns", pa.int32()),
             ("sample_id", pa.string()),
+            ("trajectory_id", pa.string()),
             ("group", pa.string()),
+            ("task_hash", pa.string()),
+            ("instance_hash", pa.string()),
+            ("environment", pa.string()),
+            ("started_at", pa.string()),
+            ("time", pa.string()),
         ]
     ),
 }
 """Columns of each pool's samples.
 
 `spans` are code points that bear the loss (see `rendering.loss_spans`); `rl` is what verl and TRL read as it is; `eval`
-is AgentWorldBench's.
+is AgentWorldBench's, with keys of ours behind it: whether training shows the `environment` (`seen`, `unseen`,
+`unknown`), when the turn began (`started_at`, ISO 8601, empty if not known), and by it whether that is `before` or
+`after` the recipe's date (`unknown` without one). None of them is null, since JSON tells null from text and a column
+of both does not load.
 """
 
 
@@ -187,7 +200,7 @@ class _Making:
             "domain": first["domain"],
             "source": first["source"],
             "trajectory_id": first["trajectory_id"],
-            "group": first["group"],
+            **{name: first[name] for name in _OWNERS},
             "num_turns": len(shown),
             "num_tokens": tokens.whole,
             "num_loss_tokens": tokens.loss,
@@ -247,6 +260,7 @@ class _Making:
     def _eval_row(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
         first, turn = self.rows[0], shown[-1]
         key = f"{self.key}:{turn.step}"
+        began = began_at(turn.row["started_at"])
         return {
             "task": first["domain"],
             "id": _number(key, self.mix.seed),
@@ -257,7 +271,11 @@ class _Making:
             "turn_idx": len(shown),
             "total_turns": total,
             "sample_id": key,
-            "group": first["group"],
+            "trajectory_id": first["trajectory_id"],
+            **{name: first[name] for name in _OWNERS},
+            "environment": first["familiarity"],
+            "started_at": began,
+            "time": _time(began, self.mix),
             "_id": key,
         }
 
@@ -280,13 +298,34 @@ class _Making:
                 "turn_idx": len(shown),
                 "total_turns": total,
                 "trajectory_id": first["trajectory_id"],
-                "group": first["group"],
+                **{name: first[name] for name in _OWNERS},
                 "num_tokens": tokens,
                 "max_response_tokens": self.mix.max_response_tokens,
                 "template": self.prompt.template,
             },
             "_id": self.key,
         }
+
+
+_OWNERS: Final = ("group", "task_hash", "instance_hash")
+"""Of what no two pools have the same."""
+
+
+def began_at(microseconds: int | None) -> str:
+    """A moment, in microseconds since 1970 UTC, as ISO 8601; empty if it is not known."""
+    return "" if microseconds is None else f"{np.datetime64(microseconds, 'us')}Z"
+
+
+def _time(began: str, mix: Mix) -> str:
+    if not began or mix.after is None:
+        return "unknown"
+    return "after" if began >= mix.after.isoformat() else "before"
+
+
+def held_out_kinds(samples: pa.Table) -> dict[str, int]:
+    """How many samples of eval there are of each kind: `environment_seen`, `time_after` and so on."""
+    counts = Counter(f"{name}_{value}" for name in ("environment", "time") for value in samples[name].to_pylist())
+    return dict(sorted(counts.items()))
 
 
 def targets(shown: Sequence[Turn]) -> list[int]:
@@ -348,6 +387,7 @@ _COLUMNS: Final = (
     "interleaved",
 )
 _ENDINGS: Final = ("exit_code", "time_limit_s", "timed_out")
+_MOMENT: Final = "started_at"
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
     "observation": ("content", "origin"),
@@ -357,6 +397,7 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
 _LEAVES: Final = (
     *_COLUMNS,
     *_ENDINGS,
+    _MOMENT,
     "scrubbed",
     *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names),
 )
@@ -369,6 +410,7 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
     `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
     """
     columns: dict[str, list[Any]] = {name: _values(batch[name]) for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
+    columns[_MOMENT] = _values(batch[_MOMENT].cast(pa.int64()))
     hashes = {name: verdict[name].combine_chunks().to_numpy() for name in COST_HASHES}
     for struct in ("context", "action", "next_observation", "observation"):
         fields = {name: pc.struct_field(batch[struct], name) for name in _STRUCTS[struct]}

@@ -28,6 +28,11 @@ _ROWS: Final[Mapping[str, str]] = {
     "touched the turn)",
     "eval": "one turn of a held-out trajectory, in AgentWorldBench's form",
 }
+_APART: Final = tuple(
+    f"{name}_{value}"
+    for name, values in (("environment", ("seen", "unseen", "unknown")), ("time", ("before", "after", "unknown")))
+    for value in values
+)
 _SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
 
@@ -54,6 +59,16 @@ def configs_of(shards: Sequence[Shard], counts: Mapping[str, int]) -> list[Confi
         if samples:
             found.append(Config(pool, split, path, samples, tokens, _ROWS[pool]))
     return found
+
+
+def told_apart(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Of each domain, the samples of eval by what training shows of their environment, and by when they began.
+
+    Args:
+        counts: `environment_seen.eval.<domain>` and so on, and `time_after.eval.<domain>`, summed over shards.
+    """
+    domains = sorted(key.rpartition(".")[2] for key in counts if key.startswith("samples.eval."))
+    return {domain: {kind: counts.get(f"{kind}.eval.{domain}", 0) for kind in _APART} for domain in domains}
 
 
 def card(
@@ -96,6 +111,7 @@ def card(
         stages=mixture["stages"],
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
+        apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},
         schema_version=SCHEMA_VERSION,
         pools=", ".join(f"{pool} {share:g}" for pool, share in recipe.mix.pools.items()),
         scrubbed=", ".join(recipe.normalize.scrub) or "none",

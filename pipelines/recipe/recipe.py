@@ -20,7 +20,7 @@ from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.passages import Passages, check_names
-from pipelines.recipe.section import LISTED, Section, Share, known
+from pipelines.recipe.section import LISTED, Day, Section, Share, known
 from pipelines.recipe.templates import check_templates
 from quality.scrub import KINDS
 from schemas import DOMAINS, ConfigError
@@ -93,6 +93,7 @@ class Mix(Section):
             os, a `server` of mcp, by the environment that their logs name.
         stages: what each pool's stage is drawn from; a pool that is not named takes all the trajectories that it has.
         passages: rows of other corpora that are passed through, by the names of the components that they are.
+        after: rows of eval tell whether their turn began on this day (UTC) or later, or before.
         seed: of every choice by hash: pools, templates, order of samples, the turn that RL and eval take.
         window_tokens: tokens of a sample of each pool, under `judge.tokenizer`; null is any. A pool that is not named
             keeps its default: 262,144 in CPT and SFT, and 131,072 for the prompts of RL and eval.
@@ -120,6 +121,7 @@ class Mix(Section):
     group_by: Annotated[tuple[Wider, ...], LISTED] = ()
     stages: dict[Pool, Stage] = Field(default_factory=dict)
     passages: Annotated[tuple[Passages, ...], LISTED] = ()
+    after: Day | None = None
     seed: int = 0
     window_tokens: dict[Pool, Annotated[int, Field(ge=256)] | None] = Field(default_factory=dict, validate_default=True)
     overflow: dict[Pool, Overflow] = Field(default_factory=dict, validate_default=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from difflib import get_close_matches
 from typing import Annotated, Any, Final
 
@@ -21,6 +22,14 @@ def _listed(value: Any) -> Any:
 
 LISTED: Final = BeforeValidator(_listed)
 """Lets a tuple be written as a list, which is all that YAML has."""
+
+
+def _day(value: Any) -> Any:
+    return date.fromisoformat(value) if isinstance(value, str) else value
+
+
+Day = Annotated[date, BeforeValidator(_day)]
+"""A day, as YAML has it or as text such as `2026-03-01`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -46,6 +46,8 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, signals: Seque
         kind=np.full(rows, "", object),
         task=np.zeros(rows, np.uint64),
         environment=np.zeros(rows, np.uint64),
+        task_node=np.zeros(rows, np.uint64),
+        instance_node=np.zeros(rows, np.uint64),
         tokens=held("tokens", np.int64),
         loss_tokens=held("loss_tokens", np.int64),
         text_bytes=held("text_bytes", np.int64),

@@ -34,6 +34,8 @@ def samples_of_passages(
             "domain": component,
             "source": row["source"],
             "trajectory_id": row["id"],
+            "task_hash": None,
+            "instance_hash": None,
             "group": row["group"],
             "num_turns": sum(one["role"] == "assistant" for one in said),
             "num_tokens": row["tokens"],

@@ -1,0 +1,75 @@
+"""Rows of eval tell what training shows of their environment, and when they began."""
+
+import json
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipelines.mix.mixture import familiarity
+from pipelines.mix.samples import began_at, held_out_kinds
+from pipelines.publish.card import told_apart
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from schemas import DOMAINS
+
+
+def told(environment, pool, copies):
+    return familiarity(np.array(environment, np.uint64), np.array(pool, object), np.array(copies)).tolist()
+
+
+def test_an_environment_that_a_training_pool_draws_is_seen():
+    assert told([7, 7, 8], ["sft", "eval", "eval"], [1, 1, 1]) == ["seen", "seen", "unseen"]
+
+
+def test_an_environment_that_only_eval_has_is_unseen():
+    assert told([7, 7], ["eval", "eval"], [1, 1]) == ["unseen", "unseen"]
+
+
+def test_what_a_training_pool_has_and_does_not_draw_is_unseen():
+    assert told([7, 7], ["cpt", "eval"], [0, 1])[1] == "unseen"
+
+
+def test_an_environment_that_no_log_names_is_unknown():
+    assert told([0, 0], ["rl", "eval"], [1, 1]) == ["unknown", "unknown"]
+
+
+def test_a_moment_is_iso_and_empty_where_it_is_not_known():
+    assert began_at(1_772_323_200_000_001) == "2026-03-01T00:00:00.000001Z"
+    assert began_at(None) == ""
+
+
+def test_kinds_of_rows_are_counted_and_summed_by_domain():
+    rows = pa.table({"environment": ["seen", "unseen", "seen"], "time": ["after", "unknown", "after"]})
+    kinds = held_out_kinds(rows)
+    assert kinds == {"environment_seen": 2, "environment_unseen": 1, "time_after": 2, "time_unknown": 1}
+    counts = {"samples.eval.web": 3, **{f"{kind}.eval.web": number for kind, number in kinds.items()}}
+    assert told_apart(counts)["web"] | {"time_before": 0} == {
+        **dict.fromkeys(("environment_unknown", "time_before"), 0),
+        **kinds,
+    }
+
+
+def test_a_date_is_read_from_text_as_well_as_from_yaml():
+    assert Recipe(name="x", source="x", mix={"after": "2026-03-01"}).mix.after == date(2026, 3, 1)
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        Recipe(name="x", source="x", mix={"after": "March"})
+
+
+def test_a_run_tells_its_rows_apart_in_rows_manifest_and_card(raw, tmp_path):
+    recipe = load_recipe("terminal")
+    mix = recipe.mix.model_copy(update={"after": date(2000, 1, 1), "pools": {"cpt": 0.5, "eval": 0.5}})
+    Run(recipe.model_copy(update={"mix": mix}), [str(raw)], str(tmp_path / "out")).run()
+    rows = [json.loads(line) for line in (tmp_path / "out/shards/eval/terminal_test.jsonl").read_text().splitlines()]
+    assert rows
+    assert all(None not in row.values() for row in rows)  # a null beside text keeps JSON from loading
+    assert {row["task"] for row in rows} <= set(DOMAINS)
+    for row in rows:
+        assert row["time"] == ("after" if row["started_at"] else "unknown")
+    manifest = json.loads((tmp_path / "out/shards/manifest.json").read_text())
+    kinds = manifest["mixture"]["eval"]["terminal"]
+    assert kinds["time_after"] == sum(row["time"] == "after" for row in rows)
+    assert sum(number for kind, number in kinds.items() if kind.startswith("environment_")) == len(rows)
+    assert "or later, or not known when" in (tmp_path / "out/shards/README.md").read_text("utf-8").replace("\n", " ")
