@@ -35,7 +35,7 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision], groups: byt
         groups: of all nodes, packed.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
-    reason, kept, kept_by = _reasons(standing)
+    reason, kept, kept_by = verdict_reasons(standing)
     table = [*((rule.name, rule.use) for rule in judging.recipe.judge.ordered_rules())]
     table += [(one.name, one.use) for one in REASONS]
     names, uses = zip(*table, (None, "target"), strict=True)
@@ -57,7 +57,7 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision], groups: byt
     return finish_unit(judging.verdicts, manifest)
 
 
-def _reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
+def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.uint64]]:
     """For each row: the number of its reason (-1: target), whether its trajectory is kept, the survivor's id."""
     measures = standing.measures
     position = {reason.name: len(measures.decision.names) + number for number, reason in enumerate(REASONS)}

@@ -44,6 +44,9 @@ COUNTED: Final = (
 )
 """How many results there are is often the same, so that it tells something beside other checks only."""
 
+_PLACED: Final = re.compile(r"^(?:Doc )?\d+(?:[\t→:.)|]|\()")
+"""A line that tells its place, in a file or among results."""
+
 _TITLES: Final = (
     r"(?m)^\s*RootWebArea '([^'\n]*)'",
     r"(?m)^Current url: (.*)$",
@@ -155,6 +158,7 @@ def candidates(turn: Answered, known: Known, others: Sequence[str]) -> Iterator[
 def _exact(context: Context) -> Iterator[dict[str, Any]]:
     turn = context.turn
     short = len(turn.observation) <= EXACT_SIZE and turn.form not in reward.STATES
+    short = short and not _is_counted(turn.observation, turn.domain)
     if short and not turn.volatile and not turn.scrubbed and context.knowable(turn.observation):
         yield {"type": "exact"}
 
@@ -197,7 +201,8 @@ def _classes(context: Context) -> Iterator[dict[str, Any]]:
 
 
 def _counts(context: Context) -> Iterator[dict[str, Any]]:
-    yield from _patterns(_COUNTS + COUNTED, context)
+    # how much a search finds, nobody knows beforehand
+    yield from _patterns(_COUNTS if context.turn.domain == "search" else _COUNTS + COUNTED, context)
 
 
 def _titles(context: Context) -> Iterator[dict[str, Any]]:
@@ -310,8 +315,15 @@ def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     ]
     found = [line for line in found if re.search(r"\w{3}", line) and not any(line.endswith(one) for one in typed)]
     found = [line for line in found if not line.startswith(("[exit code", "[timed out"))]
+    if context.turn.form not in reward.STATES:
+        # each word may be known, and that they stand together there only the world knows
+        found = [line for line in found if not _PLACED.match(line) and not _is_counted(line, context.turn.domain)]
     found.sort(key=lambda line: (seen[line], -len(line)))
     yield from ({"type": "contains", "line": line} for line in found[:_LINES])
+
+
+def _is_counted(line: str, domain: str) -> bool:
+    return domain == "search" and any(re.search(one, line) for one in COUNTED)
 
 
 _MAKERS: Final[Sequence[Callable[[Context], Iterator[dict[str, Any]]]]] = (

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
-from pipelines.rendering.prompts import ASKING, COMMANDS, CONTEXT, Shape, Wording, fixed_text
+from pipelines.rendering.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
 from pipelines.rendering.turns import BETWEEN, Turn, View, heading
 from pipelines.rendering.windows import BETWEEN as ASIDE
 from pipelines.rendering.windows import Group, cuts
@@ -197,7 +197,6 @@ class _Unit:
         context = np.stack([self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1).tolist()
         forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
         ends = self.summed(self.visible & self._column("has_ending")) > 0
-        ends &= self._domain in COMMANDS
         sizes = []
         for number, (key, texts, tells) in enumerate(zip(self.keys, context, ends.tolist(), strict=True)):
             told = forms.get(number, ()), dialects.get(number, ()), tells, screens.get(number, "")

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pipelines.rendering.actions import shown_action
 from pipelines.rendering.prompts import CONTEXT, SCREEN_PATTERN
 from pipelines.rendering.tool_list import tool_list
-from pipelines.rendering.turns import ACTION, MARKER, STATE, View, ending, heading, said, time_limit
+from pipelines.rendering.turns import ACTION, COMMANDS, MARKER, STATE, View, ending, heading, said, time_limit
 from quality.fingerprint import struct_text, text_hashes
 from quality.texts import Texts
 from quality.tokens import Counts, TokenCounter
@@ -155,9 +155,12 @@ class Costing:
         """Tokens of the line below the output, and whether there is one."""
         codes = pc.fill_null(batch["exit_code"].cast(pa.int64()), _NO_CODE).to_numpy(zero_copy_only=False)
         late = pc.fill_null(batch["timed_out"], False).to_numpy(zero_copy_only=False)
-        known, of = np.unique(np.where(late, _LATE, codes), return_inverse=True)
+        told_here = pc.is_in(batch["domain"], pa.array(sorted(COMMANDS), pa.string())).to_numpy(zero_copy_only=False)
+        ends = np.where(told_here, np.where(late, _LATE, codes), _NO_CODE)
+        known, of = np.unique(ends, return_inverse=True)
         told = [
-            ending({"timed_out": one == _LATE, "exit_code": None if one == _NO_CODE else one}) for one in known.tolist()
+            ending({"domain": "terminal", "timed_out": one == _LATE, "exit_code": None if one == _NO_CODE else one})
+            for one in known.tolist()
         ]
         counts = self._of([f"\n{text}" if text else "" for text in told])
         return counts[of], np.array([bool(text) for text in told])[of]

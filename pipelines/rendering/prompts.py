@@ -11,16 +11,13 @@ from typing import Any, Final, NamedTuple
 from pipelines.recipe.recipe import Mix
 from pipelines.recipe.templates import PromptTemplate, prompt_template
 from pipelines.rendering.tool_list import tool_list
-from pipelines.rendering.turns import Rows, View, ending, state_of
+from pipelines.rendering.turns import COMMANDS, Rows, View, ending, state_of
 
 CONTEXT: Final = ("action_space", "initial_state", "demonstrations", "simulation_instruction")
 """The texts of a transition's context that a prompt holds."""
 
 SCREEN_PATTERN: Final = r"\[0,0\]\[(?P<width>[1-9][0-9]*),(?P<height>[1-9][0-9]*)\]"
 _SCREEN: Final = re.compile(SCREEN_PATTERN)
-COMMANDS: Final = frozenset({"terminal", "swe"})
-"""Domains whose actions are commands."""
-
 ASKING: Final = (
     "\n\nThink first if you need to. Then write what is observed next, and only that, between "
     "`<predicted_observation>` and `</predicted_observation>`."
@@ -119,7 +116,7 @@ def _shape(rows: Rows, texts: Sequence[str]) -> Shape:
     visible = [row for row in rows if row["use"] != "omit"]
     shown = [row["next_observation"] for row in visible]
     forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
-    ends = domain in COMMANDS and any(ending(row) for row in visible)
+    ends = any(ending(row) for row in visible)
     return Shape(domain, forms, dialects, ends, _screen(rows), tuple(map(bool, texts)))
 
 

@@ -25,6 +25,9 @@ STATE: Final = "**Current State:**\n"
 ACTION: Final = "**Action:**\n"
 Harness: TypeAlias = Literal["strip", "keep"]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
+COMMANDS: Final = frozenset({"terminal", "swe"})
+"""Domains whose actions are commands."""
+
 _HEADINGS: Final[Mapping[str, str]] = {"harness": "**Harness Message:**", "user": "**User Message:**"}
 
 
@@ -75,7 +78,12 @@ class Turn:
 
 
 def ending(row: Mapping[str, Any]) -> str:
-    """How what an action started ended, as the line below its output: its exit code, or that its time ran out."""
+    """How what an action started ended, as the line below its output: its exit code, or that its time ran out.
+
+    Elsewhere than in the domains of commands there is none: their answers say it themselves, or nobody saw it.
+    """
+    if row["domain"] not in COMMANDS:
+        return ""
     if row["timed_out"]:
         return "[timed out]"
     return "" if row["exit_code"] is None else f"[exit code {row['exit_code']}]"

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 
 from pipelines.engine.storage import Folder
 from pipelines.judge.decision import rounds
 from pipelines.judge.judge import UnitsToVerdicts, decisions
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
+from pipelines.judge.verdicts import verdict_reasons
 from pipelines.recipe.recipe_file import parse_recipe
 from schemas.verdict import USES
 
@@ -66,3 +71,24 @@ def test_the_graph_stays_small():
     _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | UnitsToVerdicts(judging())
     transforms = pipeline.to_runner_api().components.transforms
     assert len(transforms) <= 115
+
+
+def test_a_row_whose_next_observation_nobody_saw_is_omitted_whatever_rule_it_broke():
+    recipe = RECIPE + "    late: {signal: unannounced_timeout, max: 0, use: context}\n"
+    made = judging(recipe)
+    of_rule = [rule.name for rule in made.recipe.judge.ordered_rules()].index("late")
+    nobody = {name: {"row": np.array([], np.int64), "kept": np.array([], np.uint64)} for name in (*LOST, *LOST_ROWS)}
+    measures: Any = SimpleNamespace(
+        table=pa.table({"step": [0, 1]}),
+        decision=SimpleNamespace(
+            names=made.recipe.judge.rules, transition=np.array([-1, of_rule]), trajectory=np.array([-1, -1])
+        ),
+        column={"has_text": np.array([True, False])}.__getitem__,
+        starts=np.array([0]),
+        lengths=np.array([2]),
+    )
+    standing: Any = SimpleNamespace(judging=made, measures=measures, losers=nobody, over=np.array([-1, -1]))
+    reasons, kept, _ = verdict_reasons(standing)
+    no_text = len(made.recipe.judge.rules) + [one.name for one in REASONS].index(NO_TEXT)
+    assert reasons.tolist() == [-1, no_text]
+    assert kept.all()

@@ -67,6 +67,21 @@ def test_what_only_the_world_knew_is_not_checked():
     assert found(turn("Lisbon, 1932, Pessoa"), known=known) == [{"type": "exact"}]
 
 
+@pytest.mark.parametrize("line", ["Doc 3(Title: alpha) beta", "4. [alpha](beta)", "16\tbeta alpha", "  7→alpha beta"])
+def test_where_a_line_stands_among_results_or_in_a_file_is_not_checked(line):
+    known = Known()
+    known.saw("alpha beta Title Doc 16")
+    others = tuple(f"{line[:3]} gamma {number}" for number in range(6))
+    assert not any(check.get("line", "").strip() == line.strip() for check in found(turn(line), others, known))
+
+
+def test_how_much_a_search_finds_is_not_checked():
+    told = turn("A search for 'moss' found 9 results:", {"query": "moss"}, tool="web_search")
+    others = tuple(f"A search for 'x{number}' found {number} results:" for number in range(6))
+    assert found(told, others)
+    assert found(replace(told, domain="search"), others) == []
+
+
 def test_an_answer_that_echoes_the_action_is_not_checked():
     assert found(turn("Lisbon 1932", {"command": "Lisbon 1932"})) == []
 

@@ -38,7 +38,7 @@ TURN = re.compile(
     r"(?:\*\*Current State:\*\*\n(?P<state>.+?)\n\n)?"
     r"(?:\*\*Time Limit:\*\*\n[0-9.]+ s\n)?"
     r"\*\*Action:\*\*\n(?P<fence>`{3,})(?P<language>json|text|python)\n(?P<action>.*?)\n(?P=fence)\n"
-    r"(?:```diff\n.*?\n```\n)?"
+    r"(?:```diff\n.*?\n```\n)?(?P<between>\n?)"
     r"\*\*Environment Observation:\*\*\n(?P<observation>.*)",
     re.DOTALL,
 )
@@ -206,6 +206,8 @@ def test_demonstrations_are_turns_as_samples_show_them(path):
             if told["language"] == "json":
                 assert json.dumps(json.loads(told["action"]), ensure_ascii=False, indent=2) == told["action"]
             assert ("[exit code" in told["observation"]) <= ends
+            # texts of a document stand apart by a blank line, messages do not
+            assert told["between"] == ("\n" if path.name == "cpt.md.j2" else "")
 
 
 SHOWS_TREES = [path for path in FILES if path.parent.name in ("web", "os", "android")]

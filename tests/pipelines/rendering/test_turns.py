@@ -53,6 +53,11 @@ def test_how_a_command_ended_stands_below_what_it_put_out_and_its_time_limit_bef
     assert "Time Limit" not in shown[3].user
 
 
+def test_answers_of_tools_are_shown_as_they_came_without_a_line_on_their_ending():
+    shown = turns([row(0, "run", '{"return_code": 0}', exit_code=0, domain="mcp")])
+    assert shown[0].observation == '{"return_code": 0}'
+
+
 def test_the_state_is_shown_where_it_is_not_what_the_turn_before_ended_with():
     shown = turns([row(0, "ls", "a", before="$"), row(1, "pwd", "/", before="a"), row(2, "x", "y", before="z")])
     assert shown[0].user.startswith("### Turn 1\n**Current State:**\n$\n\n**Action:**\n")
