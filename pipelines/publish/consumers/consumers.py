@@ -68,7 +68,7 @@ CONSUMERS: Final[Mapping[str, Consumer]] = {
     "trl": Consumer("ids", "sft", (_TORCH, "trl==1.16.0", "transformers==5.16.1")),
     "verl": Consumer("ids", "sft", (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1")),
     "llamafactory": Consumer("llamafactory", "sft", (_TORCH, "llamafactory==0.9.5"), window=4_096),
-    "ms-swift": Consumer("trainers", "sft", (_TORCH, "ms-swift==4.6.0", "torchvision")),
+    "ms-swift": Consumer("swift", "sft", (_TORCH, "ms-swift==4.6.0", "torchvision")),
     "axolotl": Consumer("axolotl", "sft", (_TORCH, "axolotl==0.19.0")),
 }
 
