@@ -15,7 +15,9 @@ from pipelines.face.printing import Printer, labelled, text
 from pipelines.face.turn_report import MaskReport
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
+from pipelines.publish.consumers.consumers import Outcome
 from pipelines.publish.consumers.meaning import Compared
+from pipelines.publish.consumers.rewards import Rewarded
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
@@ -259,29 +261,44 @@ def show_export(made: Manifest, console: Printer) -> None:
     console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
 
 
-def show_compared(found: Iterable[tuple[str, dict[str, Compared] | ConfigError]], console: Printer) -> bool:
-    """A table as Markdown of what consumers train, a row a domain; whether all train only what was meant."""
-    columns = (
-        "consumer",
-        "domain",
-        "samples",
-        "turns",
-        "meant",
-        "trained",
-        "not meant",
-        "meant, not trained",
-        "other text",
-    )
-    console.document(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n")
-    good = True
+def show_compared(found: Iterable[tuple[str, Outcome]], console: Printer) -> bool:
+    """Tables as Markdown of what consumers train, a row a domain, those of RL apart; whether all is as it was meant."""
+    good, width = True, 0
     for name, domains in found:
         if isinstance(domains, ConfigError):
             good = False
-            console.document(f"| {name} | {' '.join(str(domains).split())[-300:]} |\n")
+            console.document(f"\n{name}: {' '.join(str(domains).split())[-300:]}\n\n")
+            width = 0
             continue
         good = good and bool(domains)
         for domain, one in domains.items():
-            good = good and not one.not_meant and not one.others
-            counts = (one.samples, one.turns, one.meant, one.trained, one.not_meant, one.not_trained, one.others)
-            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in counts)} |\n")
+            columns, good = _consumed(one), good and one.is_good
+            if len(columns) != width:
+                heads = ("consumer", "domain", *columns)
+                console.document("\n" * bool(width) + f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+                width = len(columns)
+            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in columns.values())} |\n")
     return good
+
+
+def _consumed(one: Compared | Rewarded) -> dict[str, int]:
+    if isinstance(one, Rewarded):
+        return {
+            "rows": one.rows,
+            "checked": one.checked,
+            "prompt as written": one.prompts,
+            "truth earns 1": one.truths,
+            "empty earns 0": one.empties,
+            "left out": one.left_out,
+            "other rows": one.others,
+            "longest prompt": one.longest,
+        }
+    return {
+        "samples": one.samples,
+        "turns": one.turns,
+        "meant": one.meant,
+        "trained": one.trained,
+        "not meant": one.not_meant,
+        "meant, not trained": one.not_trained,
+        "other text": one.others,
+    }

@@ -91,7 +91,7 @@ def ending(row: Mapping[str, Any]) -> str:
 
 def answer(row: Mapping[str, Any], view: View) -> str:
     """What a model is to predict: the next observation, and below it how what the action started ended."""
-    content = view.seen(row["next_observation"]["content"])
+    content = view.seen(row["next_observation"]["content"] or "")
     told = ending(row)
     return f"{content}\n{told}" if told and content else content or told
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import orjson
 
 from pipelines.publish.consumers.environment import called, environment
 from pipelines.publish.consumers.meaning import Compared, Meaning
+from pipelines.publish.consumers.rewards import Rewarded, rewarded
 from pipelines.publish.forms.forms import FORMS, export_form
-from pipelines.publish.forms.stored_samples import StoredShards
+from pipelines.publish.forms.stored_samples import Conversation, StoredShards
 from pipelines.publish.forms.tokenizing import Tokenizing
 from schemas import ConfigError
 
@@ -26,6 +27,8 @@ SAMPLES: Final = 1_000
 """Samples of a domain that are compared at most."""
 
 _TORCH: Final = "torch==2.13.0"
+_TRL: Final = (_TORCH, "trl==1.16.0", "transformers==5.16.1")
+_VERL: Final = (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1")
 _QUIET: Final = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -36,6 +39,9 @@ _QUIET: Final = {
     "AXOLOTL_DO_NOT_TRACK": "1",
     "CUDA_VISIBLE_DEVICES": "",
 }
+
+
+Outcome: TypeAlias = "dict[str, Compared] | dict[str, Rewarded] | ConfigError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +71,20 @@ CONSUMERS: Final[Mapping[str, Consumer]] = {
     "mosaicml-streaming": Consumer("mds", "cpt", (_TORCH, "mosaicml-streaming==0.13.0")),
     "megatron-core": Consumer("megatron", "cpt", (_TORCH, "megatron-core==0.16.1", "numpy", "pybind11", "setuptools")),
     "olmo-core": Consumer("olmo", "cpt", (_TORCH, "ai2-olmo-core==3.0.0")),
-    "trl": Consumer("ids", "sft", (_TORCH, "trl==1.16.0", "transformers==5.16.1")),
-    "verl": Consumer("ids", "sft", (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1")),
+    "trl": Consumer("ids", "sft", _TRL),
+    "verl": Consumer("ids", "sft", _VERL),
     "llamafactory": Consumer("llamafactory", "sft", (_TORCH, "llamafactory==0.9.5"), window=4_096),
-    "ms-swift": Consumer("trainers", "sft", (_TORCH, "ms-swift==4.6.0", "torchvision")),
+    "ms-swift": Consumer("swift", "sft", (_TORCH, "ms-swift==4.6.0", "torchvision")),
     "axolotl": Consumer("axolotl", "sft", (_TORCH, "axolotl==0.19.0")),
+    "verl-rl": Consumer("rl", "rl", (*_VERL, "google-re2")),
+    "trl-grpo": Consumer("rl", "rl", (*_TRL, "google-re2")),
 }
 
 
 def compared_with(
     path: str, consumer: Consumer, name: str, tokenizer: str, chat_template: str | None = None
-) -> dict[str, Compared]:
-    """What a consumer trains of each domain.
+) -> dict[str, Compared] | dict[str, Rewarded]:
+    """What a consumer trains of each domain, or of RL what it makes of its rows.
 
     Args:
         path: the run's folder.
@@ -101,8 +109,10 @@ def compared_with(
                 [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
                 **{**os.environ, **_QUIET, "HF_HOME": f"{folder}/cache"},
             )
-        meaning = _meaning(path, consumer, tokenizing)
         with open(told, "rb") as lines:
+            if consumer.pool == "rl":
+                return rewarded(path, map(orjson.loads, lines), SAMPLES)
+            meaning = _meaning(path, consumer, tokenizing)
             for line in lines:
                 row = orjson.loads(line)
                 meaning.compare(row["ids"], row["trained"], found.setdefault(row["domain"], Compared()))
@@ -111,7 +121,7 @@ def compared_with(
 
 def tried(
     path: str, names: Sequence[str], tokenizer: str | None, chat_template: str | None = None
-) -> Iterator[tuple[str, dict[str, Compared] | ConfigError]]:
+) -> Iterator[tuple[str, Outcome]]:
     """(consumer, what it trains of each domain, or why it reads nothing) of each, one after the other.
 
     Args:
@@ -133,9 +143,7 @@ def tried(
     return _tried(path, wanted, tokenizer, chat_template)
 
 
-def _tried(
-    path: str, names: Sequence[str], tokenizer: str, chat_template: str | None
-) -> Iterator[tuple[str, dict[str, Compared] | ConfigError]]:
+def _tried(path: str, names: Sequence[str], tokenizer: str, chat_template: str | None) -> Iterator[tuple[str, Outcome]]:
     for name in names:
         try:
             yield name, compared_with(path, CONSUMERS[name], name, tokenizer, chat_template)
@@ -149,11 +157,15 @@ def _meaning(path: str, consumer: Consumer, tokenizing: Tokenizing) -> Meaning:
         if consumer.pool == "cpt":
             meaning.add_documents(shards.documents(file))
         elif FORMS[consumer.form].windowed and consumer.window is not None:
-            window = consumer.window
-            fits = (
-                one for one in shards.conversations(file) if len(tokenizing.conversation(one.messages).ids) <= window
-            )
-            meaning.add_conversations(fits)
+            meaning.add_conversations(_cut(shards.conversations(file), tokenizing, consumer.window))
         else:
             meaning.add_conversations(shards.conversations(file))
     return meaning
+
+
+def _cut(samples: Iterable[Conversation], tokenizing: Tokenizing, window: int) -> Iterator[Conversation]:
+    """The conversations as a form cuts them to a window."""
+    for sample in samples:
+        held = tokenizing.conversation(sample.messages).cut(window)
+        if held is not None:
+            yield replace(sample, messages=sample.messages[: len(held.ends)])

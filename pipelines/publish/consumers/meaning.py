@@ -44,6 +44,11 @@ class Compared:
     not_trained: int = 0
     others: int = 0
 
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was trained that was not meant."""
+        return not self.not_meant and not self.others
+
 
 @dataclass
 class Meaning:
@@ -119,14 +124,20 @@ class Meaning:
         found.not_trained += int((wholly & ~bears).sum())
 
     def _cropped(self, data: bytes) -> list[tuple[Mask, int]]:
-        """What is meant of a text that lacks nothing but an end without loss, which datatrove does not write."""
+        """What is meant of a text that lacks nothing but an end without loss, which datatrove does not write.
+
+        Tokens of that end may be meant in part, but none wholly.
+        """
         if len(self._ordered) != len(self._texts):
             self._ordered = sorted(self._texts)
         at = bisect_left(self._ordered, data)
         if not data or at == len(self._ordered) or not self._ordered[at].startswith(data):
             return []
-        same = self._texts[self._ordered[at]]
-        return [(mask[: len(data)], turns) for mask, turns in same if not mask[len(data) :].any()]
+        whole = self._ordered[at]
+        rest = self.tokenizing.plain(whole[len(data) :].decode("utf-8", "replace")).ids.tolist()
+        edges = len(data) + np.cumsum([0, *(len(self._bytes[one]) for one in rest)] if self._bytes else [0])
+        same = self._texts[whole]
+        return [(mask[: len(data)], turns) for mask, turns in same if not _wholly(mask, edges).any()]
 
 
 def _wholly(mask: Mask, edges: npt.NDArray[np.int64]) -> Mask:

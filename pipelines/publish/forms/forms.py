@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.publish.forms import axolotl, ids, llamafactory, mds, texts, token_files
+from pipelines.publish.forms import axolotl, ids, llamafactory, mds, rl, swift, texts, token_files
 from pipelines.publish.forms.form_folder import FormFolder
 from pipelines.publish.forms.job import Job
 from pipelines.publish.forms.stored_samples import StoredShards
@@ -43,7 +43,9 @@ FORMS: Final[Mapping[str, Form]] = {
     "mds": Form(mds.write),
     "megatron": Form(token_files.megatron),
     "olmo": Form(token_files.olmo),
+    "rl": Form(rl.write, tokens=False),
     "sft_last": Form(texts.sft_last, tokens=False),
+    "swift": Form(swift.write),
     "trainers": Form(texts.trainers, tokens=False),
 }
 

@@ -93,6 +93,12 @@ def test_a_long_observation_is_capped_where_it_is_answered_and_where_it_is_the_s
     assert shown.observation in shown.user
 
 
+def test_an_answer_without_text_is_how_it_ended_whatever_the_bound():
+    silent = {"content": None, "origin": "environment", "form": "stream", "dialect": None}
+    rows = [row(0, "sleep 9", "", timed_out=True, use="context") | {"next_observation": silent}]
+    assert turns(rows, View(observation_chars=256))[0].observation == "[timed out]"
+
+
 def test_calls_made_at_once_are_successive_turns_and_show_the_state_once():
     shown = turns([row(0, "one", "1", "S"), row(0, "two", "2", "S", step=1), row(1, "three", "3", "2", step=2)])
     assert [turn.observation for turn in shown] == ["1", "2", "3"]

@@ -1,4 +1,4 @@
-"""Encodes conversations with ms-swift's template of Qwen, as `swift sft` does."""
+"""Encodes conversations with the template and loss scale that the form brings, as `swift sft` does."""
 
 import json
 import sys
@@ -9,17 +9,20 @@ import yaml
 from swift.dataset import EncodePreprocessor, load_dataset
 from swift.model import get_processor
 from swift.template import get_template
+from swift.utils import import_external_file
 
 form, tokenizer, written, samples = sys.argv[1:]
-files = yaml.safe_load(Path(form, "swift.yaml").read_text())["dataset"]
+told = yaml.safe_load(Path(form, "swift.yaml").read_text())
+for plugin in told["external_plugins"]:
+    import_external_file(f"{form}/{plugin}")
 model = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
 Path(tokenizer, "config.json").write_text(json.dumps(model))
 processor = get_processor(tokenizer, model_type="qwen2", use_hf=True, download_model=False)
-template = get_template(processor, template_type="qwen2_5", loss_scale="default", max_length=None)
+template = get_template(processor, template_type=told["template"], loss_scale=told["loss_scale"], max_length=None)
 template.set_mode("train")
 seen = Counter()
 with open(written, "w") as out:
-    for name in files:
+    for name in told["dataset"]:
         domain = name.split("/")[1]
         rows, _ = load_dataset([f"{form}/{name}"], num_proc=1, remove_unused_columns=False)
         for row in EncodePreprocessor(template)(rows, num_proc=1):

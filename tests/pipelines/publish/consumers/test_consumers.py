@@ -11,14 +11,15 @@ from typer.testing import CliRunner
 
 from pipelines.face.cli import app
 from pipelines.publish.consumers import consumers
-from pipelines.publish.consumers.consumers import CONSUMERS, tried
+from pipelines.publish.consumers.consumers import CONSUMERS, Consumer, tried
 from pipelines.publish.consumers.environment import called
 from pipelines.publish.consumers.meaning import Compared, Meaning
-from pipelines.publish.forms.forms import FORMS
+from pipelines.publish.forms.forms import FORMS, export_form
 from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
 from pipelines.publish.forms.tokenizing import Tokenizing
 from schemas import ConfigError
 from tests.conftest import ROOT
+from tests.pipelines.publish.forms.test_forms import stored
 from tests.pipelines.publish.forms.written_shards import written
 
 TOKENIZER = str(ROOT / "tests" / "fixtures" / "tokenizer")
@@ -87,6 +88,37 @@ def test_a_document_may_lack_an_end_without_loss_and_no_other(tokenizing):
         assert (found.others, found.not_meant, found.not_trained) == (others, 0, 0)
 
 
+def test_a_document_may_lack_an_end_that_shares_its_only_token_with_what_was_meant(tokenizing):
+    text = "act\n[0,2392]\n"
+    assert tokenizing.decoded(tokenizing.plain(text).ids[-1:]) == "]\n"
+    document = Document("a", "web", "s", "t", "", text, (Span(4, len(text) - 1),))
+    meaning = Meaning(tokenizing)
+    meaning.add_documents([document])
+    made, found = tokenizing.document(document.text, document.spans), Compared()
+    meaning.compare(made.ids[:-2].tolist(), made.loss[:-2].tolist(), found)
+    assert (found.samples, found.others, found.not_meant, found.not_trained) == (1, 0, 0, 0)
+    meaning.compare(made.ids[:-3].tolist(), made.loss[:-3].tolist(), found)
+    assert (found.samples, found.others) == (1, 1)
+
+
+def test_packs_hold_conversations_as_they_were_cut(run, tmp_path, tokenizing):
+    import datasets
+
+    consumer = Consumer("llamafactory", "sft", (), window=200)
+    export_form(str(run), consumer.form, str(tmp_path), TOKENIZER, window=consumer.window)
+    meaning, found = consumers._meaning(str(run), consumer, tokenizing), Compared()
+    cut = 0
+    for row in datasets.load_from_disk(str(tmp_path / "tokenized"))["train"]:
+        for pack in range(1, max(row["attention_mask"]) + 1):
+            at = [place for place, one in enumerate(row["attention_mask"]) if one == pack]
+            bears = [int(row["labels"][one] != -100) for one in at]
+            meaning.compare([row["input_ids"][one] for one in at], bears, found)
+            cut += 1
+    assert (found.samples, found.others, found.not_meant, found.not_trained) == (cut, 0, 0, 0)
+    whole = [len(tokenizing.conversation(one.messages).ids) for one in stored(run, "sft")]
+    assert max(whole) > 200 > min(whole)
+
+
 @pytest.mark.parametrize("name", sorted(CONSUMERS))
 def test_a_consumer_has_a_form_pins_and_a_script(name):
     consumer = CONSUMERS[name]
@@ -105,6 +137,7 @@ def test_consumers_that_are_here_train_what_was_meant(run, here, name):
     assert not isinstance(found, ConfigError)
     assert sorted(found) == ["terminal", "web"]
     for one in found.values():
+        assert isinstance(one, Compared)
         assert one.samples == 12
         assert (one.not_meant, one.not_trained, one.others) == (0, 0, 0)
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 import zstandard
 
-from pipelines.publish.forms import axolotl, texts
+from pipelines.publish.forms import axolotl, swift, texts
 from pipelines.publish.forms.form_folder import FormFolder
 from pipelines.publish.forms.forms import FORMS, export_form
 from pipelines.publish.forms.job import Job
@@ -268,6 +268,48 @@ def test_axolotl_counts_in_the_text_that_the_template_shows(tmp_path, tokenizing
     assert axolotl.trimmed_sides(trims) == (True, True)
     shown = axolotl.trimmed(Message("assistant", "  ab \n", (Span(0, 3), Span(4, 6))), (True, True))
     assert shown == Message("assistant", "ab", (Span(0, 1),))
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("step", [1, 3])
+def test_pieces_for_swift_are_the_content_and_bear_only_what_was_meant(tokenizing, screen, step):
+    text = re.sub(r"<[^ >]*>", "", MARKER + screen)
+    spans = tuple(Span(at, at + 2) for at in range(0, len(text) - 2, 2 + step))
+    parts, lost = swift.pieces(tokenizing, Message("assistant", text, spans))
+    assert "".join(piece for piece, _ in parts) == text
+    assert all(piece for piece, _ in parts)
+    meant_at = {at for span in spans for at in range(span.begin, span.end)}
+    place, trained = 0, 0
+    inside, _ = tokenizing.plain(text).inside(spans)
+    for piece, bears in parts:
+        if bears:
+            assert set(range(place, place + len(piece))) <= meant_at
+            trained += len(piece)
+        place += len(piece)
+    assert bool(trained) == (int(inside.sum()) > lost)
+
+
+def test_rows_for_swift_end_with_the_last_target_and_say_by_piece_what_is_trained(run, tmp_path):
+    made = exported(run, tmp_path, "swift")
+    rows = [row for path in tmp_path.glob("sft/*/*.parquet") for row in pq.read_table(path).to_pylist()]
+    by_id = {one.id: one for one in stored(run, "sft")}
+    for row in rows:
+        turns = [row["messages"][0]["content"]]
+        for before, one in pairwise(row["messages"]):
+            joined = before["role"] == one["role"] == "assistant"
+            turns[-1:] = [turns[-1] + one["content"]] if joined else [turns[-1], one["content"]]
+        kept = by_id[row["id"]].messages[: len(turns)]
+        assert turns == [one.content for one in kept]
+        assert kept[-1].spans
+        assert not any(one.spans for one in by_id[row["id"]].messages[len(turns) :])
+    assert {one["loss"] for row in rows for one in row["messages"] if one["role"] != "assistant"} == {None}
+    dropped = sum(count for key, count in made.counts.items() if key.startswith("dropped_control_strings"))
+    assert 0 < dropped == len(by_id) - len(rows)
+    assert sum(count for key, count in made.counts.items() if key.startswith("messages_behind_targets")) > 0
+    told = yaml.safe_load((tmp_path / "swift.yaml").read_text())
+    plugin = (tmp_path / told["external_plugins"][0]).read_text()
+    assert f'"{told["template"]}"' in plugin
+    assert f'"{told["loss_scale"]}"' in plugin
 
 
 def test_single_targets_are_capped_by_trajectory_and_those_wholly_meant_go_first(run, tmp_path):

@@ -1,0 +1,71 @@
+"""What an RL trainer reads of our rows, and what the reward tells it: the truth is worth 1, an empty answer 0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.publish.forms.stored_samples import StoredShards
+
+
+@dataclass(slots=True)
+class Rewarded:
+    """What a consumer makes of a domain's rows.
+
+    Attributes:
+        rows: that it read and that are ours.
+        checked: of these, whose turn has checks.
+        prompts: of these, whose prompt it gives as it was written.
+        truths: of these, whose truth earned 1.
+        empties: of these, whose empty answer earned 0, or was the truth and earned 1.
+        others: rows that it gave and that are not ours.
+        left_out: rows of ours that it did not give.
+        longest: tokens of the longest prompt.
+    """
+
+    rows: int = 0
+    checked: int = 0
+    prompts: int = 0
+    truths: int = 0
+    empties: int = 0
+    others: int = 0
+    left_out: int = 0
+    longest: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all rows came as they were written and are worth what they should be."""
+        same = self.prompts == self.truths == self.empties == self.rows
+        return bool(self.rows) and same and not self.others and not self.left_out
+
+
+def rewarded(path: str, told: Iterable[Mapping[str, Any]], most: int) -> dict[str, Rewarded]:
+    """What a consumer told of its rows, held against the shards.
+
+    Args:
+        path: the run's folder.
+        told: of each row `domain`, `id`, `prompt`, `tokens` of it, and the scores `truth` and `empty`.
+        most: rows that it was to give of a domain at most.
+    """
+    shards, found, ours = StoredShards(path), dict[str, Rewarded](), dict[str, dict[str, Any]]()
+    for file in shards.files("rl"):
+        held = found.setdefault(file.domain, Rewarded())
+        for row in shards.rows(file, ("prompt", "reward_model", "extra_info")):
+            ours[row["extra_info"]["id"]] = row
+            held.left_out += held.left_out < most
+    for one in told:
+        held, row = found.setdefault(one["domain"], Rewarded()), ours.pop(one["id"], {})
+        if not row:
+            held.others += 1
+            continue
+        truth = json.loads(row["reward_model"]["ground_truth"])
+        held.rows += 1
+        held.left_out -= 1
+        held.checked += bool(truth["checks"])
+        held.prompts += one["prompt"] == row["prompt"]
+        held.truths += one["truth"] == 1
+        held.empties += one["empty"] == (0 if truth["observation"].strip() else 1)
+        held.longest = max(held.longest, one["tokens"])
+    return found
