@@ -10,7 +10,7 @@ import pytest
 from pipelines.mix.mixture import familiarity
 from pipelines.mix.samples import began_at, held_out_kinds
 from pipelines.publish.card import told_apart
-from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe import Mix
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from schemas import DOMAINS
@@ -53,9 +53,9 @@ def test_kinds_of_rows_are_counted_and_summed_by_domain():
 
 
 def test_a_date_is_read_from_text_as_well_as_from_yaml():
-    assert Recipe(name="x", source="x", mix={"after": "2026-03-01"}).mix.after == date(2026, 3, 1)
+    assert Mix.model_validate({"after": "2026-03-01"}).after == date(2026, 3, 1)
     with pytest.raises(ValueError, match="Invalid isoformat"):
-        Recipe(name="x", source="x", mix={"after": "March"})
+        Mix.model_validate({"after": "March"})
 
 
 def test_a_run_tells_its_rows_apart_in_rows_manifest_and_card(raw, tmp_path):

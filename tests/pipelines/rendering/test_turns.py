@@ -27,6 +27,10 @@ def row(turn, action, after, before=None, use="target", step=None, **more):
         "time_limit_s": None,
         "timed_out": None,
         "scrubbed": 0,
+        "task_hash": None,
+        "instance_hash": None,
+        "started_at": None,
+        "familiarity": None,
         "use": use,
         **more,
     }

@@ -365,3 +365,13 @@ def test_what_a_form_cannot_do_is_said(run, tmp_path):
     with pytest.raises(ConfigError, match="finished shards"):
         export_form(str(tmp_path), "jsonl", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_rl_stand_as_they_are_beside_the_reward_and_bounds_that_hold_every_answer(run, tmp_path):
+    exported(run, tmp_path, "rl")
+    for file in StoredShards(str(run)).files("rl"):
+        assert (tmp_path / file.name).read_bytes() == (run / "shards" / file.name).read_bytes()
+    assert "def compute_score" in (tmp_path / "reward.py").read_text()
+    told = yaml.safe_load((tmp_path / "verl.yaml").read_text())
+    assert told["data"]["max_response_length"] == 64 + 11
+    assert all((tmp_path / name).is_file() for name in told["data"]["train_files"])

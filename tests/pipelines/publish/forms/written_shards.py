@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.storage import Folder
+from pipelines.mix.samples import SAMPLE_SCHEMAS
 from schemas import SCHEMA_VERSION
 from schemas.manifest import Manifest
 
@@ -33,6 +34,7 @@ SFT = pa.schema(
         ("spans", pa.list_(pa.struct([("message", pa.int32()), *_SPAN]))),
     ]
 )
+RL = SAMPLE_SCHEMAS["rl"]
 
 SCREENS = (
     "total 4\ndrwxr-xr-x 2 a a 4096 notes\n$ ",
@@ -81,6 +83,19 @@ def document(number: int, domain: str) -> dict[str, object]:
     return {**_common(number, domain), "text": text, "spans": spans}
 
 
+def question(number: int, domain: str) -> dict[str, object]:
+    common = _common(number, domain)
+    told = {name: common.get(name) for name in ("id", "domain", "trajectory_id", "group", "num_tokens", "template")}
+    asked = f"### Turn 1\n**Action:**\n```text\nls {number}\n```"
+    return {
+        "data_source": f"trajmill/{domain}",
+        "prompt": [{"role": "system", "content": f"A {domain}."}, {"role": "user", "content": asked}],
+        "ability": domain,
+        "reward_model": {"style": "rule", "ground_truth": '{"observation":"a"}'},
+        "extra_info": {**told, "split": "train", "index": number, "max_response_tokens": 64 + number},
+    }
+
+
 def _common(number: int, domain: str) -> dict[str, object]:
     key = f"{domain}{number:04d}"
     common = {"id": key, "domain": domain, "source": "s", "trajectory_id": key, "group": key, "num_turns": 3}
@@ -91,7 +106,7 @@ def written(out: Path, samples: int = 12, domains: tuple[str, ...] = ("terminal"
     """Writes the shards of a finished run."""
     folder = Folder(str(out)) / "shards"
     entries, counts = [], {}
-    for pool, schema, make in (("cpt", CPT, document), ("sft", SFT, conversation)):
+    for pool, schema, make in (("cpt", CPT, document), ("sft", SFT, conversation), ("rl", RL, question)):
         for weight, domain in enumerate(domains, 1):
             rows = [make(number, domain) for number in range(samples)]
             batch = pa.RecordBatch.from_pylist(rows, schema=schema)
