@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -102,24 +102,62 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(text))
 
 
+_LEADING: Final = re.compile(r"^(?:\s*\d+[\t→:|]|[+-](?![+-]))")
+PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
+
+
+"""What a line of a state says as a whole: a text between quotes, or a box of pixels."""
+
+
+def bare(line: str) -> str:
+    """A line without blanks around it, and without the number or the mark of a diff that leads it."""
+    return _LEADING.sub("", line, count=1).strip()
+
+
+def pieces(text: str) -> Iterator[str]:
+    """What lines say as a whole, texts without their quotes."""
+    return (found[1] if found[1] is not None else found[2] or found[3] or "" for found in PIECE.finditer(text))
+
+
 @dataclass(slots=True)
 class Known:
-    """What a trajectory has shown so far: its words, and what was written where.
+    """What a trajectory has shown so far, and what was written where.
 
     The caller asks for the checks of a turn first and adds it then, in the order of the trajectory.
+
+    Attributes:
+        words: all words.
+        lines: all lines, bare, in the order in which they were shown first.
+        pieces: what lines of states say as a whole.
+        written: path → text.
     """
 
     words: set[str] = field(default_factory=set)
+    lines: dict[str, None] = field(default_factory=dict)
+    pieces: set[str] = field(default_factory=set)
     written: dict[str, str] = field(default_factory=dict)
 
     def add(self, turn: Answered) -> None:
         """Takes in a turn: what it showed, and what its action wrote."""
-        self.words |= words(turn.action) | words(turn.observation)
+        for text in (turn.action, turn.observation, *turn.values):
+            self.saw(text)
         self.written.update(_writes(turn))
 
     def saw(self, text: str | None) -> None:
         """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
-        self.words |= words(text or "")
+        for line in dict.fromkeys((text or "").split("\n")):
+            plain = bare(line)
+            if plain and plain not in self.lines:
+                self.lines[plain] = None
+                self.words |= words(line)
+                self.pieces.update(pieces(line))
+
+    def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
+        """The words of lines that were shown and hold all the given ones, of so many lines at most."""
+        longest = max(some, key=len, default="")
+        if longest and some <= self.words:
+            held = (words(line) for line in self.lines if longest in line)
+            yield from islice((one for one in held if some <= one), most)
 
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
