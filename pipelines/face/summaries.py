@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from pipelines.publish.consumers.consumers import Outcome
 from pipelines.publish.consumers.meaning import Compared
 from pipelines.publish.consumers.rewards import Rewarded
 from pipelines.publish.disjointness import Disjointness
+from pipelines.publish.forms.job import LEFT_OUT
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
@@ -261,13 +263,17 @@ def show_disjointness(found: Disjointness, console: Printer) -> None:
 
 def show_export(made: Manifest, console: Printer) -> None:
     """What an export wrote, by domain, and the digests of what it was written with."""
-    told: dict[str, dict[str, int]] = {}
+    told, left_out = dict[str, dict[str, int]](), Counter[str]()
     for key, count in made.counts.items():
         name, _, domain = key.partition(".")
         told.setdefault(domain, {})[name.replace("_", " ")] = count
+        if name.startswith(LEFT_OUT):
+            left_out[name.removeprefix(LEFT_OUT).replace("_", " ")] += count
     for domain, counts in told.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+    reasons = ", ".join(f"{name} {count:,}" for name, count in sorted(left_out.items()))
+    console.print(f"left out: {reasons or 'none'}", soft_wrap=True)
     for name, digest in made.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in made.files)
@@ -313,5 +319,6 @@ def _consumed(one: Compared | Rewarded) -> dict[str, int]:
         "trained": one.trained,
         "not meant": one.not_meant,
         "meant, not trained": one.not_trained,
+        "left out": one.left_out,
         "other text": one.others,
     }
