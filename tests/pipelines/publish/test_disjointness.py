@@ -224,6 +224,12 @@ def test_near_pairs_are_those_that_comparing_each_with_each_in_full_finds(made, 
     assert {(pair.one, pair.other) for pair in near_pairs(some, pools, least, 1)} == want
 
 
+def test_texts_that_share_nothing_agree_on_half_of_their_bits():
+    some = sketches([words(f"of its own {number}", 1500) for number in range(20)])
+    unlike = [int(np.bitwise_count(one.bits ^ other.bits).sum()) for one, other in combinations(some, 2)]
+    assert 90 < min(unlike) <= max(unlike) < 166  # of 256, within five deviations
+
+
 def test_the_similarity_of_long_texts_is_that_of_their_shingles():
     said = words("long", 8000).split()
     other = list(said)
