@@ -71,6 +71,11 @@ class Mixture:
     stages: Mapping[str, list[dict[str, Any]]]
     asked: Mapping[str, Mapping[str, tuple[float, int]]]
 
+    def drawn(self) -> dict[str, int]:
+        """Trajectories and passages drawn, by pool and domain: `sft.web`."""
+        lead = "trajectories."
+        return {key.removeprefix(lead): count for key, count in self.counts.items() if key.startswith(lead)}
+
     def told(self) -> dict[str, Any]:
         """As a manifest holds it."""
         pools = {
@@ -171,7 +176,7 @@ def _drawn(
         domain=found.domain[chosen],
         values=values,
     )
-    return drawing(items, stage), chosen
+    return drawing(items, stage, f"mix.stages.{pool}"), chosen
 
 
 def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> npt.NDArray[np.object_]:
