@@ -9,11 +9,13 @@ from typing import Any, Final
 from rich.table import Table
 
 from connectors.connector import Connector
+from pipelines.account.mixture_warnings import mixture_warnings
 from pipelines.account.summary import Summary
 from pipelines.engine.verification import Verification
 from pipelines.face.inspection import Found, difference
 from pipelines.face.printing import Printer, labelled, text
 from pipelines.face.turn_report import MaskReport
+from pipelines.mix.mixture_plan import MixturePlan
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
 from pipelines.publish.consumers.consumers import Outcome
@@ -53,9 +55,8 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
             f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
             f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
-    for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
-        if summary.last == "mix" and recipe.mix.pools[pool]:
-            console.print(f"pool {pool} is empty: there are too few groups to reach it", style="yellow")
+    for warning in summary.warnings:
+        console.print(warning, style="yellow", soft_wrap=True)
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
@@ -115,6 +116,31 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
         console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
     if len(plan.unrecognized) > 20:
         console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
+
+
+def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
+    """What would be drawn, by stage, component and domain, what pools would be given, and what falls short."""
+    for note in found.notes:
+        console.print(note, style="yellow", soft_wrap=True)
+    if found.mixture is None:
+        return
+    heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
+    console.document(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+    for stage, rows in found.mixture.stages.items():
+        for one in rows:
+            share = "" if one["share"] is None else f"{one['share']:.1%}"
+            counts = [f"{one[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
+            place = (stage, one["component"], one["domain"], share)
+            cells = (*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}")
+            console.document(f"| {' | '.join(cells)} |\n")
+    budgets = {str(stage): asked.budget for stage, asked in recipe.mix.stages.items()}
+    for stage, rows in found.mixture.stages.items():
+        budget = budgets.get(stage)
+        of = f" of a budget of {budget:,}" if budget is not None else ""
+        tokens, loss, drawn = (sum(one[name] for one in rows) for name in ("tokens", "loss_tokens", "samples"))
+        console.print(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn", soft_wrap=True)
+    for line in mixture_warnings(found.mixture, recipe.mix):
+        console.print(line, style="yellow", soft_wrap=True)
 
 
 def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
