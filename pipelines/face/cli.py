@@ -186,26 +186,32 @@ def verify(
         str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
     ] = None,
 ) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then.
+    """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
+
+    It ends with 5 then.
 
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_compared, show_verification
+    from pipelines.face.summaries import show_compared, show_disjointness, show_verification
     from pipelines.publish.consumers.consumers import tried
+    from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
 
     try:
         if consumer:
-            found = tried(out, consumer, tokenizer, chat_template)
-            if not show_compared(found, results()):
+            tried_ones = tried(out, consumer, tokenizer, chat_template)
+            if not show_compared(tried_ones, results()):
                 raise typer.Exit(Code.DAMAGE)
             return
         whole = loaded(checked(out))
+        found = disjointness(out) if whole.is_whole else None
     except ConfigError as error:
         _fail(error, Code.USAGE)
     show_verification(whole, results())
-    if not whole.is_whole:
+    if found is not None:
+        show_disjointness(found, results())
+    if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
 
 

@@ -18,6 +18,7 @@ from pipelines.plan.plan import Plan
 from pipelines.publish.consumers.consumers import Outcome
 from pipelines.publish.consumers.meaning import Compared
 from pipelines.publish.consumers.rewards import Rewarded
+from pipelines.publish.disjointness import Disjointness
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
@@ -243,6 +244,18 @@ def show_verification(found: Verification, console: Printer) -> None:
     else:
         console.print(
             "Run the same command again: what is damaged, missing or not finished is made again.", soft_wrap=True
+        )
+
+
+def show_disjointness(found: Disjointness, console: Printer) -> None:
+    """What was compared between pools, a line each thing that stands in two, and what to do about it."""
+    for line in (*found.checked, *found.leaks):
+        console.print(line, soft_wrap=True)
+    if found.leaks:
+        console.print(
+            "The pools are not disjoint: see docs/operations.md. Near duplicates that the recipe keeps (judge), or "
+            "environments that it leaves apart (mix.group_by), come to two pools.",
+            soft_wrap=True,
         )
 
 
