@@ -112,16 +112,18 @@ def rendered_tokens(
     if not costs.num_rows:
         none = np.zeros(0, np.int64)
         return Rendered(none, none, none, none)
-    unit = _Unit(costs, use, domain, counter)
-    prompts, shown = unit.prompts(pool, mix), unit.summed(unit.visible)
-    turns, loss = unit.summed(unit.users + unit.answers), unit.summed(np.where(unit.bears, unit.answers, 0))
+    unit, is_whole = _Unit(costs, use, domain, counter), pool in ("cpt", "sft")
+    held = unit.to_last_target() if is_whole else unit.visible
+    prompts, shown = unit.prompts(pool, mix), unit.summed(held)
+    turns = unit.summed(np.where(held, unit.users + unit.answers, 0))
+    loss = unit.summed(np.where(unit.bears, unit.answers, 0))
     taught = (unit.summed(unit.bears) > 0).astype(np.int64)
     borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
     found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
-    most, is_whole = mix.window_tokens[pool], pool in ("cpt", "sft")
+    most = mix.window_tokens[pool]
     long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
     for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
-        part = unit.part(number, int(prompts[number]))
+        part = unit.part(number, int(prompts[number]), held)
         made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
         found.samples[number] = len(made)
         found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
@@ -221,10 +223,16 @@ class _Unit:
         sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()
         return dict(zip(numbers.tolist(), sizes, strict=True))
 
-    def part(self, number: int, prompt: int) -> _Part:
-        """A trajectory by itself."""
+    def to_last_target(self) -> npt.NDArray[np.bool_]:
+        """Of each row whether it is shown and not behind the last target of its trajectory."""
+        rows = np.arange(len(self.bears))
+        last = np.maximum.reduceat(np.where(self.bears, rows, -1), self.begins)
+        return self.visible & (rows <= last[self._of])
+
+    def part(self, number: int, prompt: int, held: npt.NDArray[np.bool_]) -> _Part:
+        """A trajectory by itself, of whose rows those are taken that are `held`."""
         end = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.visible)
-        rows = np.arange(self.begins[number], end)[self.visible[self.begins[number] : end]]
+        rows = np.arange(self.begins[number], end)[held[self.begins[number] : end]]
         begins = np.flatnonzero(self._is_first[rows])
         states = np.where(self._shows[rows], 0, self._column("state_tokens")[rows])
         extra = self._headings(len(rows))
@@ -264,8 +272,10 @@ class _Part:
         for begin, past in cuts(groups, self.prompt, most, mix.overflow[pool]):
             opening = groups[begin].opening if begin else 0
             fits = self.prompt + sum(group.size for group in groups[begin:past]) + opening <= most
-            rows = slice(groups[begin].first, groups[past].first if past < len(groups) else None)
-            if fits and self.bears[rows].any():
+            first = groups[begin].first
+            bearing = np.flatnonzero(self.bears[first : groups[past].first if past < len(groups) else None])
+            if fits and len(bearing):
+                rows = slice(first, first + int(bearing[-1]) + 1)
                 users = self.users[rows] - self.headings[rows] + self.headings[: len(self.users[rows])]
                 told = users.tolist(), self.answers[rows].tolist(), self.bears[rows].tolist()
                 found.append(whole_tokens(pool, self.prompt + opening, *told, counter))

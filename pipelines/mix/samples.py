@@ -171,16 +171,18 @@ class _Making:
         return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
 
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
-        """The samples of CPT or SFT."""
+        """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing."""
+        whole = _to_last_target(whole)
         sizes = list(map(sum, zip(*turn_tokens(whole, self.counter), strict=True)))
         bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
         cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
         found: Made = []
         has_first = False
         for window in cut:
-            shown = whole if window.rows is self.rows else turns(window.rows, View.of(self.mix), window.opening)
-            taught = targets(shown)
-            if not window.fits or not taught:
+            shown = whole
+            if window.rows is not self.rows:
+                shown = _to_last_target(turns(window.rows, View.of(self.mix), window.opening))
+            if not window.fits or not shown:
                 said = "no turn of it can stand alone as a target in pool "
                 none = Unlearnable("no_target", said + self.pool) if window.fits else self._over()
                 found.append((window.rows, none))
@@ -305,6 +307,11 @@ class _Making:
             },
             "_id": self.key,
         }
+
+
+def _to_last_target(shown: Sequence[Turn]) -> list[Turn]:
+    taught = targets(shown)
+    return list(shown[: taught[-1] + 1]) if taught else []
 
 
 _OWNERS: Final = ("group", "task_hash", "instance_hash")
