@@ -191,13 +191,16 @@ def verify(
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_compared, show_verification
-    from pipelines.publish.consumers.consumers import tried
+    from pipelines.face.consumer_tables import show_compared, show_tried
+    from pipelines.face.summaries import show_verification
+    from pipelines.publish.consumers.consumers import tokenizer_of, tried
     from pipelines.publish.loading import loaded
 
     try:
         if consumer:
-            found = tried(out, consumer, tokenizer, chat_template)
+            opened = tokenizer_of(tokenizer, chat_template)
+            found = tried(out, consumer, opened)
+            show_tried(out, opened, results())
             if not show_compared(found, results()):
                 raise typer.Exit(Code.DAMAGE)
             return
