@@ -53,7 +53,7 @@ def show_compared(found: Iterable[tuple[str, Outcome]], console: Printer) -> boo
 
 
 def _is_good(name: str, one: Compared | Rewarded) -> bool:
-    """Whether it is as it was meant; forms of whole answers leave to a trainer's template what it trains around them."""
+    """Whether it is as it was meant; of whole answers a trainer's template says what is trained around them."""
     return one.is_read if CONSUMERS[name].whole and isinstance(one, Compared) else one.is_good
 
 
