@@ -212,14 +212,17 @@ def verify(
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_compared, show_disjointness, show_verification
-    from pipelines.publish.consumers.consumers import tried
+    from pipelines.face.consumer_tables import show_compared, show_tried
+    from pipelines.face.summaries import show_disjointness, show_verification
+    from pipelines.publish.consumers.consumers import tokenizer_of, tried
     from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
 
     try:
         if consumer:
-            tried_ones = tried(out, consumer, tokenizer, chat_template)
+            opened = tokenizer_of(tokenizer, chat_template)
+            tried_ones = tried(out, consumer, opened)
+            show_tried(out, opened, results())
             if not show_compared(tried_ones, results()):
                 raise typer.Exit(Code.DAMAGE)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
@@ -18,15 +18,11 @@ from pipelines.face.turn_report import MaskReport
 from pipelines.mix.mixture_plan import MixturePlan
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
-from pipelines.publish.consumers.consumers import Outcome
-from pipelines.publish.consumers.meaning import Compared
-from pipelines.publish.consumers.rewards import Rewarded
 from pipelines.publish.disjointness import Disjointness
 from pipelines.publish.forms.job import LEFT_OUT
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
-from schemas import ConfigError
 from schemas.manifest import Manifest
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -304,47 +300,3 @@ def show_export(made: Manifest, console: Printer) -> None:
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in made.files)
     console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
-
-
-def show_compared(found: Iterable[tuple[str, Outcome]], console: Printer) -> bool:
-    """Tables as Markdown of what consumers train, a row a domain, those of RL apart; whether all is as it was meant."""
-    good, width = True, 0
-    for name, domains in found:
-        if isinstance(domains, ConfigError):
-            good = False
-            console.document(f"\n{name}: {' '.join(str(domains).split())[-300:]}\n\n")
-            width = 0
-            continue
-        good = good and bool(domains)
-        for domain, one in domains.items():
-            columns, good = _consumed(one), good and one.is_good
-            if len(columns) != width:
-                heads = ("consumer", "domain", *columns)
-                console.document("\n" * bool(width) + f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
-                width = len(columns)
-            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in columns.values())} |\n")
-    return good
-
-
-def _consumed(one: Compared | Rewarded) -> dict[str, int]:
-    if isinstance(one, Rewarded):
-        return {
-            "rows": one.rows,
-            "checked": one.checked,
-            "prompt as written": one.prompts,
-            "truth earns 1": one.truths,
-            "empty earns 0": one.empties,
-            "left out": one.left_out,
-            "other rows": one.others,
-            "longest prompt": one.longest,
-        }
-    return {
-        "samples": one.samples,
-        "turns": one.turns,
-        "meant": one.meant,
-        "trained": one.trained,
-        "not meant": one.not_meant,
-        "meant, not trained": one.not_trained,
-        "left out": one.left_out,
-        "other text": one.others,
-    }

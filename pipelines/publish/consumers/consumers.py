@@ -56,6 +56,7 @@ class Consumer:
         packages: of its environment.
         loose: packages without what they ask for.
         window: tokens that the form is cut to, where it needs that.
+        script: that reads it, if it is not of its name.
         whole: which answers are meant as a whole, of forms that know no spans: `all`, `targets`, or each `last`.
     """
 
@@ -64,6 +65,7 @@ class Consumer:
     packages: tuple[str, ...]
     loose: tuple[str, ...] = ()
     window: int | None = None
+    script: str = ""
     whole: Literal["", "all", "targets", "last"] = ""
 
 
@@ -81,7 +83,7 @@ CONSUMERS: Final[Mapping[str, Consumer]] = {
     "olmo-core": Consumer("olmo", "cpt", (_TORCH, "ai2-olmo-core==3.0.0")),
     "trl": Consumer("ids", "sft", _TRL),
     "trl-grpo": Consumer("rl", "rl", _TRL),
-    "trl-last": Consumer("sft_last", "sft", _TRL, whole="last"),
+    "trl-last": Consumer("sft_last", "sft", _TRL, script="trl", whole="last"),
     "trl-whole": Consumer("trainers", "sft", _TRL, whole="all"),
     "verl": Consumer("ids", "sft", _VERL),
     "verl-rl": Consumer("rl", "rl", _VERL),
@@ -91,8 +93,13 @@ CONSUMERS: Final[Mapping[str, Consumer]] = {
     "ms-swift": Consumer("swift", "sft", _SWIFT),
     "ms-swift-whole": Consumer("trainers", "sft", _SWIFT, whole="targets"),
     "axolotl": Consumer("ids", "sft", _AXOLOTL),
-    "axolotl-detail": Consumer("axolotl", "sft", _AXOLOTL),
+    "axolotl-detail": Consumer("axolotl", "sft", _AXOLOTL, script="axolotl"),
 }
+
+
+def script_of(name: str) -> str:
+    """The file in `scripts/` that reads for a consumer; underscores stand for hyphens."""
+    return f"{(CONSUMERS[name].script or name).replace('-', '_')}.py"
 
 
 def compared_with(
@@ -102,7 +109,7 @@ def compared_with(
 
     Args:
         path: the run's folder.
-        name: of `CONSUMERS`; its script has underscores for hyphens.
+        name: of `CONSUMERS`.
         tokenizing: the tokenizer that it is given.
         python: that has its packages.
 
@@ -114,7 +121,7 @@ def compared_with(
         form = f"{folder}/form"
         tokenizing.save(f"{folder}/tokenizer")
         export_form(path, consumer.form, form, f"{folder}/tokenizer", window=consumer.window)
-        script = Path(__file__).parent / "scripts" / f"{name.replace('-', '_')}.py"
+        script = Path(__file__).parent / "scripts" / script_of(name)
         told = f"{folder}/trained.jsonl"
         called(
             [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
@@ -139,28 +146,34 @@ def _compared(meaning: Meaning, rows: Iterable[Mapping[str, Any]]) -> dict[str, 
     return dict(sorted(found.items()))
 
 
-def tried(
-    path: str, names: Sequence[str], tokenizer: str | None, chat_template: str | None = None
-) -> Iterator[tuple[str, Outcome]]:
+def tokenizer_of(path: str | None, chat_template: str | None = None) -> Tokenizing:
+    """The tokenizer of a folder, with its chat template or that of a file.
+
+    Raises:
+        ConfigError: none is given, or it cannot be used.
+    """
+    if path is None:
+        raise ConfigError("--consumer needs --tokenizer: the folder of the tokenizer that is handed to it.")
+    return Tokenizing(path, chat_template)
+
+
+def tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
     """(consumer, what it trains of each domain, or why it reads nothing) of each, one after the other.
 
     Args:
         path: the run's folder.
         names: of `CONSUMERS`, or `all`.
-        tokenizer: folder of the tokenizer that they are given.
-        chat_template: a file, in place of the tokenizer's own.
+        tokenizing: the tokenizer that they are given.
 
     Raises:
-        ConfigError: there is no such consumer, or what is needed of all of them is missing.
+        ConfigError: there is no such consumer, or there are no shards.
     """
     wanted = list(CONSUMERS) if "all" in names else list(names)
     unknown = [name for name in wanted if name not in CONSUMERS]
     if unknown:
         raise ConfigError(f"There is no consumer '{unknown[0]}'; there are: {', '.join(CONSUMERS)}, all.")
-    if tokenizer is None:
-        raise ConfigError("--consumer needs --tokenizer: the folder of the tokenizer that is handed to it.")
     StoredShards(path)
-    return _tried(path, wanted, Tokenizing(tokenizer, chat_template))
+    return _tried(path, wanted, tokenizing)
 
 
 def _tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:

@@ -49,8 +49,13 @@ class Compared:
 
     @property
     def is_good(self) -> bool:
-        """Whether it gave samples, and trained nothing that was not meant."""
-        return bool(self.samples) and not self.not_meant and not self.others
+        """Whether it gave samples of ours alone, and trained nothing that was not meant."""
+        return self.is_read and not self.not_meant
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it gave samples of ours alone."""
+        return bool(self.samples) and not self.others
 
 
 @dataclass

@@ -1,10 +1,9 @@
-"""Loads token ids as axolotl prepares a training set, with the arguments that lie beside them."""
+"""Prepares a training set as axolotl does with the arguments that lie beside it: of token ids, or of messages."""
 
 import json
 import os
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import yaml
@@ -14,20 +13,17 @@ from axolotl.utils.dict import DictDefault
 from transformers import AutoTokenizer
 
 
-def main(form, tokenizer, written, samples):
+def main(form, tokenizer, written, _):
     os.chdir(form)
-    told = yaml.safe_load(Path("axolotl.yaml").read_text())
+    told = {"sequence_len": 1 << 18} | yaml.safe_load(Path("axolotl.yaml").read_text())
     more = {"base_model": tokenizer, "base_model_config": tokenizer, "dataset_prepared_path": tempfile.mkdtemp()}
     more |= {"micro_batch_size": 1, "gradient_accumulation_steps": 1, "num_epochs": 1, "learning_rate": 1e-5}
     settings = validate_config(DictDefault({**told, **more, "seed": 1, "dataset_num_proc": 1}))
     rows, _ = _load_raw_datasets(settings, settings.datasets, AutoTokenizer.from_pretrained(tokenizer), "train")
-    seen = Counter()
     with open(written, "w") as out:
         for row in rows:
-            seen[row["domain"]] += 1
-            if seen[row["domain"]] <= int(samples):
-                trained = [int(label != -100) for label in row["labels"]]
-                out.write(json.dumps({"domain": row["domain"], "ids": row["input_ids"], "trained": trained}) + "\n")
+            trained = [int(label != -100) for label in row["labels"]]
+            out.write(json.dumps({"domain": row.get("domain"), "ids": row["input_ids"], "trained": trained}) + "\n")
 
 
 if __name__ == "__main__":  # axolotl starts processes that import this again
