@@ -6,7 +6,7 @@ text is known by its hash and not read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
@@ -87,20 +87,28 @@ def _unread(told: pa.Table) -> npt.NDArray[np.int64]:
     return np.flatnonzero((state != 0) & (state != before))
 
 
-def _python_rows(batch: pa.RecordBatch, told: pa.Table, unread: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """The rows with only what rendering needs; a text that rows share is one object."""
-    columns: dict[str, list[Any]] = {name: _values(batch[name]) for name in _COLUMNS}
+def _python_rows(batch: pa.RecordBatch, told: pa.Table, unread: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    """The rows with only what rendering needs, made one by one; a text that rows share is one object."""
+    columns: dict[str, Iterable[Any]] = {name: _values(batch[name]) for name in _COLUMNS}
     columns[_MOMENT] = _values(batch[_MOMENT].cast(pa.int64()))
+    after: list[Any] = []
     for struct, names in _STRUCTS.items():
         fields = {name: _values(pc.struct_field(batch[struct], name)) for name in names if f"{struct}.{name}" != _STATE}
+        if struct == "next_observation":
+            after = fields["content"]
         if struct == "observation":
-            after = [one and one["content"] for one in columns["next_observation"]]
             fields["content"] = _states(batch[struct], after, told["state_hash"].to_numpy(), unread)
-        columns[struct] = [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
-        for row in np.flatnonzero(batch[struct].is_null().to_numpy(zero_copy_only=False)).tolist():
-            columns[struct][row] = None
+        columns[struct] = _dicts(fields, batch[struct])
     columns |= {name: _values(told[name].combine_chunks()) for name in told.column_names if name not in COST_HASHES}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return _dicts(columns)
+
+
+def _dicts(columns: Mapping[str, Iterable[Any]], struct: pa.StructArray | None = None) -> Iterator[Any]:
+    """A dict a row; None where the struct of the columns is null."""
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    if struct is None or not struct.null_count:
+        return rows
+    return (row if there else None for row, there in zip(rows, struct.is_valid().to_pylist(), strict=True))
 
 
 def _states(

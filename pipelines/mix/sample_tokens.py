@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,11 @@ def prompt_tokens(
     return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
 
 
-def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> tuple[list[int], list[int]]:
+TurnTokens: TypeAlias = tuple[list[int], list[int]]
+"""Tokens of the user text of each turn, and of its assistant text."""
+
+
+def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> TurnTokens:
     """Tokens of the user text and of the assistant text of each turn, whose rows bear their costs."""
     first = counter.of(heading(1))
     users = [

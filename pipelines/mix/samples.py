@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.questions import question
-from pipelines.mix.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
+from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.loss_spans import document_spans, message_spans
@@ -167,13 +168,15 @@ class _Making:
 
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of CPT or SFT."""
-        sizes = list(map(sum, zip(*turn_tokens(whole, self.counter), strict=True)))
+        costs = turn_tokens(whole, self.counter)
+        sizes = list(map(add, *costs))
         bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
         cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
         found: Made = []
         has_first = False
         for window in cut:
-            shown = whole if window.rows is self.rows else turns(window.rows, View.of(self.mix), window.opening)
+            is_whole = window.rows is self.rows
+            shown = whole if is_whole else turns(window.rows, View.of(self.mix), window.opening)
             taught = targets(shown)
             if not window.fits or not taught:
                 said = "no turn of it can stand alone as a target in pool "
@@ -182,14 +185,15 @@ class _Making:
                 continue
             own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
             has_first = True
-            found.append((window.rows, self._whole_sample(own, shown, window.opening)))
+            mine = costs if is_whole else turn_tokens(shown, self.counter)
+            found.append((window.rows, self._whole_sample(own, shown, mine, window.opening)))
         return found or [(self.rows, self._over())]
 
-    def _whole_sample(self, key: str, shown: Sequence[Turn], opening: str) -> dict[str, Any]:
+    def _whole_sample(self, key: str, shown: Sequence[Turn], costs: TurnTokens, opening: str) -> dict[str, Any]:
         first, is_cpt = self.rows[0], self.pool == "cpt"
         system, before = self.prompt.text, self.prompt_tokens + self.counter.of(opening)
         loss = [turn.loss for turn in shown]
-        tokens = whole_tokens(self.pool, before, *turn_tokens(shown, self.counter), loss, self.counter)
+        tokens = whole_tokens(self.pool, before, *costs, loss, self.counter)
         common = {
             "id": key,
             "domain": first["domain"],
@@ -246,7 +250,7 @@ class _Making:
         """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
-        sizes = list(map(sum, zip(*turn_tokens(shown, self.counter), strict=True)))
+        sizes = list(map(add, *turn_tokens(shown, self.counter)))
         most = self.mix.window_tokens[self.pool]
         (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
         found = turns(cut.rows, View.of(self.mix), cut.opening)
