@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Final
 
 from pipelines.mix import reward
-from pipelines.rendering.answered import Answered, Known, read_path, words
+from pipelines.rendering.answered import Answered, Known, read_path, words, words_of
 
 EXACT_SIZE: Final = 400
 """Characters of an answer up to which it may be asked for letter by letter."""
@@ -90,9 +90,12 @@ _COMPUTED: Final = frozenset(
 )
 
 
-@lru_cache(maxsize=512)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(words(text))
+@lru_cache(maxsize=1024)
+def _frame(others: tuple[str, ...]) -> frozenset[str]:
+    """The words of a quarter of some answers, and of two at least."""
+    counts = Counter(word for other in others for word in words_of(other))
+    least = max(2, len(others) / 4)
+    return frozenset(word for word, count in counts.items() if count >= least)
 
 
 @lru_cache(maxsize=512)
@@ -114,22 +117,19 @@ class Context:
         return words(self.turn.action)
 
     @cached_property
-    def frame(self) -> set[str]:
+    def frame(self) -> frozenset[str]:
         """The words of a quarter of the tool's other answers, and of two at least: what its answers say anyway."""
-        counts = Counter(word for other in self.others for word in _words_of(other))
-        return {word for word, count in counts.items() if count >= max(2, len(self.others) / 4)}
+        return _frame(tuple(self.others))
 
     def knowable(self, text: str) -> bool:
         """Whether each word of a text was known beforehand."""
-        return all(
-            word in self.action_words or word in self.known.words or word in self.frame
-            for word in words(text)
-            if len(word) > 1
-        )
+        left = words(text) - self.action_words
+        return not any(word not in self.known.words and word not in self.frame for word in left if len(word) > 1)
 
     def told(self, text: str) -> bool:
         """Whether each word of a text stands in the action or in what the trajectory has shown."""
-        return all(word in self.action_words or word in self.known.words for word in words(text))
+        left = words(text) - self.action_words
+        return not left or left <= self.known.words
 
     @cached_property
     def lines(self) -> Sequence[str]:
@@ -254,7 +254,7 @@ def _json_values(context: Context) -> Iterator[dict[str, Any]]:
     for path, leaf in islice(_at_paths(value), 400):
         if made == 4:
             return
-        name = re.sub(r".*\['(.*)'\]$", r"\1", path) if path.endswith("']") else ""
+        name = path.rpartition("['")[2].removesuffix("']") if path.endswith("']") else ""
         if isinstance(leaf, list | dict):
             check = {"type": "json_path", "path": path, "of": "length", "value": len(leaf)}
         elif leaf is None or (isinstance(leaf, str) and (not leaf or len(leaf) > _LONGEST)):
