@@ -124,7 +124,10 @@ class Context:
     def knowable(self, text: str) -> bool:
         """Whether each word of a text was known beforehand."""
         left = words(text) - self.action_words
-        return not any(word not in self.known.words and word not in self.frame for word in left if len(word) > 1)
+        if left:
+            left -= self.frame
+            left -= self.known.words
+        return all(len(word) == 1 for word in left)
 
     def told(self, text: str) -> bool:
         """Whether each word of a text stands in the action or in what the trajectory has shown."""

@@ -214,8 +214,8 @@ class _Unit:
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
         words, found = texts.texts.to_pylist(), dict[int, list[str]]()
-        for number, place in np.unique(np.stack([self._of[rows], texts.index[rows]]), axis=1).T.tolist():
-            found.setdefault(number, []).append(words[place])
+        for pair in np.unique(self._of[rows] * len(words) + texts.index[rows]).tolist():
+            found.setdefault(pair // len(words), []).append(words[pair % len(words)])
         return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
 
     def _screens(self) -> dict[int, str]:

@@ -76,6 +76,11 @@ class Answered:
         return words(self.action) | words(self.observation)
 
     @cached_property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        """(path, text) of what the action writes."""
+        return tuple(_writes(self))
+
+    @cached_property
     def head(self) -> tuple[str, str, str]:
         """(domain, tool, first word of the command): answers of one head are told from each other."""
         value = value_or_none(self.arguments) if self.arguments else None
@@ -144,7 +149,7 @@ class Known:
     def written(self) -> dict[str, str]:
         """What was written, by its path."""
         for turn in self._unapplied:
-            self._written.update(_writes(turn))
+            self._written.update(turn.written)
         self._unapplied.clear()
         return self._written
 
@@ -177,9 +182,10 @@ def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
 
 def read_path(turn: Answered, known: Known) -> str | None:
     """The path of what was written before and the action names, without writing it; None if there is none."""
-    if next(_writes(turn), None) is not None:
+    if turn.written:
         return None
-    named = [word for one in turn.values for word in (one, *one.split()) if word in known.written]
+    written = known.written
+    named = [word for one in turn.values for word in (one, *one.split()) if word in written] if written else []
     return named[-1] if named else None
 
 
