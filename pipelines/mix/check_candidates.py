@@ -220,7 +220,7 @@ def _json_values(context: Context) -> Iterator[dict[str, Any]]:
     for path, leaf in islice(_at_paths(value), 400):
         if made == 4:
             return
-        name = re.sub(r".*\['(.*)'\]$", r"\1", path) if path.endswith("']") else ""
+        name = path.rpartition("['")[2].removesuffix("']") if path.endswith("']") else ""
         if isinstance(leaf, list | dict):
             check = {"type": "json_path", "path": path, "of": "length", "value": len(leaf)}
         elif leaf is None or (isinstance(leaf, str) and (not leaf or len(leaf) > _LONGEST)):

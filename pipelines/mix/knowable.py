@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from pipelines.mix import reward
-from pipelines.rendering.answered import PIECE, Answered, Known, bare, pieces, words
+from pipelines.rendering.answered import PIECE, Answered, Known, bare, pieces, words, words_of
 
 NUMBERED: Final = re.compile(r"^#\d+ ")
 """The mark of an element, by which pages of responses are told from other lines too."""
@@ -24,9 +24,22 @@ _SHORT: Final = 64
 """Characters of a text that may be two texts that were shown, one behind the other."""
 
 
-@lru_cache(maxsize=512)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(words(text))
+@lru_cache(maxsize=1024)
+def _frame(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(word for other in others for word in words_of(other))
+    return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
+
+
+@lru_cache(maxsize=1024)
+def _frame_lines(others: tuple[str, ...], form: str, least: float) -> frozenset[str]:
+    counts = Counter(line for other in others for line in lines_told(other, form))
+    return frozenset(line for line, count in counts.items() if count >= least)
+
+
+@lru_cache(maxsize=1024)
+def _frame_pieces(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(piece for other in others for piece in _pieces_of(other))
+    return frozenset(piece for piece, count in counts.items() if count >= least)
 
 
 @lru_cache(maxsize=512)
@@ -78,22 +91,19 @@ class Context:
         return max(2, len(self.others) / 4)
 
     @cached_property
-    def frame(self) -> set[str]:
+    def frame(self) -> frozenset[str]:
         """The words that the tool's answers say anyway; numbers are none, since they are what an answer tells."""
-        counts = Counter(word for other in self.others for word in _words_of(other))
-        return {word for word, count in counts.items() if count >= self.enough and not _DIGITS.search(word)}
+        return _frame(tuple(self.others), self.enough)
 
     @cached_property
-    def frame_lines(self) -> set[str]:
+    def frame_lines(self) -> frozenset[str]:
         """The lines that the tool's answers hold anyway."""
-        counts = Counter(line for other in self.others for line in lines_told(other, self.turn.form))
-        return {line for line, count in counts.items() if count >= self.enough}
+        return _frame_lines(tuple(self.others), self.turn.form, self.enough)
 
     @cached_property
-    def frame_pieces(self) -> set[str]:
+    def frame_pieces(self) -> frozenset[str]:
         """What lines of the tool's answers say as a whole anyway."""
-        counts = Counter(piece for other in self.others for piece in _pieces_of(other))
-        return {piece for piece, count in counts.items() if count >= self.enough}
+        return _frame_pieces(tuple(self.others), self.enough)
 
     @cached_property
     def masked_pieces(self) -> set[str]:
@@ -102,11 +112,10 @@ class Context:
 
     def knowable(self, text: str) -> bool:
         """Whether each word of a text was known beforehand."""
-        return all(
-            word in self.action_words or word in self.known.words or word in self.frame
-            for word in words(text)
-            if len(word) > 1
-        )
+        left = words(text) - self.action_words
+        if left:
+            left -= self.frame
+        return all(len(word) == 1 for word in (left - self.known.words if left else left))
 
     def knowable_line(self, line: str) -> bool:
         """Whether a line could be told beforehand, and not only each of its words.
@@ -153,7 +162,8 @@ class Context:
 
     def told(self, text: str) -> bool:
         """Whether each word of a text stands in the action or in what the trajectory has shown."""
-        return all(word in self.action_words or word in self.known.words for word in words(text))
+        left = words(text) - self.action_words
+        return not left or left <= self.known.words
 
     @cached_property
     def lines(self) -> Sequence[str]:

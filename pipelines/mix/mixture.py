@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -371,8 +372,14 @@ def read_answers(draws: Folder) -> Distractors:
         ShardError: they are not what was written.
     """
     check_unit(draws, POOLS_UNIT)
+    return _answers(draws.url, draws.sha256(ANSWERS))
+
+
+@lru_cache(1)
+def _answers(draws: str, _sha256: str) -> Distractors:
+    """The answers of a folder, read once for all units that a process mixes."""
     held = Distractors()
-    for batch in read_batches(draws, ANSWERS):
+    for batch in read_batches(Folder(draws), ANSWERS):
         held.take(batch)
     return held
 

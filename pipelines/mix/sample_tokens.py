@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,11 @@ def prompt_tokens(
     return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
 
 
-def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> tuple[list[int], list[int]]:
+TurnTokens: TypeAlias = tuple[list[int], list[int]]
+"""Tokens of the user text of each turn, and of its assistant text."""
+
+
+def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> TurnTokens:
     """Tokens of the user text and of the assistant text of each turn, whose rows bear their costs."""
     first = counter.of(heading(1))
     users = [
@@ -212,8 +216,8 @@ class _Unit:
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
         words, found = texts.texts.to_pylist(), dict[int, list[str]]()
-        for number, place in np.unique(np.stack([self._of[rows], texts.index[rows]]), axis=1).T.tolist():
-            found.setdefault(number, []).append(words[place])
+        for pair in np.unique(self._of[rows] * len(words) + texts.index[rows]).tolist():
+            found.setdefault(pair // len(words), []).append(words[pair % len(words)])
         return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
 
     def _screens(self) -> dict[int, str]:

@@ -32,12 +32,16 @@ class LossSpan(NamedTuple):
     label: str | None
 
 
+_FRAME: Final = LossSpan(0, len(MARKER), "frame")
+"""The marker that opens an answer."""
+
+
 def turn_spans(turn: Turn) -> list[LossSpan]:
     """The spans of a turn's assistant message; none if it bears no loss."""
     if not turn.loss:
         return []
     head = len(MARKER)
-    found = [LossSpan(0, head, "frame")]
+    found = [_FRAME]
     content: str = turn.row["next_observation"]["content"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
     if labels is None or not turn.observation.startswith(content):

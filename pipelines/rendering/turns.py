@@ -13,7 +13,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Literal, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.actions import Grammar, shown_action
@@ -50,8 +51,7 @@ class View:
         return content if self.observation_chars is None else capped(content, self.observation_chars)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One rendered turn: what the user message and the assistant message say, and whether the loss stands on it.
 
     Attributes:
@@ -149,7 +149,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
     chosen = view or View()
     found: list[Turn] = []
     shown: str | None = None
-    for _, group in groupby(rows, key=lambda row: row["turn"]):
+    for _, group in groupby(rows, key=itemgetter("turn")):
         calls = list(group)
         visible = [row for row in calls if row["use"] != "omit"]
         keeps = visible and chosen.harness == "keep"
@@ -196,5 +196,5 @@ def document(system: str, shown: Sequence[Turn]) -> str:
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The rows of each trajectory, or of each segment of a split one; rows come in the order of their file."""
-    for _, group in groupby(rows, key=lambda row: (row["trajectory_id"], row["ordinal"], row["segment"])):
+    for _, group in groupby(rows, key=itemgetter("trajectory_id", "ordinal", "segment")):
         yield list(group)

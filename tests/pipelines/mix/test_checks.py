@@ -1,9 +1,11 @@
 import hashlib
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -347,12 +349,31 @@ def test_very_long_answers_are_not_held():
 # The choice of turns
 
 
+def drawn_of(weights, seed):
+    return drawn(weights, weights.__getitem__, seed)
+
+
 def test_turns_are_drawn_by_their_weights_whatever_their_order():
-    counts = Counter(drawn({"checked": 4.0, "not": 1.0, "never": 0.0}, seed) for seed in range(5000))
+    counts = Counter(drawn_of({"checked": 4.0, "not": 1.0, "never": 0.0}, seed) for seed in range(5000))
     assert 0.77 < counts["checked"] / 5000 < 0.83
     assert counts["never"] == 0
-    assert all(drawn({"a": 1.0, "b": 2.0}, seed) == drawn({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
-    assert drawn({"a": 0.0}, 1) is None
+    assert all(drawn_of({"a": 1.0, "b": 2.0}, seed) == drawn_of({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
+    assert drawn_of({"a": 0.0}, 1) is None
+
+
+@pytest.mark.parametrize(("weights", "most"), [((4.0,), 1), ((0.0, 1.0, 2.0, 3.0, 4.0), 20)])
+def test_no_more_turns_are_weighed_than_could_be_drawn(weights, most):
+    of = {f"t:{number}": weights[number % len(weights)] for number in range(40)}
+    asked = []
+
+    def weighed(key):
+        asked.append(key)
+        return of[key]
+
+    chosen = drawn(of, weighed, 3)
+    lots = {key: -math.log(xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), 3) / 2**64) for key in of}
+    assert chosen == min((key for key in of if of[key]), key=lambda key: lots[key] / of[key])
+    assert len(asked) <= most
 
 
 def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():
