@@ -54,7 +54,10 @@ def _short(pool: str, rows: list[dict[str, Any]], stage: Stage) -> Iterator[str]
     tokens, samples = (sum(one[name] for one in rows) for name in ("tokens", "samples"))
     lacking = 0 if stage.budget is None else stage.budget - tokens
     if short and lacking >= sum(one["shortfall"] for one in short) / 2:
-        named = ", ".join(map(_named, short))
+        domains: dict[str, list[str]] = {}
+        for one in short:
+            domains.setdefault(one["component"], []).append(one["domain"])
+        named = "; ".join(_named({"component": name, "domain": ", ".join(of)}) for name, of in domains.items())
         yield f"stage {pool} falls short: it drew {tokens:,} of the {stage.budget:,} tokens asked for; short is {named}"
     else:
         for one in short:

@@ -75,6 +75,13 @@ def test_a_stage_that_falls_short_as_a_whole_is_one_line():
     assert line == ("stage sft falls short: it drew 40,000 of the 90,000 tokens asked for; short is component 'b'")
 
 
+def test_domains_of_a_component_are_named_together():
+    rows = [row(name, "a", tokens=100, shortfall=900) for name in ("mcp", "web")]
+    mix = Mix.model_validate({"pools": {"sft": 1}, "stages": {"sft": {"budget": 2000}}})
+    (line,) = mixture_warnings(mixture({}, sft=rows), mix, {"sft.web": 1})
+    assert line.endswith("it drew 200 of the 2,000 tokens asked for; short is mcp, web of component 'a'")
+
+
 def test_before_samples_are_made_what_is_drawn_counts():
     drawn = Mixture({"trajectories.sft.web": 79, "trajectories.eval.web": 0, "tokens.eval.web": 9}, {}, ASKED)
     assert mixture_warnings(drawn, MIX) == (
