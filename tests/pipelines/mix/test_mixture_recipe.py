@@ -24,8 +24,8 @@ def test_the_example_draws_each_stage_within_a_sample_of_its_budget(tmp_path, mo
     stages = json.loads((tmp_path / "out/mixed/shards/manifest.json").read_text("utf-8"))["mixture"]["stages"]
     asked = parse_recipe(EXAMPLE.read_text("utf-8"), "the example").mix.stages
     for name in ("cpt", "sft"):
-        drawn = sum(one["tokens"] for one in stages[name])
-        assert 0.95 * asked[name].budget <= drawn <= asked[name].budget
+        drawn, budget = sum(one["tokens"] for one in stages[name]), asked[name].budget or 0
+        assert 0.9 * budget <= drawn <= budget
     assert {one["component"] for one in stages["cpt"]} == {"worlds", "manuals"}
     (tools,) = (one for one in stages["sft"] if one["component"] == "tools")
     assert tools["epochs"] > 1
