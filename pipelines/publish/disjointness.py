@@ -46,8 +46,8 @@ _AT_ONCE: Final = 64
 _TEXT: Final = 1 << 17
 """Characters of a sample that are compared with those of others."""
 
-_TURN: Final = np.dtype([("key", "<u8"), ("size", "<i8")])
-"""The hash of a turn and all before it, and how many characters these are."""
+_TURN: Final = np.dtype([("key", "<u8"), ("size", "<i8"), ("taught", "?")])
+"""The hash of a turn and all before it, how many characters these are, and whether it is learnt or asked for."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "group": "group",
@@ -91,10 +91,11 @@ class _Pool:
         """The distinct names of a kind."""
         return pc.unique(pa.chunked_array(self.owned[kind], pa.string()))
 
-    def keys(self, *, short: bool) -> npt.NDArray[np.uint64]:
-        """The hashes of its turns, of those that are too short to tell or of the others."""
+    def keys(self, *, short: bool = False, taught: bool = True) -> npt.NDArray[np.uint64]:
+        """The hashes of turns that are learnt or asked for, or only shown: those too short to tell, or the others."""
         turns = np.concatenate(self.turns)
-        found: npt.NDArray[np.uint64] = turns["key"][(turns["size"] < SHORT_TURN) == short]
+        chosen = ((turns["size"] < SHORT_TURN) == short) & (turns["taught"] == taught)
+        found: npt.NDArray[np.uint64] = turns["key"][chosen]
         return found
 
 
@@ -126,7 +127,7 @@ def _read(pool: _Pool, share: float) -> None:
     waiting: list[Shown] = []
     for samples in pool.shown():
         owned: dict[str, set[str]] = {kind: set() for kind in OWNED}
-        turns: list[tuple[int, int]] = []
+        turns: list[tuple[int, int, bool]] = []
         for one in samples:
             pool.samples += 1
             for kind, value in one.owned.items():
@@ -149,21 +150,20 @@ def _sketch(pool: _Pool, waiting: list[Shown]) -> None:
     waiting.clear()
 
 
-def _turns(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int]]:
-    """Each turn that is learnt or asked for, as `_TURN` has it."""
+def _turns(exchanges: Sequence[Exchange]) -> Iterator[tuple[int, int, bool]]:
+    """Each turn, as `_TURN` has it."""
     so_far, size = xxhash.xxh3_64(), 0
     for one in exchanges:
         so_far.update(f"{len(one.before)}:{len(one.answer)}:")
         so_far.update(one.before)
         so_far.update(one.answer)
         size += len(one.before) + len(one.answer)
-        if one.taught:
-            yield so_far.intdigest(), size
+        yield so_far.intdigest(), size, one.taught
 
 
 def _checked(pools: Sequence[_Pool]) -> Iterator[str]:
     samples = ", ".join(f"{pool.name} {pool.samples:,}" for pool in pools if pool.samples)
-    turns = sum(len(some) for pool in pools for some in pool.turns)
+    turns = sum(int(some["taught"].sum()) for pool in pools for some in pool.turns)
     compared = sum(len(pool.ids) for pool in pools)
     yield f"pools: {samples or 'no sample'}; {turns:,} turns and {compared:,} samples compared between pools"
     short = sum(len(keys) for _, _, keys in _equal(pools, short=True))
@@ -172,6 +172,10 @@ def _checked(pools: Sequence[_Pool]) -> Iterator[str]:
             f"pools: {_counted(short, 'equal turn')} of less than {SHORT_TURN:,} characters with all before: "
             "too short to tell"
         )
+    asked = np.unique(np.concatenate([pool.keys() for pool in pools if pool.name in ("rl", "eval")]))
+    shown = np.concatenate([pool.keys(taught=False) for pool in pools if pool.name in ("cpt", "sft")])
+    if number := int(np.isin(asked, shown).sum()):
+        yield f"pools: {_counted(number, 'turn')} of rl and eval also in cpt or sft, there as history without loss"
 
 
 def _pairs(pools: Sequence[_Pool]) -> Iterator[tuple[_Pool, _Pool]]:
@@ -215,9 +219,8 @@ def _holders(pool: _Pool, keys: Set[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for samples in pool.shown() if keys else ():
         for one in samples:
-            taught = (number for number, exchange in enumerate(one.exchanges, 1) if exchange.taught)
-            for number, (key, _) in zip(taught, _turns(one.exchanges), strict=True):
-                if key in keys:
+            for number, (key, _, taught) in enumerate(_turns(one.exchanges), 1):
+                if taught and key in keys:
                     found.setdefault(key, f"turn {number} of {one.id}")
             if len(found) == len(keys):
                 return found

@@ -23,6 +23,8 @@ from quality.sets import distinct
 from quality.shingle import shingles
 
 _BITS: Final = 256
+_HIGH: Final = np.uint64(40)
+"""The bit of a minimum that is taken; by the lowest ones it was put into its bin."""
 _HELD: Final = 1_024
 """Smallest shingles that are held of a sample."""
 _ROWS: Final = 256
@@ -54,7 +56,8 @@ def sketches(texts: Sequence[str]) -> list[Sketch]:
     sets = [distinct(hashes[begin:end]) for begin, end in pairwise(offsets)]
     place = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
     minima = signatures(place, np.concatenate([*sets, np.zeros(0, np.uint32)]), len(sets), _BITS)
-    bits = np.packbits((mixed(minima.astype(np.uint64)) & np.uint64(1)).astype(np.bool_), axis=1).view(np.uint64)
+    ones = (mixed(minima.astype(np.uint64)) >> _HIGH & np.uint64(1)).astype(np.bool_)
+    bits = np.packbits(ones, axis=1).view(np.uint64)
     return [Sketch(own, one[:_HELD], len(one)) for own, one in zip(bits, sets, strict=True)]
 
 

@@ -27,9 +27,11 @@ from pipelines.publish.disjointness import SHORT_TURN, disjointness
 from pipelines.publish.near_pairs import near_pairs, similarity, sketches
 from pipelines.publish.shown_samples import shown_samples
 from pipelines.recipe.recipe import POOLS
+from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING
 from pipelines.rendering.turns import ACTION, MARKER, Turn, document, heading, messages
+from pipelines.run import Run
 from schemas import SCHEMA_VERSION
 from schemas.manifest import FileEntry, Manifest
 from tests.conftest import ROOT
@@ -163,8 +165,11 @@ def test_a_turn_that_one_of_the_pools_only_shows_is_no_equal_turn(tmp_path):
     assert len(shared) > SHORT_TURN
     shown = [turn(1, "look 1", shared, loss=False), turn(2, "go", words("another", 900))]
     pools["cpt"].append(sample("cpt", "x-cpt", shown))
-    pools["sft"].append(sample("sft", "x-sft", turns(shared)))
-    assert disjointness(written(tmp_path, pools)).leaks == ()
+    for pool in ("sft", "rl"):
+        pools[pool].append(sample(pool, f"x-{pool}", turns(shared if pool == "rl" else words("own"))))
+    found = disjointness(written(tmp_path, pools))
+    assert found.leaks == ()
+    assert found.checked[1:] == ("pools: 1 turn of rl and eval also in cpt or sft, there as history without loss",)
 
 
 def test_equal_names_within_a_pool_are_none_of_two(tmp_path):
@@ -224,6 +229,12 @@ def test_near_pairs_are_those_that_comparing_each_with_each_in_full_finds(made, 
     assert {(pair.one, pair.other) for pair in near_pairs(some, pools, least, 1)} == want
 
 
+def test_texts_that_share_nothing_agree_on_half_of_their_bits():
+    some = sketches([words(f"of its own {number}", 1500) for number in range(20)])
+    unlike = [int(np.bitwise_count(one.bits ^ other.bits).sum()) for one, other in combinations(some, 2)]
+    assert 90 < min(unlike) <= max(unlike) < 166  # of 256, within five deviations
+
+
 def test_the_similarity_of_long_texts_is_that_of_their_shingles():
     said = words("long", 8000).split()
     other = list(said)
@@ -246,4 +257,12 @@ def test_the_command_ends_with_5_where_pools_share_a_group(finished):
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr
     assert f"cpt and sft share 1 group: {group}\n" in done.stdout
-    assert "The pools are not disjoint." in done.stdout
+    assert "The pools are not disjoint: see docs/operations.md." in done.stdout
+
+
+def test_a_run_over_sessions_that_were_logged_in_several_formats_leaks_nothing(tmp_path):
+    """Formats tell one act in words of their own, which samples do not show."""
+    Run(load_recipe("all"), [str(ROOT / "samples" / domain) for domain in ("android", "web")], str(tmp_path)).run()
+    found = disjointness(str(tmp_path))
+    assert found.leaks == ()
+    assert all(f"{pool} " in found.checked[0] for pool in POOLS)
