@@ -228,3 +228,26 @@ def test_of_forms_that_know_no_spans_whole_answers_are_meant(run, tokenizing):
 def test_a_failed_command_is_told_by_its_last_lines():
     with pytest.raises(ConfigError, match="the reason"):
         called([sys.executable, "-c", "raise SystemExit('the reason')"])
+
+
+def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_given_are_counted(tokenizing):
+    samples = [conversation("one", spans=[Span(0, 3)]), replace(conversation("two"), domain="terminal")]
+    meaning = Meaning(tokenizing)
+    meaning.add_conversations([*samples, conversation("three")])
+    made = [tokenizing.conversation(sample.messages) for sample in samples]
+    rows = [{"ids": one.ids.tolist(), "trained": one.loss.tolist()} for one in made]
+    found = consumers._compared(meaning, [*rows, {"domain": "web", "ids": [0], "trained": [0]}])
+    assert {domain: (one.samples, one.others, one.left_out) for domain, one in found.items()} == {
+        "terminal": (1, 0, 0),
+        "web": (1, 1, 0),
+    }
+    assert consumers._compared(meaning, rows[:1])["terminal"].left_out == 1
+
+
+def test_what_an_export_leaves_out_is_printed(run, tmp_path):
+    told = CliRunner().invoke(
+        app, ["export", str(run), "--to", "axolotl", "--tokenizer", TOKENIZER, "--out", str(tmp_path / "a")]
+    )
+    assert "left out: control strings" in told.output
+    told = CliRunner().invoke(app, ["export", str(run), "--to", "jsonl", "--out", str(tmp_path / "b")])
+    assert "left out: none" in told.output
