@@ -66,9 +66,14 @@ class Answered:
     scrubbed: bool = False
 
     @cached_property
+    def given(self) -> Any:
+        """The value of the arguments; None if there are none."""
+        return value_or_none(self.arguments) if self.arguments else None
+
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The texts among the arguments' values, and numbers as text, in order, at any depth."""
-        return tuple(_leaves(value_or_none(self.arguments) if self.arguments else None))
+        return tuple(_leaves(self.given))
 
     @cached_property
     def words(self) -> set[str]:
@@ -83,8 +88,7 @@ class Answered:
     @cached_property
     def head(self) -> tuple[str, str, str]:
         """(domain, tool, first word of the command): answers of one head are told from each other."""
-        value = value_or_none(self.arguments) if self.arguments else None
-        command: Any = None
+        value, command = self.given, None
         if isinstance(value, dict):
             command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
         elif isinstance(value, list):
@@ -211,7 +215,7 @@ class Known:
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
     """(path, text) of what an action writes."""
-    value = value_or_none(turn.arguments) if turn.arguments else None
+    value = turn.given
     if isinstance(value, dict):
         path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
         text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
