@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -139,7 +139,7 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
         ShardError: the file is missing or damaged.
     """
     target = encoded_schema()
-    with _opened(folder, name, read_dictionary=dictionary_columns()) as reader:
+    with _opened(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
             with _damage(folder, name):
@@ -162,7 +162,7 @@ def read_leaves(folder: Folder, name: str, leaves: Sequence[str], plain: Sequenc
         ShardError: the file is missing or damaged.
     """
     encoded = [path for path in dictionary_columns() if path in leaves and path not in plain]
-    with _opened(folder, name, read_dictionary=encoded) as reader:
+    with _opened(folder, name, encoded) as reader:
         migration = Migration(reader.metadata.metadata, name)
         columns = None if migration.is_needed else list(leaves)
         for group in range(reader.num_row_groups):
@@ -172,12 +172,21 @@ def read_leaves(folder: Folder, name: str, leaves: Sequence[str], plain: Sequenc
 
 
 @contextmanager
-def _opened(folder: Folder, name: str, **how: Any) -> Iterator[pq.ParquetFile]:
-    """The file, open for reading, with the checksums of its pages checked."""
+def _opened(folder: Folder, name: str, encoded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """The file, open for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name))
-            reader = stack.enter_context(pq.ParquetFile(stream, page_checksum_verification=True, **how))
+            metadata = pq.read_metadata(stream)
+            held = {metadata.schema.column(place).path for place in range(metadata.num_columns)} if encoded else ()
+            reader = stack.enter_context(
+                pq.ParquetFile(
+                    stream,
+                    metadata=metadata,
+                    page_checksum_verification=True,
+                    read_dictionary=[path for path in encoded if path in held],
+                )
+            )
         yield reader
 
 

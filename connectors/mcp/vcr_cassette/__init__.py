@@ -62,7 +62,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 
@@ -180,10 +180,10 @@ def _take(one: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Traj
     if is_message(asked):
         yield from _on_the_wire(one, reader)
     elif one.method == "GET" and _SESSION_ID in one.sent:
-        for message in messages(one.told):
+        for message, text in messages(one.told, text=one.text):
             if isinstance(message, dict) and message.get("id") is None and "method" not in message:
                 continue
-            yield from reader.take(Message(one.offset, message, SERVER), one.sent[_SESSION_ID])
+            yield from reader.take(Message(one.offset, message, SERVER, text=text), one.sent[_SESSION_ID])
     elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < FAILED:
         chains.take(one.offset, one.url, asked, _response(one.told))
 
@@ -199,7 +199,7 @@ def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | 
     given = one.received.get(_SESSION_ID) if opens else one.sent.get(_SESSION_ID)
     channel = given or one.url.partition("?")[0]
     yield from reader.take(Message(one.offset, one.asked, CLIENT), channel)
-    for message in messages(one.told):
+    for message, text in messages(one.told, text=one.text):
         told = message
         if isinstance(told, dict) and "method" not in told and isinstance(one.asked, dict):
             key = one.asked.get("id")
@@ -207,7 +207,7 @@ def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | 
                 continue
             if told.get("id") is None or (failed and "error" in told and key is not None):
                 told = {**told, "id": key}
-        yield from reader.take(Message(one.offset, told, SERVER), channel)
+        yield from reader.take(Message(one.offset, told, SERVER, text=text), channel)
     if failed:
         reader.fail(channel)
 
