@@ -146,7 +146,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
         verdicts = verdicts.append_column("spans", labels["spans"])
     draws = list(read_draws(mixing.draws, unit.label))
     others = _others(draws, mixing)
-    for drawn, rows in _with_draws(draws, kept_rows(mixing.transitions, unit.name, verdicts)):
+    for drawn, rows in _with_draws(draws, _kept_rows(unit, mixing, verdicts)):
         first, pool = rows[0], drawn["pool"]
         where = (first["trajectory_id"], -1, len(rows))
         if first["segment"] and pool in ("rl", "eval"):
@@ -168,6 +168,10 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                 sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), part[0]["row_id"]
                 for _ in range(drawn["copies"]):
                     yield pool, first["domain"], sample
+
+
+def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
+    return kept_rows(mixing.transitions, unit.name, verdicts, mixing.recipe.mix.mcp == "envelope")
 
 
 def _others(draws: Sequence[Mapping[str, Any]], mixing: Mixing) -> Distractors | None:

@@ -196,10 +196,18 @@ class _Unit:
         view, wording = View.of(mix), Wording.of(mix, pool)
         context = np.stack([self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1).tolist()
         forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
-        ends = self.summed(self.visible & self._column("has_ending")) > 0
+        ends, objects = (
+            (self.summed(self.visible & self._column(name)) > 0).tolist() for name in ("has_ending", "has_envelope")
+        )
         sizes = []
-        for number, (key, texts, tells) in enumerate(zip(self.keys, context, ends.tolist(), strict=True)):
-            told = forms.get(number, ()), dialects.get(number, ()), tells, screens.get(number, "")
+        for number, (key, texts) in enumerate(zip(self.keys, context, strict=True)):
+            told = (
+                forms.get(number, ()),
+                dialects.get(number, ()),
+                ends[number],
+                objects[number],
+                screens.get(number, ""),
+            )
             shape = Shape(self._domain, *told, tuple(size > 0 for size in texts))
             drawn = wording.template(self._domain, key)
             sizes.append(prompt_tokens(drawn, shape, texts, pool, view, self._counter))

@@ -402,9 +402,10 @@ _LEAVES: Final = (
     *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names),
 )
 _TEXTS: Final = ("observation.content", "next_observation.content")
+_OBJECTS: Final = ("observation.envelope", "next_observation.envelope")
 
 
-def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[dict[str, Any]]:
+def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int, envelopes: bool = False) -> list[dict[str, Any]]:
     """The rows as Python values, with only what rendering needs; a text that rows share is one object.
 
     `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
@@ -413,10 +414,15 @@ def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int) -> list[d
     columns[_MOMENT] = _values(batch[_MOMENT].cast(pa.int64()))
     hashes = {name: verdict[name].combine_chunks().to_numpy() for name in COST_HASHES}
     for struct in ("context", "action", "next_observation", "observation"):
-        fields = {name: pc.struct_field(batch[struct], name) for name in _STRUCTS[struct]}
+        names = [*_STRUCTS[struct], *(["envelope"] if envelopes and struct.endswith("observation") else [])]
+        fields = {name: pc.struct_field(batch[struct], name) for name in names}
         if struct == "observation":
-            after = [one and one["content"] for one in columns["next_observation"]]
-            values = [_states(fields["content"], after, hashes), _values(fields["origin"])]
+            led = columns["next_observation"]
+            texts = {name: [one and one[name] for one in led] for name in fields if name != "origin"}
+            values = [
+                _states(column, texts[name], hashes) if name in texts else _values(column)
+                for name, column in fields.items()
+            ]
         else:
             values = [_values(column) for column in fields.values()]
         columns[struct] = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
@@ -452,7 +458,7 @@ def _values(column: pa.Array) -> list[Any]:
     return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
 
 
-def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
+def kept_rows(transitions: Folder, name: str, verdicts: pa.Table, envelopes: bool = False) -> Iterator[dict[str, Any]]:
     """The rows of kept trajectories, in the order of their file, whose row groups may cut a long trajectory.
 
     Args:
@@ -460,14 +466,16 @@ def kept_rows(transitions: Folder, name: str, verdicts: pa.Table) -> Iterator[di
         name: of the file in it.
         verdicts: `use`, `group`, `kept`, what they cost (`COST_COLUMNS`, `COST_HASHES`) and, where they are
             measured, `spans` of all its rows.
+        envelopes: whether the objects that answers of MCP stood in are read too.
     """
+    objects = _OBJECTS if envelopes else ()
     offset = begun = 0
-    for batch in read_leaves(transitions, name, _LEAVES, _TEXTS):
+    for batch in read_leaves(transitions, name, (*_LEAVES, *objects), (*_TEXTS, *objects)):
         verdict = verdicts.slice(offset, batch.num_rows)
         offset += batch.num_rows
         kept = verdict["kept"].combine_chunks()
         rows = batch
         if not pc.all(kept).as_py():
             rows, verdict = batch.filter(kept), verdict.filter(kept)
-        yield from _python_rows(rows, verdict, begun)
+        yield from _python_rows(rows, verdict, begun, envelopes)
         begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))

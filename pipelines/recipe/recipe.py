@@ -112,6 +112,8 @@ class Mix(Section):
             call, where that tells both the old text and the new.
         actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
             BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
+        mcp: what stands for the answer of a server of MCP: its `text`, or the `envelope`, the object that it stood in
+            (`{"content": [{"type": "text", "text": …}], "isError": false}`), as and where the log holds it.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
@@ -131,6 +133,7 @@ class Mix(Section):
     harness: Literal["strip", "keep"] = "strip"
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
+    mcp: Literal["text", "envelope"] = "text"
     templates: str | None = None
     instructions: str | None = None
 

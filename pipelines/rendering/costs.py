@@ -26,7 +26,7 @@ from quality.texts import Texts
 from quality.tokens import Counts, TokenCounter
 from schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Of what is measured; another one has all units measured again."""
 
 _I: Final = pa.int32()
@@ -46,6 +46,9 @@ COSTS_SCHEMA: Final = pa.schema(
         pa.field("form", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("dialect", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("has_ending", pa.bool_(), nullable=False, metadata={"doc": "whether the answer tells how it ended"}),
+        pa.field(
+            "has_envelope", pa.bool_(), nullable=False, metadata={"doc": "whether the answer is an object of MCP"}
+        ),
         pa.field("screen", pa.string(), metadata={"doc": "size of the screen before", "null": "none is told"}),
         *(
             pa.field(f"{name}_tokens", _I, nullable=False, metadata={"doc": "of a text of the context"})
@@ -121,7 +124,10 @@ class Costing:
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
         """What the texts before and after the action tell; each distinct one is counted once."""
-        before, after = (Texts.of(struct_text(batch, side, "content")) for side in ("observation", "next_observation"))
+        (state_text, _), (answer_text, enveloped) = (
+            self._shown(batch, side) for side in ("observation", "next_observation")
+        )
+        before, after = Texts.of(state_text), Texts.of(answer_text)
         both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
         place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         told = _told(batch, "observation", "environment")
@@ -139,8 +145,18 @@ class Costing:
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
             "has_ending": has_ending,
+            "has_envelope": enveloped,
             "screen": _screens(batch, both.dictionary, state),
         }
+
+    def _shown(self, batch: pa.RecordBatch, side: str) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        """What stands for each observation, as `View.text` has it, and whether that is the object of MCP."""
+        content, envelope = (struct_text(batch, side, name) for name in ("content", "envelope"))
+        if self._view.mcp == "text" or envelope.null_count == len(envelope):
+            return content, np.zeros(len(content), np.bool_)
+        held = pc.and_(envelope.is_valid(), content.is_valid())
+        shown = pc.if_else(held, envelope.cast(pa.string()), content.cast(pa.string()))
+        return shown, held.to_numpy(zero_copy_only=False)
 
     def _seen(self, texts: pa.StringArray) -> pa.StringArray:
         """The texts as they are shown."""

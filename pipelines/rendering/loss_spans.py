@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pipelines.rendering.envelopes import in_envelope
 from pipelines.rendering.turns import BETWEEN, MARKER, Turn
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
@@ -36,31 +37,39 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
     """The spans of a turn's assistant message; none if it bears no loss."""
     if not turn.loss:
         return []
-    head = len(MARKER)
+    head, end = len(MARKER), len(turn.assistant)
     found = [LossSpan(0, head, "frame")]
-    content: str = turn.row["next_observation"]["content"]
+    after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
-    if labels is None or not turn.observation.startswith(content):
-        found.append(LossSpan(head, len(turn.assistant), None))
+    text = turn.view.text(after)
+    if labels is None or text is None or turn.view.seen(text) is not text:
+        found.append(LossSpan(head, end, None))
     else:
-        found += _classed(content, labels, head, len(turn.assistant))
+        spans = list(_classed(after["content"], labels))
+        if text is not after["content"]:
+            spans = in_envelope(after["content"], text, spans)
+        if spans[-1][2] == "new":
+            spans.append((spans.pop()[0], end - head, "new"))
+        else:
+            spans.append((len(text), end - head, "new"))  # such as an exit code
+        found += [LossSpan(head + begin, head + last, label) for begin, last, label in spans]
     return [span for span in found if span.begin < span.end]
 
 
-def _classed(content: str, labels: Sequence[Mapping[str, Any]], head: int, end: int) -> Iterator[LossSpan]:
-    """The spans of what was observed; what stands below it, such as an exit code, is new."""
+def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
+    """The spans of what was observed: all of it, in order."""
     data = b"" if content.isascii() else content.encode()
-    done = head
+    done = 0
     for one in labels:
         begin, last = (
             (one["begin"], one["end"])
             if content.isascii()
             else (len(data[: one["begin"]].decode()), len(data[: one["end"]].decode()))
         )
-        yield LossSpan(done, head + begin, "new")
-        yield LossSpan(head + begin, head + last, _OF_LABELS[one["label"]])
-        done = head + last
-    yield LossSpan(done, end, "new")
+        yield done, begin, "new"
+        yield begin, last, _OF_LABELS[one["label"]]
+        done = last
+    yield done, len(content), "new"
 
 
 def message_spans(shown: Sequence[Turn]) -> list[dict[str, Any]]:

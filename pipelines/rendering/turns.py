@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
@@ -24,6 +24,7 @@ MARKER: Final = "**Environment Observation:**\n"
 STATE: Final = "**Current State:**\n"
 ACTION: Final = "**Action:**\n"
 Harness: TypeAlias = Literal["strip", "keep"]
+Answers: TypeAlias = Literal["text", "envelope"]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 COMMANDS: Final = frozenset({"terminal", "swe"})
 """Domains whose actions are commands."""
@@ -39,15 +40,27 @@ class View:
     edits: Edits = "call"
     actions: Grammar = "call"
     observation_chars: int | None = None
+    mcp: Answers = "text"
 
     @classmethod
     def of(cls, mix: Mix) -> View:
         """That of a recipe."""
-        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars)
+        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp)
 
-    def seen(self, content: str) -> str:
-        """An observation as it is shown."""
-        return content if self.observation_chars is None else capped(content, self.observation_chars)
+    def text(self, observed: Mapping[str, Any]) -> str | None:
+        """What stands for an observation, before it is capped: its text, or the object of MCP that the text stood in.
+
+        Args:
+            observed: `content`, and `envelope` where the view asks for it; a row without text has neither.
+        """
+        content: str | None = observed["content"]
+        if self.mcp == "text" or content is None:
+            return content
+        return observed.get("envelope") or content
+
+    def seen(self, text: str) -> str:
+        """What stands for an observation as it is shown."""
+        return text if self.observation_chars is None else capped(text, self.observation_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class Turn:
         row: the transition that is shown.
         shows_state: whether the user message shows the state.
         said_tokens: of what others said before the action, where the user message shows it and rows tell it.
+        view: how it is shown.
     """
 
     step: int
@@ -75,6 +89,7 @@ class Turn:
     row: Mapping[str, Any]
     shows_state: bool = False
     said_tokens: int = 0
+    view: View = field(default=View(), compare=False, repr=False)
 
 
 def ending(row: Mapping[str, Any]) -> str:
@@ -91,15 +106,15 @@ def ending(row: Mapping[str, Any]) -> str:
 
 def answer(row: Mapping[str, Any], view: View) -> str:
     """What a model is to predict: the next observation, and below it how what the action started ended."""
-    content = view.seen(row["next_observation"]["content"] or "")
+    content = view.seen(view.text(row["next_observation"]) or "")
     told = ending(row)
     return f"{content}\n{told}" if told and content else content or told
 
 
-def state_of(row: Mapping[str, Any]) -> str | None:
+def state_of(row: Mapping[str, Any], view: View) -> str | None:
     """What the environment showed before an action; None where that is not known, or others' words stand there."""
     before = row["observation"]
-    return before["content"] if before and before["origin"] == "environment" else None
+    return view.text(before) if before and before["origin"] == "environment" else None
 
 
 def heading(number: int) -> str:
@@ -155,7 +170,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
         keeps = visible and chosen.harness == "keep"
         told = "".join(said(row["interleaved"]) for row in calls) if keeps else ""
         for row in visible:
-            state = state_of(row)
+            state = state_of(row, chosen)
             is_new = row is visible[0] and state != shown
             before = chosen.seen(state) if is_new and state is not None else None
             user = user_text(len(found) + 1, row, before, told if row is visible[0] else "", chosen, opening)
@@ -163,9 +178,9 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
             loss = bears_loss(row, chosen)
             size = sum(one.get("said_tokens", 0) for one in calls) if told and row is visible[0] else 0
             shows = before is not None
-            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row, shows, size))
+            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row, shows, size, chosen))
         if visible:
-            shown = visible[-1]["next_observation"]["content"]
+            shown = chosen.text(visible[-1]["next_observation"])
     return found
 
 

@@ -72,5 +72,5 @@ class RecordedRun:
     @property
     def view(self) -> View:
         """How the recipe shows turns."""
-        mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars")
+        mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
         return View(**{name: mix[name] for name in names if name in mix})

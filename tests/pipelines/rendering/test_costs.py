@@ -55,7 +55,7 @@ def bpe(tmp_path_factory):
 @st.composite
 def steps(draw: Any, name: str) -> list[dict[str, Any]]:
     """The rows of a trajectory: calls made at once, screens that stay, rows that are left out, words of others."""
-    domain = draw(st.sampled_from(["terminal", "web", "android"]))
+    domain = draw(st.sampled_from(["terminal", "web", "android", "mcp"]))
     context = {
         "action_space": draw(st.sampled_from([None, TOOLS])),
         "initial_state": draw(st.sampled_from([None, "A"])),
@@ -76,6 +76,10 @@ def steps(draw: Any, name: str) -> list[dict[str, Any]]:
             **one["observation"],
             "origin": draw(st.sampled_from(["environment", "environment", "user"])),
         }
+        for side in ("observation", "next_observation"):
+            if one[side] and draw(st.booleans()):
+                blocks = {"content": [{"type": "text", "text": one[side]["content"]}], "isError": False}
+                one[side] = {**one[side], "envelope": json.dumps(blocks, ensure_ascii=draw(st.booleans()))}
         one["next_observation"]["form"] = draw(st.sampled_from(["stream", "screen", None]))
         one["next_observation"]["origin"] = draw(st.sampled_from(["environment", "environment", "harness"]))
         more = {
@@ -110,6 +114,7 @@ MIXES = st.builds(
     edits=st.sampled_from(["call", "diff"]),
     actions=st.sampled_from(["call", "native"]),
     observation_chars=st.sampled_from([None, 256]),
+    mcp=st.sampled_from(["text", "envelope"]),
 )
 UNIT = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4, unique=True).flatmap(
     lambda names: st.tuples(*map(steps, names))
