@@ -8,11 +8,13 @@ elsewhere the class of what was observed is null.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipelines.rendering.envelopes import in_envelope
 from pipelines.rendering.turns import BETWEEN, MARKER, Turn
+from quality.control_strings import escape_places
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
 _OF_LABELS: Final[Mapping[str, str]] = {
@@ -42,18 +44,32 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
     after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
     text = turn.view.text(after)
-    if labels is None or text is None or turn.view.seen(text) is not text:
+    if labels is None or text is None or turn.view.capped(text) is not text:
         found.append(LossSpan(head, end, None))
     else:
         spans = list(_classed(after["content"], labels))
         if text is not after["content"]:
             spans = in_envelope(after["content"], text, spans)
+        if turn.view.escapes:
+            spans = in_escaped(text, spans)
+        last = len(turn.view.plain(text))
         if spans[-1][2] == "new":
-            spans.append((spans.pop()[0], end - head, "new"))
-        else:
-            spans.append((len(text), end - head, "new"))  # such as an exit code
-        found += [LossSpan(head + begin, head + last, label) for begin, last, label in spans]
+            last = spans.pop()[0]
+        spans.append((last, end - head, "new"))  # such as an exit code
+        found += [LossSpan(head + begin, head + end, label) for begin, end, label in spans]
     return [span for span in found if span.begin < span.end]
+
+
+def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """The spans of a text in the same text whose control strings are escaped; they cover the same characters.
+
+    A blank that escaping puts in belongs to what stands before it.
+    """
+    places = escape_places(text)
+    moved = [
+        (begin + bisect_right(places, begin), end + bisect_right(places, end), label) for begin, end, label in spans
+    ]
+    return moved if places else list(spans)
 
 
 def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:

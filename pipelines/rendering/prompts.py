@@ -110,7 +110,7 @@ def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool:
         "native": view.actions == "native",
         "tagged": pool in ("rl", "eval"),
     }
-    return drawn.template.render(**values).rstrip("\n")
+    return view.plain(drawn.template.render(**values).rstrip("\n"))
 
 
 def _shape(rows: Rows, texts: Sequence[str], view: View) -> Shape:

@@ -18,7 +18,9 @@ from typing import Any, Final, Literal, TypeAlias
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.actions import Grammar, shown_action
 from pipelines.rendering.capping import capped
+from pipelines.rendering.control_bits import turn_holds
 from pipelines.rendering.edits import Edits
+from quality.control_strings import escaped
 
 MARKER: Final = "**Environment Observation:**\n"
 STATE: Final = "**Current State:**\n"
@@ -41,11 +43,13 @@ class View:
     actions: Grammar = "call"
     observation_chars: int | None = None
     mcp: Answers = "text"
+    escapes: bool = False
 
     @classmethod
     def of(cls, mix: Mix) -> View:
         """That of a recipe."""
-        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp)
+        escapes = mix.control_tokens == "escape"
+        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp, escapes)
 
     def text(self, observed: Mapping[str, Any]) -> str | None:
         """What stands for an observation, before it is capped: its text, or the object of MCP that the text stood in.
@@ -60,7 +64,15 @@ class View:
 
     def seen(self, text: str) -> str:
         """What stands for an observation as it is shown."""
+        return self.plain(self.capped(text))
+
+    def capped(self, text: str) -> str:
+        """What stands for an observation, which is not too long."""
         return text if self.observation_chars is None else capped(text, self.observation_chars)
+
+    def plain(self, text: str) -> str:
+        """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
+        return escaped(text) if self.escapes else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,7 @@ class Turn:
         row: the transition that is shown.
         shows_state: whether the user message shows the state.
         said_tokens: of what others said before the action, where the user message shows it and rows tell it.
+        holds_control: whether the two messages show what tokenizers take for a control token, as far as rows tell it.
         view: how it is shown.
     """
 
@@ -89,6 +102,7 @@ class Turn:
     row: Mapping[str, Any]
     shows_state: bool = False
     said_tokens: int = 0
+    holds_control: bool = False
     view: View = field(default=View(), compare=False, repr=False)
 
 
@@ -133,7 +147,7 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
     Args:
         number: of the turn, from 1.
         row: of the turn.
-        state: that is shown; None shows none.
+        state: that is shown, capped; None shows none.
         said: what stands between state and action.
         view: how actions are shown.
         opening: what stands before all of that.
@@ -141,7 +155,7 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
     head = heading(number) + opening
     if state is not None:
         head += f"{STATE}{state}\n\n"
-    return f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}"
+    return view.plain(f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}")
 
 
 def bears_loss(row: Mapping[str, Any], view: View) -> bool:
@@ -172,13 +186,17 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
         for row in visible:
             state = state_of(row, chosen)
             is_new = row is visible[0] and state != shown
-            before = chosen.seen(state) if is_new and state is not None else None
+            before = chosen.capped(state) if is_new and state is not None else None
             user = user_text(len(found) + 1, row, before, told if row is visible[0] else "", chosen, opening)
             observed, opening = answer(row, chosen), ""
             loss = bears_loss(row, chosen)
-            size = sum(one.get("said_tokens", 0) for one in calls) if told and row is visible[0] else 0
+            speaking = calls if told and row is visible[0] else []
+            size = sum(one.get("said_tokens", 0) for one in speaking)
             shows = before is not None
-            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row, shows, size, chosen))
+            holds = turn_holds(row, speaking, shows)
+            known = None if state is None else chosen.plain(state)
+            made = Turn(row["step"], user, MARKER + observed, loss, observed, known, row, shows, size, holds, chosen)
+            found.append(made)
         if visible:
             shown = chosen.text(visible[-1]["next_observation"])
     return found

@@ -73,4 +73,5 @@ class RecordedRun:
     def view(self) -> View:
         """How the recipe shows turns."""
         mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
-        return View(**{name: mix[name] for name in names if name in mix})
+        told = {name: mix[name] for name in names if name in mix}
+        return View(**told, escapes=mix.get("control_tokens") == "escape")
