@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+import orjson
+
 from connectors.conversation.mcp_content import without_data
-from connectors.conversation.references import LEAST, referring
-from connectors.reading.json_text import is_shallow, shallow_json
+from connectors.conversation.references import LEAST, may_hold, referring
+from connectors.reading.json_text import is_shallow_text, shallow_json
 from connectors.reading.values import JsonError, first_value, json_value
 from schemas import Attachment
 
@@ -38,12 +40,13 @@ def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tupl
     """
     found = None if text is None or "\n" in text or "\r" in text else text
     told = shallow_json(result) if found is None else found
-    if told is None or not is_shallow(result):
+    if told is None or (found is not None and not is_shallow_text(found, result)):
         return None, ()
-    if len(told) < LEAST and not any(name in told for name in _HOLDS):
+    blocks = any(name in told for name in _HOLDS)
+    if not blocks and "\\/" not in told and not may_hold(told):
         return told, ()
     attached: list[Attachment] = []
-    references = _references(result, attached) if any(name in told for name in _HOLDS) else {}
+    references = _references(result, attached) if blocks else {}
 
     def named(value: str) -> str:
         if value in references:
@@ -70,7 +73,7 @@ def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
         begin = place.end()
         for end in _ends(text, begin):
             found = text[begin:end]
-            if _value(found) == result:
+            if _says(found, result):
                 return found
     return None
 
@@ -86,11 +89,17 @@ def _ends(text: str, begin: int) -> Iterator[int]:
         return
 
 
-def _value(text: str) -> Any:
+def _says(text: str, result: dict[str, Any]) -> bool:
+    """Whether a text is the JSON of a result."""
     try:
-        return json_value(text)
+        if orjson.loads(text) == result:
+            return True
+    except orjson.JSONDecodeError:
+        pass  # it may be JSON that only our reader takes
+    try:
+        return bool(json_value(text) == result)
     except JsonError:
-        return None
+        return False
 
 
 def _references(result: dict[str, Any], attached: list[Attachment]) -> dict[str, str]:
