@@ -5,7 +5,9 @@ DOMAIN ?= android
 RAW ?= $(if $(filter all world-model,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
 OUT ?= out/$(DOMAIN)
 ARGS ?=
-TOKENIZER ?= tests/fixtures/tokenizer
+TOKENIZER ?= out/tokenizer/qwen2_5
+CONSUMER ?= all
+TABLE ?= docs/consumers.md
 PYTHON ?= python3
 
 BIN := .venv/bin
@@ -72,9 +74,12 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.judge_memory
 	$(BIN)/python -m benchmarks.mixing
 
-consumers: .venv/developing ## try every trainer on the shards in OUT (several GB of packages each, removed afterwards); writes docs/consumers.md
-	{ cat tests/golden/consumers.md; PATH="$$PATH:.venv/uv/bin" $(BIN)/trajmill verify $(OUT) --consumer all \
-		--tokenizer $(TOKENIZER); } > docs/consumers.md
+out/tokenizer/%: | .venv/developing
+	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.published_tokenizer $@ --template $*
+
+consumers: .venv/developing | $(TOKENIZER) ## try trainers on the shards in OUT (some GB of packages each, removed afterwards); writes docs/consumers.md
+	{ cat tests/golden/consumers.md; PATH="$$PATH:.venv/uv/bin" $(BIN)/trajmill verify $(OUT) \
+		$(addprefix --consumer ,$(CONSUMER)) --tokenizer $(TOKENIZER); } > $(TABLE)
 
 lock: | .venv/bin/python ## resolve the dependencies anew and lock them by version and hash
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

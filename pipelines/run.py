@@ -26,6 +26,7 @@ from pipelines.account.conservation import (
     unrecognized_line,
 )
 from pipelines.account.endings import Code, ending_of
+from pipelines.account.mixture_warnings import mixture_warnings
 from pipelines.account.passage_lines import passage_lines
 from pipelines.account.reject_bounds import check_rejects
 from pipelines.account.run_record import Record
@@ -190,9 +191,10 @@ class Run:
         summary = self._reached(replace(summary, replicates=self._replicates()))
         if last == "judge":
             return summary
-        mixed, lines = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
+        mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
         samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
-        return self._reached(replace(summary, last="mix", lines=lines, samples=samples))
+        told = mixture_warnings(mixture, self.recipe.mix, samples)
+        return self._reached(replace(summary, last="mix", lines=lines, samples=samples, warnings=told))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()
@@ -319,7 +321,7 @@ class Run:
 
     def _mix(
         self, units: Sequence[Unit], normalized: Manifest, judged: Manifest, read: tuple[Line, ...], rows: Line
-    ) -> tuple[Manifest, tuple[Line, ...]]:
+    ) -> tuple[Manifest, tuple[Line, ...], Mixture]:
         rejects = self._rejects / MIX
         preparation = self._preparation()
         passages = self._pass_through(preparation)
@@ -348,7 +350,7 @@ class Run:
         passed = passage_lines([one.name for one in self.recipe.mix.passages], passages.counts if passages else {})
         flow = (*read, whole, rows, *passed)
         kept = kept_variety(units, self.measures, self.verdicts)
-        return self._finish_shards(shards, counts, flow, kept, mixture), flow
+        return self._finish_shards(shards, counts, flow, kept, mixture), flow, mixture
 
     def _preparation(self) -> Preparation | None:
         """What passing rows of other corpora through needs; None if the recipe names none."""

@@ -27,12 +27,14 @@ _SHIFT: Final = np.uint64(33)
 
 TRANSITION_TEXTS: Final = (
     ("observation", "content"),
-    ("action", "name"),
-    ("action", "arguments"),
     ("action", "text"),
     ("next_observation", "content"),
 )
-"""What two transitions must share to be the same; ids, times and places are left out."""
+"""What two transitions must share to be the same: what samples show of them.
+
+Ids, times and places are left out, and so are name and arguments of an action, which tell the same act as its text in
+the words of a log: where on a button it clicked, by which selector it found it.
+"""
 
 
 def mixed(lanes: Lanes) -> Lanes:

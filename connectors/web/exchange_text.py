@@ -34,6 +34,7 @@ READ_HEADERS: Final = SENT_HEADERS.union(
 """The only headers that are read; a recording has ten times as many."""
 
 _BODILESS: Final = frozenset({101, 204, 205, 304})
+"""Statuses of responses without a body: what a recorder gives as that of a 304 is what the browser had already."""
 
 TREE_DIALECT: Final = "http+uitree/1"
 """The dialect of a response whose body of HTML is shown as a compact tree."""
@@ -87,9 +88,9 @@ def answer_of(chain: Sequence[Exchange], tree: bool) -> Observation | None:
             continue
         head = [f"HTTP {one.status} {one.phrase}".rstrip()]
         head += [f"{name}: {one.received[name]}" for name in RECEIVED_HEADERS if one.received.get(name)]
-        body = one.answer
-        bodiless = one.method == "HEAD" or one.status in _BODILESS or one is not chain[-1]
-        lost = body is not None and body.lost and not bodiless
+        bodiless = one.method == "HEAD" or one.status in _BODILESS
+        body = None if bodiless else one.answer
+        lost = body is not None and body.lost and one is chain[-1]
         if body is not None and (found := body.attachment()):
             attachments.append(found)
         text, held = referring(body.text) if body is not None and body.text else (None, ())

@@ -71,5 +71,6 @@ class Record:
             "counts": {line.unit: asdict(line) for line in summary.lines},
             "tokens": {"all": summary.tokens, "target": summary.target_tokens},
             "samples": summary.samples,
+            "warnings": list(summary.warnings),
         }
         return json.dumps(values, indent=1).encode() + b"\n"

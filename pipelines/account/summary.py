@@ -47,6 +47,7 @@ class Summary:
         seconds: of each stage.
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
         broken: connectors that failed, and what that cost.
+        warnings: where the mixture is not what the recipe asks for, a line each.
     """
 
     out: str
@@ -59,6 +60,7 @@ class Summary:
     seconds: dict[str, float] = field(default_factory=dict)
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def line(self, unit: str) -> Line:
         """The balance of a unit."""

@@ -5,8 +5,10 @@ Rows come as batches; a batch is a row group. Types on disk are plain, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -148,27 +150,41 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def read_leaves(folder: Folder, name: str, leaves: Sequence[str], plain: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The row groups of a transitions file with some columns only: a fraction of the time that all of them take.
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a transitions file, of which `read` gives the columns of some leaves (`action.text`)."""
+
+    num_rows: int
+    read: Callable[[Sequence[str]], pa.RecordBatch]
+
+
+def row_groups(folder: Folder, name: str, plain: Sequence[str]) -> Iterator[RowGroup]:
+    """The row groups of a transitions file, each to be read before the next: some columns in a fraction of the time.
 
     Args:
         folder: of the transitions.
-        name: of the file in it.
-        leaves: dotted paths of the columns (`action.text`); a file of an older version comes with all.
-        plain: those of them that stay plain texts though most batches hold them dictionary-encoded.
+        name: of the file in it; one of an older version comes with all columns.
+        plain: leaves that stay plain texts though most batches hold them dictionary-encoded.
 
     Raises:
         ConfigError: as of `read_transitions`.
         ShardError: the file is missing or damaged.
     """
-    encoded = [path for path in dictionary_columns() if path in leaves and path not in plain]
+    encoded = [path for path in dictionary_columns() if path not in plain]
     with _opened(folder, name, encoded) as reader:
         migration = Migration(reader.metadata.metadata, name)
-        columns = None if migration.is_needed else list(leaves)
-        for group in range(reader.num_row_groups):
+
+        def read(group: int, leaves: Sequence[str] | None) -> pa.RecordBatch:
             with _damage(folder, name):
-                batch = _one_batch(migration.migrated(reader.read_row_group(group, columns=columns, use_threads=False)))
-            yield batch
+                columns = None if leaves is None else list(leaves)
+                return _one_batch(migration.migrated(reader.read_row_group(group, columns=columns, use_threads=False)))
+
+        for group in range(reader.num_row_groups):
+            if migration.is_needed:
+                batch = read(group, None)
+                yield RowGroup(batch.num_rows, lambda _, batch=batch: batch)  # type: ignore[misc]
+            else:
+                yield RowGroup(reader.metadata.row_group(group).num_rows, partial(read, group))
 
 
 @contextmanager

@@ -114,19 +114,38 @@ def init(
 
 
 @app.command()
-def plan(config: Config, raw: Raw) -> None:
-    """Print what a run would read: inputs by connector, parts, what nothing recognizes, licences."""
-    from pipelines.face.summaries import show_plan
+def plan(
+    config: Config,
+    raw: Annotated[
+        list[str] | None, typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", help="A run's folder: what would be drawn from what is judged there.")
+    ] = None,
+) -> None:
+    """Print what a run would read (inputs by connector, parts, licences), and what it would draw of judged data.
+
+    Nothing is written.
+    """
+    from pipelines.face.summaries import show_mixture, show_plan
+    from pipelines.mix.mixture_plan import mixture_plan
     from pipelines.plan.plan import make_plan
     from pipelines.recipe.recipe_file import load_recipe
 
+    if raw is None and out is None:
+        _fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
+    made = None
     try:
         recipe = load_recipe(config)
-        made = make_plan(recipe, raw)
-        show_plan(made, recipe, results())
+        if raw is not None:
+            made = make_plan(recipe, raw)
+            show_plan(made, recipe, results())
+        if out is not None:
+            show_mixture(mixture_plan(recipe, out), recipe, results())
     except ConfigError as error:
         _fail(error, Code.USAGE)
-    _tell_withdrawn(made)
+    if made is not None:
+        _tell_withdrawn(made)
 
 
 @app.command()
@@ -186,26 +205,35 @@ def verify(
         str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
     ] = None,
 ) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written; ends with 5 then.
+    """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
+
+    It ends with 5 then.
 
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
     from pipelines.engine.verification import verify as checked
-    from pipelines.face.summaries import show_compared, show_verification
-    from pipelines.publish.consumers.consumers import tried
+    from pipelines.face.consumer_tables import show_compared, show_tried
+    from pipelines.face.summaries import show_disjointness, show_verification
+    from pipelines.publish.consumers.consumers import tokenizer_of, tried
+    from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
 
     try:
         if consumer:
-            found = tried(out, consumer, tokenizer, chat_template)
-            if not show_compared(found, results()):
+            opened = tokenizer_of(tokenizer, chat_template)
+            tried_ones = tried(out, consumer, opened)
+            show_tried(out, opened, results())
+            if not show_compared(tried_ones, results()):
                 raise typer.Exit(Code.DAMAGE)
             return
         whole = loaded(checked(out))
+        found = disjointness(out) if whole.is_whole else None
     except ConfigError as error:
         _fail(error, Code.USAGE)
     show_verification(whole, results())
-    if not whole.is_whole:
+    if found is not None:
+        show_disjointness(found, results())
+    if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
 
 

@@ -94,4 +94,14 @@ judge:
 mix:
   pools: {{cpt: 0.4, sft: 0.25, rl: 0.2, eval: 0.15}}
   window_tokens: {{cpt: 262144, sft: 262144}}
+  # group_by: [repository]                     # or site, app, server: what is never parted between pools
+  # stages:                                    # what is not named takes all that its pool holds
+  #   cpt:
+  #     budget: 2000000000                     # tokens under judge.tokenizer
+  #     components:
+  #       worlds: {{weight: 0.8, temperature: 2}}
+  #       manuals: {{kind: text, weight: 0.2}}
+  #   rl: {{max_per_group: 8}}
+  # passages:
+  #   - {{name: manuals, kind: text, path: manuals.jsonl, licence: CC0-1.0}}
 """

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.table import Table
 
 from connectors.connector import Connector
+from pipelines.account.mixture_warnings import mixture_warnings
 from pipelines.account.summary import Summary
 from pipelines.engine.verification import Verification
 from pipelines.face.inspection import Found, difference
 from pipelines.face.printing import Printer, labelled, text
 from pipelines.face.turn_report import MaskReport
+from pipelines.mix.mixture_plan import MixturePlan
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
-from pipelines.publish.consumers.consumers import Outcome
-from pipelines.publish.consumers.meaning import Compared
-from pipelines.publish.consumers.rewards import Rewarded
+from pipelines.publish.disjointness import Disjointness
+from pipelines.publish.forms.job import LEFT_OUT
 from pipelines.recipe.recipe import Recipe
 from quality.diversity import Diversity
 from quality.turns import KEEPS
-from schemas import ConfigError
 from schemas.manifest import Manifest
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
@@ -50,9 +51,8 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
             f"replicates, {domain}: {found['rows']:,} rows of {found['groups']:,} histories agree on "
             f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
-    for pool in sorted(set(recipe.mix.pools) - {key.split(".")[0] for key in summary.samples}):
-        if summary.last == "mix" and recipe.mix.pools[pool]:
-            console.print(f"pool {pool} is empty: there are too few groups to reach it", style="yellow")
+    for warning in summary.warnings:
+        console.print(warning, style="yellow", soft_wrap=True)
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
@@ -112,6 +112,31 @@ def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:
         console.print(f"  {reject.uri}: {reject.detail}", soft_wrap=True)
     if len(plan.unrecognized) > 20:
         console.print(f"  … and {len(plan.unrecognized) - 20:,} more")
+
+
+def show_mixture(found: MixturePlan, recipe: Recipe, console: Printer) -> None:
+    """What would be drawn, by stage, component and domain, what pools would be given, and what falls short."""
+    for note in found.notes:
+        console.print(note, style="yellow", soft_wrap=True)
+    if found.mixture is None:
+        return
+    heads = ("stage", "component", "domain", "share", "there", "tokens", "under loss", "drawn", "epochs", "shortfall")
+    console.document(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
+    for stage, rows in found.mixture.stages.items():
+        for one in rows:
+            share = "" if one["share"] is None else f"{one['share']:.1%}"
+            counts = [f"{one[name]:,}" for name in ("available", "tokens", "loss_tokens", "samples")]
+            place = (stage, one["component"], one["domain"], share)
+            cells = (*place, *counts, f"{one['epochs']:.2f}", f"{one['shortfall']:,}")
+            console.document(f"| {' | '.join(cells)} |\n")
+    budgets = {str(stage): asked.budget for stage, asked in recipe.mix.stages.items()}
+    for stage, rows in found.mixture.stages.items():
+        budget = budgets.get(stage)
+        of = f" of a budget of {budget:,}" if budget is not None else ""
+        tokens, loss, drawn = (sum(one[name] for one in rows) for name in ("tokens", "loss_tokens", "samples"))
+        console.print(f"{stage}: {tokens:,} tokens{of}, {loss:,} under loss, of {drawn:,} drawn", soft_wrap=True)
+    for line in mixture_warnings(found.mixture, recipe.mix):
+        console.print(line, style="yellow", soft_wrap=True)
 
 
 def show_connectors(connectors: Mapping[str, Connector], console: Printer) -> None:
@@ -246,59 +271,32 @@ def show_verification(found: Verification, console: Printer) -> None:
         )
 
 
+def show_disjointness(found: Disjointness, console: Printer) -> None:
+    """What was compared between pools, a line each thing that stands in two, and what to do about it."""
+    for line in (*found.checked, *found.leaks):
+        console.print(line, soft_wrap=True)
+    if found.leaks:
+        console.print(
+            "The pools are not disjoint: see docs/operations.md. Near duplicates that the recipe keeps (judge), or "
+            "environments that it leaves apart (mix.group_by), come to two pools.",
+            soft_wrap=True,
+        )
+
+
 def show_export(made: Manifest, console: Printer) -> None:
     """What an export wrote, by domain, and the digests of what it was written with."""
-    told: dict[str, dict[str, int]] = {}
+    told, left_out = dict[str, dict[str, int]](), Counter[str]()
     for key, count in made.counts.items():
         name, _, domain = key.partition(".")
         told.setdefault(domain, {})[name.replace("_", " ")] = count
+        if name.startswith(LEFT_OUT):
+            left_out[name.removeprefix(LEFT_OUT).replace("_", " ")] += count
     for domain, counts in told.items():
         shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         console.print(f"{domain or 'all'}: {shown}", soft_wrap=True)
+    reasons = ", ".join(f"{name} {count:,}" for name, count in sorted(left_out.items()))
+    console.print(f"left out: {reasons or 'none'}", soft_wrap=True)
     for name, digest in made.models.items():
         console.print(f"{name.replace('_', ' ')}: {digest[:12]}")
     size = sum(file.bytes for file in made.files)
     console.print(f"{made.unit}: {len(made.files):,} files, {size / 1e6:,.1f} MB", soft_wrap=True)
-
-
-def show_compared(found: Iterable[tuple[str, Outcome]], console: Printer) -> bool:
-    """Tables as Markdown of what consumers train, a row a domain, those of RL apart; whether all is as it was meant."""
-    good, width = True, 0
-    for name, domains in found:
-        if isinstance(domains, ConfigError):
-            good = False
-            console.document(f"\n{name}: {' '.join(str(domains).split())[-300:]}\n\n")
-            width = 0
-            continue
-        good = good and bool(domains)
-        for domain, one in domains.items():
-            columns, good = _consumed(one), good and one.is_good
-            if len(columns) != width:
-                heads = ("consumer", "domain", *columns)
-                console.document("\n" * bool(width) + f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}\n")
-                width = len(columns)
-            console.document(f"| {name} | {domain} | {' | '.join(f'{count:,}' for count in columns.values())} |\n")
-    return good
-
-
-def _consumed(one: Compared | Rewarded) -> dict[str, int]:
-    if isinstance(one, Rewarded):
-        return {
-            "rows": one.rows,
-            "checked": one.checked,
-            "prompt as written": one.prompts,
-            "truth earns 1": one.truths,
-            "empty earns 0": one.empties,
-            "left out": one.left_out,
-            "other rows": one.others,
-            "longest prompt": one.longest,
-        }
-    return {
-        "samples": one.samples,
-        "turns": one.turns,
-        "meant": one.meant,
-        "trained": one.trained,
-        "not meant": one.not_meant,
-        "meant, not trained": one.not_trained,
-        "other text": one.others,
-    }

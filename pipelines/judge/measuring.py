@@ -29,6 +29,7 @@ from pipelines.rendering.answered import HELD
 from pipelines.rendering.costs import COSTS_SCHEMA, Costing
 from pipelines.rendering.turns import View
 from quality.exposure import MATCH_SCHEMA, Exposing
+from quality.fingerprint import TRANSITION_TEXTS
 from quality.measure import Measuring
 from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
@@ -65,7 +66,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
     ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
     chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
-    settings = [unit.sha256, *chosen, VARIETY_SCHEMA.names, SCHEMA_VERSION]
+    settings = [unit.sha256, *chosen, TRANSITION_TEXTS, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
 

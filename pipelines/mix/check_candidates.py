@@ -1,7 +1,7 @@
 """What could be checked of an answer: candidates, of which `checks` keeps those that hold against all that is false.
 
-A candidate asks for what can be told beforehand: its words stand in the action, in what the trajectory has shown, or in
-several other answers of the tool. What only the world knew is not asked for. That a candidate is of use is not said.
+A candidate asks for what can be told beforehand (see `knowable`); what only the world knew is not asked for. That a
+candidate is of use is not said.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Final
 
 from pipelines.mix import reward
+from pipelines.mix.knowable import NUMBERED, Context, lines_told
 from pipelines.rendering.answered import Answered, Known, read_path, words
 
 EXACT_SIZE: Final = 400
@@ -27,7 +26,7 @@ _WORD: Final = 24
 """Characters of a text up to which it may be the word for a state; a longer one is a message, or all that there is."""
 
 _CLASSES: Final = (
-    r"(?m)^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interrupt))(?::|$)",
+    r"(?m)^(?:Uncaught )?(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning|Interrupt))(?::|$)",
     (
         r"(?m)(No such file or directory|command not found|Permission denied|Is a directory|Not a directory|File exists"
         r"|Connection refused|Could not resolve host|Not Found|not a git repository|No module named '[^']*')"
@@ -38,9 +37,11 @@ _COUNTS: Final = (
     r"(?m)\b(\d+) passed\b",
     r"(?m)\b(\d+) failed\b",
     r"(?m)^Ran (\d+) tests?\b",
-    r"(?m)\((\d+) lines total\)",
     r"(?m)^(OK|FAILED)(?: \(|$)",
 )
+_SIZES: Final = (r"(?m)\((\d+) lines total\)",)
+"""How long something is, which only who has seen or written it knows."""
+
 COUNTED: Final = (
     r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
     r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",
@@ -57,6 +58,10 @@ _TITLES: Final = (
     r'(?m)^#\d+ document\b.* value="([^"\n]*)"',
     r'(?m)^#\d+ (?:document|window) "([^"\n]*)"',
 )
+_SHOWN_AS_TREES: Final = frozenset({"web", "os", "android"})
+_KEYS: Final = re.compile(r"press|key|type|sequence", re.IGNORECASE)
+"""Names of actions by which the focus moves from where they act."""
+
 _STATES: Final = "checked|unchecked|selected|unselected|expanded|collapsed|focused|pressed|disabled"
 _ELEMENT: Final = re.compile(
     r"^\s*(?:#\d+ |\[\w+\] )?(?P<role>[a-zA-Z]+) (?P<name>\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*')(?P<rest>.*)$"
@@ -93,58 +98,6 @@ _COMPUTED: Final = frozenset(
 )
 
 
-@lru_cache(maxsize=512)
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(words(text))
-
-
-@lru_cache(maxsize=512)
-def _lines_of(text: str, form: str) -> frozenset[str]:
-    return frozenset(reward.lines_of(text, form))
-
-
-@dataclass(frozen=True)
-class Context:
-    """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
-
-    turn: Answered
-    known: Known
-    others: Sequence[str]
-
-    @cached_property
-    def action_words(self) -> set[str]:
-        """Those of the action."""
-        return words(self.turn.action)
-
-    @cached_property
-    def frame(self) -> set[str]:
-        """The words of a quarter of the tool's other answers, and of two at least: what its answers say anyway."""
-        counts = Counter(word for other in self.others for word in _words_of(other))
-        return {word for word, count in counts.items() if count >= max(2, len(self.others) / 4)}
-
-    def knowable(self, text: str) -> bool:
-        """Whether each word of a text was known beforehand."""
-        return all(
-            word in self.action_words or word in self.known.words or word in self.frame
-            for word in words(text)
-            if len(word) > 1
-        )
-
-    def told(self, text: str) -> bool:
-        """Whether each word of a text stands in the action or in what the trajectory has shown."""
-        return all(word in self.action_words or word in self.known.words for word in words(text))
-
-    @cached_property
-    def lines(self) -> Sequence[str]:
-        """The observation's lines as they are compared."""
-        return reward.lines_of(self.turn.observation, self.turn.form)
-
-    @cached_property
-    def before(self) -> set[str]:
-        """The lines of what was shown before."""
-        return set(reward.lines_of(self.turn.previous or "", self.turn.form))
-
-
 def candidates(turn: Answered, known: Known, others: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Checks that the answer of a turn passes, strongest first; of few it is known that wrong answers fail.
 
@@ -162,7 +115,7 @@ def _exact(context: Context) -> Iterator[dict[str, Any]]:
     turn = context.turn
     short = len(turn.observation) <= EXACT_SIZE and turn.form not in reward.STATES
     short = short and not _is_counted(turn.observation, turn.domain)
-    if short and not turn.volatile and not turn.scrubbed and context.knowable(turn.observation):
+    if short and not turn.volatile and not turn.scrubbed and all(map(context.knowable_line, context.lines)):
         yield {"type": "exact"}
 
 
@@ -206,6 +159,9 @@ def _classes(context: Context) -> Iterator[dict[str, Any]]:
 def _counts(context: Context) -> Iterator[dict[str, Any]]:
     # how much a search finds, nobody knows beforehand
     yield from _patterns(_COUNTS if context.turn.domain == "search" else _COUNTS + COUNTED, context)
+    for check in _patterns(_SIZES, context):
+        if isinstance(check["value"], str) and context.told(check["value"]):
+            yield check
 
 
 def _titles(context: Context) -> Iterator[dict[str, Any]]:
@@ -225,18 +181,28 @@ def _elements(context: Context) -> Iterator[dict[str, Any]]:
         if before.get(key, rest) == rest:
             continue
         element = rf"(?m)\b{re.escape(found['role'])} {_quoted(found['name'])}"
-        if _FOCUSED.search(rest) and not _FOCUSED.search(before[key]):
+        if _FOCUSED.search(rest) and not _FOCUSED.search(before[key]) and _moves_focus_to(found, context):
             value = found["name"][1:-1]
             yield {
                 "type": "regex",
                 "pattern": rf"(?m)\b{re.escape(found['role'])} [\"'](.*?)[\"'][^\"'\n]*\bfocused\b",
             } | {"value": value}
         for state in re.findall(rf"\b(?:{_STATES})\b", rest)[:3]:
-            if not re.search(rf"\b{state}\b", before[key]):
+            if state != "focused" and not re.search(rf"\b{state}\b", before[key]):
                 yield {"type": "regex", "pattern": rf"{element}[^\"'\n]*\b({_STATES})\b", "value": state}
         valued = re.search(r"value=([\"'])([^\"'\n]+)\1", rest)
         if valued and context.told(valued[2]):
             yield {"type": "regex", "pattern": rf"{element}[^\n]*?value=[\"']([^\"'\n]*)", "value": valued[2]}
+
+
+def _moves_focus_to(element: re.Match[str], context: Context) -> bool:
+    """Whether an action could move the focus there: it names no other element that is still shown, or is of keys."""
+    if _KEYS.search(context.turn.tool):
+        return True
+    named = [value for value in context.turn.values if value[:1] == "#"]
+    number = element[0].split(maxsplit=1)[0]
+    shown = {line.split(maxsplit=1)[0] for line in context.turn.observation.split("\n") if line.strip()}
+    return not named or number in named or not any(value in shown for value in named)
 
 
 def _elements_of(text: str) -> Iterator[re.Match[str]]:
@@ -257,7 +223,7 @@ def _json_values(context: Context) -> Iterator[dict[str, Any]]:
     for path, leaf in islice(_at_paths(value), 400):
         if made == 4:
             return
-        name = re.sub(r".*\['(.*)'\]$", r"\1", path) if path.endswith("']") else ""
+        name = path.rpartition("['")[2].removesuffix("']") if path.endswith("']") else ""
         if isinstance(leaf, list | dict):
             check = {"type": "json_path", "path": path, "of": "length", "value": len(leaf)}
         elif leaf is None or (isinstance(leaf, str) and (not leaf or len(leaf) > _LONGEST)):
@@ -311,11 +277,12 @@ def _tolerance(text: str) -> float:
 def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     """Lines that could be told beforehand, those first that no other answer of the tool has."""
     typed = {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
-    seen = Counter(line for other in context.others for line in _lines_of(other, context.turn.form))
+    seen = Counter(line for other in context.others for line in lines_told(other, context.turn.form))
+    is_tree = context.turn.form in reward.STATES and context.turn.domain in _SHOWN_AS_TREES
     found = [
         line
         for line in dict.fromkeys(context.lines)
-        if _SHORTEST <= len(line) <= _LONGEST and line not in context.before and context.knowable(line)
+        if _SHORTEST <= len(line) <= _LONGEST and line not in context.before
     ]
     found = [line for line in found if re.search(r"\w{3}", line) and not any(line.endswith(one) for one in typed)]
     found = [line for line in found if not line.startswith(("[exit code", "[timed out"))]
@@ -323,7 +290,12 @@ def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
         # each word may be known, and that they stand together there only the world knows
         found = [line for line in found if not _PLACED.match(line) and not _is_counted(line, context.turn.domain)]
     found.sort(key=lambda line: (seen[line], -len(line)))
-    yield from ({"type": "contains", "line": line} for line in found[:_LINES])
+    known = (
+        line
+        for line in found
+        if (context.knowable_element if is_tree or NUMBERED.match(line) else context.knowable_line)(line)
+    )
+    yield from ({"type": "contains", "line": line} for line in islice(known, _LINES))
 
 
 def _is_counted(line: str, domain: str) -> bool:

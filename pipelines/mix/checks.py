@@ -15,8 +15,8 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -58,7 +58,8 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
     if reward.prediction(f"{reward.MARKER}\n{turn.observation}") != reward.prediction(turn.observation):
         return []
     truth = _truth(turn)
-    different = [other for other in others if not reward.same(other, turn.observation, turn.form)]
+    mine = _compared(turn.observation, turn.form)
+    different = tuple([other for other in others if _compared(other, turn.form) != mine])
     found: list[dict[str, Any]] = []
     for check in candidates(turn, known, different):
         if len(found) == MOST or sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
@@ -71,6 +72,12 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
         return []
     together = {**truth, "checks": found}
     return found if all(reward.rules(other, together) == 0 for other in different) else []
+
+
+@lru_cache(maxsize=1 << 12)
+def _compared(text: str, form: str) -> int:
+    """A hash of a text's lines as they are compared: texts are the same where it is (`reward.same`)."""
+    return xxhash.xxh3_64_intdigest("\n".join(reward.lines_of(text, form)).encode("utf-8", "replace"))
 
 
 def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], others: Sequence[str]) -> bool:
@@ -234,14 +241,23 @@ def looked_at(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
     return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
 
 
-def drawn(weights: Mapping[str, float], seed: int) -> str | None:
+def drawn(keys: Iterable[str], weighed: Callable[[str], float], seed: int) -> str | None:
     """One key, each with a chance by its weight, the same whatever their order; None if all weigh nothing.
 
-    Efraimidis and Spirakis (2006): the least of -log(u) / weight, where u is a hash of the key.
+    Efraimidis and Spirakis (2006): the least of -log(u) / weight, where u is a hash of the key. No more are weighed, in
+    the order of u, than could still be the least.
+
+    Args:
+        keys: what is drawn from.
+        weighed: the weight of a key, `CHECKED_WEIGHT` at most.
+        seed: of the draw.
     """
     best: tuple[float, str] | None = None
-    for key, one in weights.items():
+    lots = {key: (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1) for key in keys}
+    for key, share in sorted(lots.items(), key=lambda lot: (-lot[1], lot[0])):
+        if best is not None and best[0] < -math.log(share) / CHECKED_WEIGHT:
+            break
+        one = weighed(key)
         if one > 0:
-            share = (xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), seed) + 1) / (2**64 + 1)
             best = min(best or (math.inf, ""), (-math.log(share) / one, key))
     return best[1] if best else None

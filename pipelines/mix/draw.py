@@ -52,13 +52,13 @@ class Drawn:
 
     Attributes:
         component: its component.
-        domain: its domain.
+        domain: its domain; empty for a component that has none, since nothing belongs to it.
         samples: items, each as often as it is drawn.
         tokens: of them.
         loss_tokens: of them.
-        available: tokens of all its items, each once.
+        available: tokens of all its items, each once; 0 of what has a weight and no item.
         share: of the stage that its weight asks for; None where all is taken.
-        shortfall: tokens of that share of the budget that are not there; 0 without a budget.
+        shortfall: tokens of that share of the budget that were not drawn, if more than a sample; 0 without a budget.
     """
 
     component: str
@@ -84,13 +84,47 @@ class Drawing:
     categories: tuple[Drawn, ...]
 
 
-def drawing(items: Items, stage: Stage) -> Drawing:
+def drawing(items: Items, stage: Stage, name: str = "mix.stages") -> Drawing:
     """What a stage takes of its items.
+
+    Args:
+        items: all that there is.
+        stage: what is asked for.
+        name: of the stage, for errors.
 
     Raises:
         ConfigError: something falls short, and the stage is to stop then.
     """
-    return _Draw(items, stage).done()
+    found = _Draw(items, stage).done()
+    if stage.on_shortfall == "stop":
+        _check(found, stage, name)
+    return found
+
+
+def _check(found: Drawing, stage: Stage, name: str) -> None:
+    """Nothing, if all that a stage asks for was drawn.
+
+    Raises:
+        ConfigError: it was not, with the figures of everything that falls short.
+    """
+    short = [
+        f"{_named(one)} falls short: {one.available:,} tokens are there, {one.tokens:,} are drawn, and its share of "
+        f"{stage.budget:,} is {(one.share or 0) * (stage.budget or 0):,.0f}"
+        for one in found.categories
+        if one.shortfall
+    ]
+    samples = sum(one.samples for one in found.categories)
+    if stage.samples is not None and stage.budget is None and samples < stage.samples:
+        short.append(f"{samples:,} samples are drawn, and {stage.samples:,} are asked for")
+    if short:
+        raise ConfigError(
+            f"{name}: {'; '.join(short)}. Lower the budget, the number of samples or a weight, or let on_shortfall be "
+            "redistribute or repeat."
+        )
+
+
+def _named(one: Drawn) -> str:
+    return f"{one.domain} of component '{one.component}'" if one.domain else f"component '{one.component}'"
 
 
 def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, float]:
@@ -117,6 +151,7 @@ _NOT_KNOWN: Final = (0, "", None)
 class _Category:
     values: dict[str, str]
     weight: float
+    asked: float
     epochs: int
     items: list[int]
     available: int
@@ -146,6 +181,7 @@ class _Draw:
         self._bounds = [(bound, items.values[bound.by].tolist()) for bound in stage.bounds]
         self._taken: list[Counter[Any]] = [Counter() for _ in self._bounds]
         self._total = self._samples = 0
+        self._lacking: list[tuple[str, str, float]] = []  # component, domain and share of what has no item
         self._categories = list(self._made())
 
     def _made(self) -> Iterator[_Category]:
@@ -164,13 +200,17 @@ class _Draw:
             sizes = {domain: size for domain, size in sorted(domains.items()) if size}
             share = asked.weight if asked.weight is not None else sum(sizes.values()) / max(whole, 1)
             weights = weights_of(asked, sizes)
+            wanted = asked.weights or weights
+            self._lacking += [(name, domain, share * part) for domain, part in wanted.items() if domain not in sizes]
+            self._lacking += [(name, "", share)] if not sizes and not wanted else []
             epochs = asked.unimax or (asked.epochs if self._stage.on_shortfall == "repeat" else 1)
             for place, size in held.items():
                 if place[0] == name and share * weights.get(place[1], 0) * size > 0:
                     weight = share * weights[place[1]] * size / sizes[place[1]]
                     values: dict[str, str] = {"component": name, "domain": place[1]}
                     values |= zip(apart, place[2:], strict=True)
-                    yield _Category(values, weight, epochs, by_place[place], size)
+                    told = share * wanted[place[1]] * size / sizes[place[1]]
+                    yield _Category(values, weight, told, epochs, by_place[place], size)
 
     def _capped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The items in their order, of each group only the first that the stage allows."""
@@ -241,12 +281,6 @@ class _Draw:
     def _has_more(self, one: _Category) -> bool:
         if one.place < len(one.items):
             return True
-        if self._stage.on_shortfall == "stop" and not one.ended and self._stage.budget is not None:
-            raise ConfigError(
-                f"mix.stages: {one.domain} of component '{one.component}' falls short: {one.available:,} tokens are "
-                f"there, and its share of {self._stage.budget:,} is {one.weight * self._stage.budget:,.0f}. Lower the "
-                "budget or its weight, or let on_shortfall be redistribute or repeat."
-            )
         if one.epoch < one.epochs and self._stage.budget is not None and not one.waiting:
             one.epoch, one.place = one.epoch + 1, 0
             return bool(one.items)
@@ -276,13 +310,15 @@ class _Draw:
             taken[values[item]] += size
 
     def _told(self) -> Iterator[Drawn]:
-        budget = self._stage.budget
+        budget, samples = self._stage.budget, self._stage.samples
+        if budget is not None and samples is not None and self._samples >= samples:
+            budget = self._total  # what the number of samples leaves out is no shortfall
         largest = max((self._tokens[item] for one in self._categories for item in one.items), default=0)
         by_domain: dict[tuple[str, str], list[_Category]] = {}
         for one in self._categories:
             by_domain.setdefault((one.component, one.domain), []).append(one)
         for (component, domain), some in sorted(by_domain.items()):
-            weight, taken = sum(one.weight for one in some), sum(one.taken for one in some)
+            weight, taken = sum(one.asked for one in some), sum(one.taken for one in some)
             short = 0 if budget is None else round(weight * budget) - taken
             yield Drawn(
                 component=component,
@@ -294,6 +330,9 @@ class _Draw:
                 share=None if budget is None else weight,
                 shortfall=short if short > largest else 0,
             )
+        for component, domain, share in self._lacking if budget is not None else ():
+            if share:
+                yield Drawn(component, domain, 0, 0, 0, 0, share, round(share * (budget or 0)))
 
 
 def unknown_values(bounds: Sequence[Bound], values: Mapping[str, npt.NDArray[Any]]) -> list[str]:

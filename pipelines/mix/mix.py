@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
@@ -25,17 +27,17 @@ from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
+from pipelines.mix.drawn_rows import drawn_rows
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, kept_rows, samples_of, with_own_ids
+from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, samples_of, with_own_ids
 from pipelines.mix.simulation_instructions import instructed
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
-from pipelines.rendering.turns import trajectories
 from quality.tokens import TokenCounter
 from schemas import DOMAINS, REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
@@ -135,32 +137,22 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
         ShardError: transitions or verdicts are not those that were written.
     """
     check_file(mixing.transitions, unit.name, unit.sha256)
-    check_unit(mixing.verdicts, unit.label)
-    wanted = ["use", "group", "kept", "tokens"]
-    verdicts = pa.Table.from_batches(read_batches(mixing.verdicts, unit.name, wanted)).combine_chunks()
-    mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
-    check_unit(mixing.measures, unit.label, costs_name(unit.label))
-    columns = [*COST_COLUMNS, *COST_HASHES]
-    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label), columns)).combine_chunks()
-    for name in columns:
-        verdicts = verdicts.append_column(name, costs[name])
-    if mixing.recipe.judge.spans:
-        check_unit(mixing.spans, unit.label)
-        labels = pa.Table.from_batches(read_batches(mixing.spans, unit.name, ["spans"])).combine_chunks()
-        verdicts = verdicts.append_column("spans", labels["spans"])
+    kept, beside = _beside(unit, mixing)
     draws = list(read_draws(mixing.draws, unit.label))
-    others = _others(draws, mixing)
-    for drawn, rows in _with_draws(draws, _kept_rows(unit, mixing, verdicts)):
-        first, pool = rows[0], drawn["pool"]
-        where = (first["trajectory_id"], -1, len(rows))
-        if first["segment"] and pool in ("rl", "eval"):
-            continue  # one turn of a trajectory, and its first segment has given it
+    asked, sizes = _asked(kept, beside, draws)
+    for drawn, size in zip(draws, sizes.tolist(), strict=True):
         if not drawn["copies"]:
-            if not first["segment"]:
-                detail = f"the mixture of pool {pool} has no place for it"
-                yield pool, first["domain"], Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
-            continue
-        shown = rows if pool == "eval" else instructed(rows, mixing.instructions, counter)
+            detail = f"the mixture of pool {drawn['pool']} has no place for it"
+            where = (drawn["trajectory_id"], -1, size)
+            domain = unit.name.split("/")[0]
+            yield drawn["pool"], domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
+    others = _others(draws, mixing)
+    mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
+    for rows in drawn_rows(mixing.transitions, unit.name, beside, asked, envelopes=mix.mcp == "envelope"):
+        drawn = draws[rows[0]["ordinal"]]
+        first, pool = {**rows[0], **{name: drawn[name] for name in _OF_DRAWS}}, drawn["pool"]
+        told = [first, *rows[1:]]
+        shown = told if pool == "eval" else instructed(told, mixing.instructions, counter)
         for part, sample in samples_of(pool, shown, mix, counter, others):
             if isinstance(sample, Unlearnable):
                 # a later segment or a window is no trajectory: its first row stands for it
@@ -174,29 +166,46 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
                     yield pool, first["domain"], sample
 
 
-def _kept_rows(unit: Unit, mixing: Mixing, verdicts: pa.Table) -> Iterator[dict[str, Any]]:
-    return kept_rows(mixing.transitions, unit.name, verdicts, mixing.recipe.mix.mcp == "envelope")
-
-
 def _others(draws: Sequence[Mapping[str, Any]], mixing: Mixing) -> Distractors | None:
     """Answers by which checks of RL are tried; None for a unit that has no sample of RL."""
     return read_answers(mixing.draws) if any(one["pool"] == "rl" and one["copies"] for one in draws) else None
 
 
 _OF_DRAWS: Final = ("group", "number", "task_hash", "instance_hash", "familiarity")
+"""What the first row of a trajectory bears of what is drawn of it."""
 
 
-def _with_draws(
-    draws: Iterable[Mapping[str, Any]], rows: Iterator[dict[str, Any]]
-) -> Iterator[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
-    """What is drawn of each kept trajectory, and its rows or those of a segment, which bear what is told of it."""
-    ordinal, drawn = 0, dict[str, Any]()
-    waiting = iter(draws)
-    for some in trajectories(rows):
-        while ordinal < some[0]["ordinal"]:
-            ordinal, drawn = ordinal + 1, dict(next(waiting))
-        told = {name: drawn[name] for name in _OF_DRAWS}
-        yield drawn, [{**row, **told} for row in some]
+def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table]:
+    """Which rows of a unit are kept, and what lies beside all of them, as `drawn_rows` takes it, with their segments.
+
+    Raises:
+        ShardError: it is not what was written.
+    """
+    check_unit(mixing.verdicts, unit.label)
+    check_unit(mixing.measures, unit.label, costs_name(unit.label))
+    costs = ["segment", *COST_COLUMNS, *COST_HASHES]
+    files = [(mixing.verdicts, unit.name, ["step", "kept", "use"]), (mixing.measures, costs_name(unit.label), costs)]
+    if mixing.recipe.judge.spans:
+        check_unit(mixing.spans, unit.label)
+        files.append((mixing.spans, unit.name, ["spans"]))
+    tables = [pa.Table.from_batches(read_batches(*file)).combine_chunks() for file in files]
+    columns = {name: table[name] for table in tables for name in table.column_names}
+    kept, step = columns.pop("kept").to_numpy(), columns.pop("step").to_numpy()
+    columns["ordinal"] = pa.chunked_array([np.cumsum(kept & (step == 0)) - 1])
+    return kept, pa.table(columns)
+
+
+def _asked(
+    kept: npt.NDArray[np.bool_], beside: pa.Table, draws: Sequence[Mapping[str, Any]]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Which rows samples are made of, and how many rows each trajectory has, or the first segment of a split one."""
+    drawn = np.array([one["copies"] > 0 for one in draws], np.bool_)
+    # one turn of a trajectory, and its first segment gives it
+    has_one = np.array([one["pool"] in ("rl", "eval") for one in draws], np.bool_)
+    of, is_first = beside["ordinal"].to_numpy()[kept], beside["segment"].to_numpy()[kept] == 0
+    asked = kept.copy()
+    asked[kept] = drawn[of] & (is_first | ~has_one[of])
+    return asked, np.bincount(of[is_first], minlength=len(draws))
 
 
 def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:

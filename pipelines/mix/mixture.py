@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -70,6 +71,11 @@ class Mixture:
     counts: Mapping[str, int]
     stages: Mapping[str, list[dict[str, Any]]]
     asked: Mapping[str, Mapping[str, tuple[float, int]]]
+
+    def drawn(self) -> dict[str, int]:
+        """Trajectories and passages drawn, by pool and domain: `sft.web`."""
+        lead = "trajectories."
+        return {key.removeprefix(lead): count for key, count in self.counts.items() if key.startswith(lead)}
 
     def told(self) -> dict[str, Any]:
         """As a manifest holds it."""
@@ -171,7 +177,7 @@ def _drawn(
         domain=found.domain[chosen],
         values=values,
     )
-    return drawing(items, stage), chosen
+    return drawing(items, stage, f"mix.stages.{pool}"), chosen
 
 
 def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> npt.NDArray[np.object_]:
@@ -265,8 +271,8 @@ class Judged:
         return [replace(unit, number=unit.number + len(self.units)) for unit in some]
 
 
-def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
-    """Draws the mixture of judged units and writes it down; returns what was drawn.
+def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
+    """The mixture of judged units, what it was drawn from, and what was chosen of each; nothing is written.
 
     Raises:
         ConfigError: see `make_mixture`.
@@ -278,9 +284,17 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
         passed = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
-    made, (groups, pool, copies) = make_mixture(
-        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter)
-    )
+    made, chosen = make_mixture(recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter))
+    return made, found, chosen
+
+
+def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> Mixture:
+    """Draws the mixture of judged units and writes it down; returns what was drawn.
+
+    Raises:
+        ConfigError: see `make_mixture`.
+    """
+    made, found, (groups, pool, copies) = draw(recipe, judged)
     numbers = _numbers(found, pool, copies, recipe.mix)
     names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
     ledger = pa.RecordBatch.from_arrays(
@@ -358,8 +372,14 @@ def read_answers(draws: Folder) -> Distractors:
         ShardError: they are not what was written.
     """
     check_unit(draws, POOLS_UNIT)
+    return _answers(draws.url, draws.sha256(ANSWERS))
+
+
+@lru_cache(1)
+def _answers(draws: str, _sha256: str) -> Distractors:
+    """The answers of a folder, read once for all units that a process mixes."""
     held = Distractors()
-    for batch in read_batches(draws, ANSWERS):
+    for batch in read_batches(Folder(draws), ANSWERS):
         held.take(batch)
     return held
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
@@ -11,12 +11,18 @@ from pipelines.rendering.loss_spans import turn_spans
 from pipelines.rendering.turns import MARKER, Turn
 
 
-def answered_turns(shown: Sequence[Turn]) -> list[Answered]:
-    """Turns as checks are derived from them, each with what was shown before it."""
+def answered_turns(shown: Sequence[Turn], looked: Container[str]) -> list[Answered]:
+    """Turns as checks are derived from them, each with what was shown before it.
+
+    Args:
+        shown: all turns of the trajectory.
+        looked: keys of those whose spans are told.
+    """
     found: list[Answered] = []
     before: str | None = None
     for turn in shown:
-        spans = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in turn_spans(turn)[1:]]
+        labelled = turn_spans(turn)[1:] if turn.row["row_id"] in looked else []
+        spans = [(one.begin - len(MARKER), one.end - len(MARKER), one.label) for one in labelled]
         known = [(begin, end, label) for begin, end, label in spans if label is not None]
         volatile = [(begin, end) for begin, end, label in known if label == "volatile"]
         previous = turn.state if turn.state is not None else before
@@ -37,17 +43,26 @@ def question(
         others: answers of other turns.
         seed: of the draw.
     """
-    told = answered_turns(shown)
-    allowed = {told[place].key: place for place in places}
+    allowed = {shown[place].row["row_id"]: place for place in places}
     looked = looked_at(allowed, seed)
+    told = answered_turns(shown, looked)
+    checks: dict[str, list[dict[str, Any]]] = {}
+
+    def weighed(key: str) -> float:
+        turn = told[allowed[key]]
+        checks[key] = checks_of(turn, _known(told[: allowed[key]], turn, initial_state), others.of(turn))
+        return weight(turn, checks[key], seed)
+
+    key = drawn(looked, weighed, seed)
+    return None if key is None else (allowed[key], ground_truth(told[allowed[key]], checks[key], rubric_id()))
+
+
+def _known(before: Sequence[Answered], turn: Answered, initial_state: str | None) -> Known:
+    """What the trajectory has shown when a turn is acted in."""
     known = Known()
     known.saw(initial_state)
-    checks: dict[str, list[dict[str, Any]]] = {}
-    for turn in told:
-        known.saw(turn.previous)
-        if turn.key in looked:
-            checks[turn.key] = checks_of(turn, known, others.of(turn))
-        known.add(turn)
-    by_key = {turn.key: turn for turn in told}
-    key = drawn({key: weight(by_key[key], checks[key], seed) for key in sorted(looked)}, seed)
-    return None if key is None else (allowed[key], ground_truth(by_key[key], checks[key], rubric_id()))
+    for one in before:
+        known.saw(one.previous)
+        known.add(one)
+    known.saw(turn.previous)
+    return known

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,11 @@ def prompt_tokens(
     return counter.of(text) + sum(use * size for use, size in zip(uses, texts, strict=True))
 
 
-def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> tuple[list[int], list[int]]:
+TurnTokens: TypeAlias = tuple[list[int], list[int]]
+"""Tokens of the user text of each turn, and of its assistant text."""
+
+
+def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> TurnTokens:
     """Tokens of the user text and of the assistant text of each turn, whose rows bear their costs."""
     first = counter.of(heading(1))
     users = [
@@ -125,18 +129,20 @@ def rendered_tokens(
     if not costs.num_rows:
         none = np.zeros(0, np.int64)
         return Rendered(none, none, none, none)
-    unit = _Unit(costs, use, domain, counter)
-    prompts, shown = unit.prompts(pool, mix), unit.summed(unit.visible)
-    turns, loss = unit.summed(unit.users + unit.answers), unit.summed(np.where(unit.bears, unit.answers, 0))
+    unit, is_whole = _Unit(costs, use, domain, counter), pool in ("cpt", "sft")
+    held = unit.to_last_target() if is_whole else unit.visible
+    prompts, shown = unit.prompts(pool, mix), unit.summed(held)
+    turns = unit.summed(np.where(held, unit.users + unit.answers, 0))
+    loss = unit.summed(np.where(unit.bears, unit.answers, 0))
     taught = (unit.summed(unit.bears) > 0).astype(np.int64)
     borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
-    most, is_whole = mix.window_tokens[pool], pool in ("cpt", "sft")
+    most = mix.window_tokens[pool]
     long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
     if mix.control_tokens == "drop":
-        taught[unit.prompt_held | ((unit.summed(unit.held) > 0) & ~long & is_whole)] = 0
+        taught[unit.prompt_holds | ((unit.summed(unit.holds & held) > 0) & ~long & is_whole)] = 0
     found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
     for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
-        part = unit.part(number, int(prompts[number]))
+        part = unit.part(number, int(prompts[number]), held)
         made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
         found.samples[number] = len(made)
         found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
@@ -153,8 +159,8 @@ class _Unit:
         bears: whether its answer bears the loss.
         users: tokens of its user text, 0 where it is not shown.
         answers: tokens of its assistant text, 0 where it is not shown.
-        held: whether what is shown of it holds a control string.
-        prompt_held: of each trajectory, whether its prompt does.
+        holds: whether what is shown of it holds a control string.
+        prompt_holds: of each trajectory, whether its prompt does.
     """
 
     def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
@@ -173,7 +179,7 @@ class _Unit:
         self.bears = (use == "target") & self._column("can_bear")
         self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
         self._control = self._column("control")
-        self.prompt_held = (self._control[self.begins] & IN_CONTEXT) > 0
+        self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
         self.users = self._users()
 
     def _column(self, name: str) -> npt.NDArray[Any]:
@@ -203,8 +209,8 @@ class _Unit:
         users[rows] += np.where(first, told[turn], 0) + np.where(shows, self._column("state_tokens")[rows], 0)
         bits = self._control[rows]
         spoke = np.bincount(self._turn, (self._control & SAID) > 0, self._turn[-1] + 1)[turn] > 0
-        self.held = np.zeros(len(self.visible), np.bool_)
-        self.held[rows] = ((bits & ALWAYS) > 0) | (shows & ((bits & STATE) > 0)) | (first & spoke)
+        self.holds = np.zeros(len(self.visible), np.bool_)
+        self.holds[rows] = ((bits & ALWAYS) > 0) | (shows & ((bits & STATE) > 0)) | (first & spoke)
         self._is_first, self._shows = np.zeros((2, len(self.visible)), np.bool_)
         self._is_first[rows], self._shows[rows] = first, shows
         return users
@@ -241,8 +247,8 @@ class _Unit:
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
         words, found = texts.texts.to_pylist(), dict[int, list[str]]()
-        for number, place in np.unique(np.stack([self._of[rows], texts.index[rows]]), axis=1).T.tolist():
-            found.setdefault(number, []).append(words[place])
+        for pair in np.unique(self._of[rows] * len(words) + texts.index[rows]).tolist():
+            found.setdefault(pair // len(words), []).append(words[pair % len(words)])
         return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
 
     def _screens(self) -> dict[int, str]:
@@ -252,15 +258,21 @@ class _Unit:
         sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()
         return dict(zip(numbers.tolist(), sizes, strict=True))
 
-    def part(self, number: int, prompt: int) -> _Part:
-        """A trajectory by itself."""
+    def to_last_target(self) -> npt.NDArray[np.bool_]:
+        """Of each row whether it is shown and not behind the last target of its trajectory."""
+        rows = np.arange(len(self.bears))
+        last = np.maximum.reduceat(np.where(self.bears, rows, -1), self.begins)
+        return self.visible & (rows <= last[self._of])
+
+    def part(self, number: int, prompt: int, held: npt.NDArray[np.bool_]) -> _Part:
+        """A trajectory by itself, of whose rows those are taken that are `held`."""
         end = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.visible)
-        rows = np.arange(self.begins[number], end)[self.visible[self.begins[number] : end]]
+        rows = np.arange(self.begins[number], end)[held[self.begins[number] : end]]
         begins = np.flatnonzero(self._is_first[rows])
         states = np.where(self._shows[rows], 0, self._column("state_tokens")[rows])
         extra = self._headings(len(rows))
-        held = self.held[rows], (self._control[rows] & STATE) > 0
-        return _Part(prompt, self.users[rows], self.answers[rows], self.bears[rows], begins, states, extra, *held)
+        told = self.users[rows], self.answers[rows], self.bears[rows]
+        return _Part(prompt, *told, begins, states, extra, self.holds[rows], (self._control[rows] & STATE) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +287,8 @@ class _Part:
         begins: the first of each turn.
         states: tokens of the state of each, where it is known and not shown.
         headings: tokens that their headings have more than the first.
-        held: whether they hold a control string.
-        state_held: whether the state before them does, shown or not.
+        holds: whether they hold a control string.
+        state_holds: whether the state before them does, shown or not.
     """
 
     prompt: int
@@ -286,8 +298,8 @@ class _Part:
     begins: Counts
     states: Counts
     headings: Counts
-    held: npt.NDArray[np.bool_]
-    state_held: npt.NDArray[np.bool_]
+    holds: npt.NDArray[np.bool_]
+    state_holds: npt.NDArray[np.bool_]
 
     def windows(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
         """The samples of CPT or SFT that a trajectory longer than a window becomes."""
@@ -300,10 +312,12 @@ class _Part:
         for begin, past in cuts(groups, self.prompt, most, mix.overflow[pool]):
             opening = groups[begin].opening if begin else 0
             fits = self.prompt + sum(group.size for group in groups[begin:past]) + opening <= most
-            rows = slice(groups[begin].first, groups[past].first if past < len(groups) else None)
+            first = groups[begin].first
+            bearing = np.flatnonzero(self.bears[first : groups[past].first if past < len(groups) else None])
+            rows = slice(first, first + int(bearing[-1]) + 1 if len(bearing) else first)
             if mix.control_tokens == "drop":
-                fits = fits and not (self.held[rows].any() or (begin and self.state_held[rows.start]))
-            if fits and self.bears[rows].any():
+                fits = fits and not (self.holds[rows].any() or (begin and self.state_holds[first]))
+            if fits and len(bearing):
                 users = self.users[rows] - self.headings[rows] + self.headings[: len(self.users[rows])]
                 told = users.tolist(), self.answers[rows].tolist(), self.bears[rows].tolist()
                 found.append(whole_tokens(pool, self.prompt + opening, *told, counter))
@@ -311,7 +325,7 @@ class _Part:
 
     def asked(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
         """What a sample of RL or eval has in the mean of the turns that may be asked for; none without such."""
-        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist(), self.held.tolist()
+        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist(), self.holds.tolist()
         found, most = askable(pool, mix, self.prompt, *told), mix.window_tokens[pool]
         if not found:
             return []

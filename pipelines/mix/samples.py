@@ -7,24 +7,20 @@ then lies, is the matter of `mix`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_leaves
-from pipelines.engine.storage import Folder
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.questions import question
-from pipelines.mix.sample_tokens import askable, prompt_tokens, turn_tokens, whole_tokens
+from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
-from pipelines.rendering.costs import COST_HASHES
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
@@ -182,33 +178,36 @@ class _Making:
         return self.mix.control_tokens == "drop" and any(turn.holds_control for turn in shown)
 
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
-        """The samples of CPT or SFT."""
-        sizes = list(map(sum, zip(*turn_tokens(whole, self.counter), strict=True)))
+        """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing."""
+        whole = _to_last_target(whole)
+        costs = turn_tokens(whole, self.counter)
+        sizes = list(map(add, *costs))
         bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
         cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
         found: Made = []
         has_first = False
         for window in cut:
-            shown = whole if window.rows is self.rows else turns(window.rows, View.of(self.mix), window.opening)
-            taught = targets(shown)
+            is_whole = window.rows is self.rows
+            shown = whole if is_whole else _to_last_target(turns(window.rows, View.of(self.mix), window.opening))
             if window.fits and self._drops(shown):
                 found.append((window.rows, HOLDING))
                 continue
-            if not window.fits or not taught:
+            if not window.fits or not shown:
                 said = "no turn of it can stand alone as a target in pool "
                 none = Unlearnable("no_target", said + self.pool) if window.fits else self._over()
                 found.append((window.rows, none))
                 continue
             own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
             has_first = True
-            found.append((window.rows, self._whole_sample(own, shown, window.opening)))
+            mine = costs if is_whole else turn_tokens(shown, self.counter)
+            found.append((window.rows, self._whole_sample(own, shown, mine, window.opening)))
         return found or [(self.rows, self._over())]
 
-    def _whole_sample(self, key: str, shown: Sequence[Turn], opening: str) -> dict[str, Any]:
+    def _whole_sample(self, key: str, shown: Sequence[Turn], costs: TurnTokens, opening: str) -> dict[str, Any]:
         first, is_cpt = self.rows[0], self.pool == "cpt"
         system, before = self.prompt.text, self.prompt_tokens + self.counter.of(opening)
         loss = [turn.loss for turn in shown]
-        tokens = whole_tokens(self.pool, before, *turn_tokens(shown, self.counter), loss, self.counter)
+        tokens = whole_tokens(self.pool, before, *costs, loss, self.counter)
         common = {
             "id": key,
             "domain": first["domain"],
@@ -266,7 +265,7 @@ class _Making:
         """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
-        sizes = list(map(sum, zip(*turn_tokens(shown, self.counter), strict=True)))
+        sizes = list(map(add, *turn_tokens(shown, self.counter)))
         most = self.mix.window_tokens[self.pool]
         (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
         found = turns(cut.rows, View.of(self.mix), cut.opening)
@@ -327,6 +326,11 @@ class _Making:
         """How many turns of a sample show control strings, and whether it shows any."""
         number = sum(turn.holds_control for turn in shown)
         return {"_control_turns": number, "_control": number > 0 or bool(self.rows[0]["control"] & IN_CONTEXT)}
+
+
+def _to_last_target(shown: Sequence[Turn]) -> list[Turn]:
+    taught = targets(shown)
+    return list(shown[: taught[-1] + 1]) if taught else []
 
 
 _OWNERS: Final = ("group", "task_hash", "instance_hash")
@@ -395,109 +399,3 @@ def _replaced(table: pa.Table, name: str, values: Mapping[int, Any]) -> pa.Table
     held = [values.get(row, value) for row, value in enumerate(table[name].to_pylist())]
     position = table.schema.get_field_index(name)
     return table.set_column(position, table.schema.field(name), pa.array(held, table.schema.field(name).type))
-
-
-_COLUMNS: Final = (
-    "row_id",
-    "trajectory_id",
-    "step",
-    "turn",
-    "segment",
-    "num_segments",
-    "domain",
-    "source",
-    "interleaved",
-)
-_ENDINGS: Final = ("exit_code", "time_limit_s", "timed_out")
-_MOMENT: Final = "started_at"
-_STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "context": ("action_space", "initial_state", "demonstrations", "simulation_instruction"),
-    "observation": ("content", "origin"),
-    "action": ("name", "arguments", "text"),
-    "next_observation": ("content", "origin", "form", "dialect"),
-}
-_LEAVES: Final = (
-    *_COLUMNS,
-    *_ENDINGS,
-    _MOMENT,
-    "scrubbed",
-    *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names),
-)
-_TEXTS: Final = ("observation.content", "next_observation.content")
-_OBJECTS: Final = ("observation.envelope", "next_observation.envelope")
-
-
-def _python_rows(batch: pa.RecordBatch, verdict: pa.Table, begun: int, envelopes: bool = False) -> list[dict[str, Any]]:
-    """The rows as Python values, with only what rendering needs; a text that rows share is one object.
-
-    `ordinal` numbers the file's kept trajectories, of which `begun` began before this batch.
-    """
-    columns: dict[str, list[Any]] = {name: _values(batch[name]) for name in (*_COLUMNS, *_ENDINGS, "scrubbed")}
-    columns[_MOMENT] = _values(batch[_MOMENT].cast(pa.int64()))
-    hashes = {name: verdict[name].combine_chunks().to_numpy() for name in COST_HASHES}
-    for struct in ("context", "action", "next_observation", "observation"):
-        names = [*_STRUCTS[struct], *(["envelope"] if envelopes and struct.endswith("observation") else [])]
-        fields = {name: pc.struct_field(batch[struct], name) for name in names}
-        if struct == "observation":
-            led = columns["next_observation"]
-            texts = {name: [one and one[name] for one in led] for name in fields if name != "origin"}
-            values = [
-                _states(column, texts[name], hashes) if name in texts else _values(column)
-                for name, column in fields.items()
-            ]
-        else:
-            values = [_values(column) for column in fields.values()]
-        columns[struct] = [dict(zip(fields, row, strict=True)) for row in zip(*values, strict=True)]
-        for row in np.flatnonzero(batch[struct].is_null().to_numpy(zero_copy_only=False)).tolist():
-            columns[struct][row] = None
-    columns["ordinal"] = (begun + np.cumsum(batch["step"].to_numpy() == 0)).tolist()
-    for name in verdict.column_names:
-        if name not in hashes:
-            columns[name] = _values(verdict[name].combine_chunks())
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _states(texts: pa.Array, after: Sequence[Any], hashes: Mapping[str, npt.NDArray[np.uint64]]) -> list[Any]:
-    """What stood before each action, as far as it may be shown; what the row before led to is the text of that row."""
-    state, led = hashes["state_hash"], hashes["next_hash"]
-    same = np.zeros(len(state), np.bool_)
-    same[1:] = state[1:] == led[:-1]
-    found: list[Any] = [None, *after[:-1]] if after else []
-    rows = np.flatnonzero(~same)
-    for row, text in zip(rows.tolist(), _values(texts.take(pa.array(rows))), strict=True):
-        found[row] = text
-    return found
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """A column as Python values; a text that a dictionary holds is one object."""
-    if pa.types.is_dictionary(column.type):
-        texts = [*_values(column.dictionary), None]
-        return [texts[i] for i in pc.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False).tolist()]
-    if pa.types.is_string(column.type) or (pa.types.is_primitive(column.type) and not column.null_count):
-        found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
-        return found
-    return [None] * len(column) if column.null_count == len(column) else column.to_pylist()
-
-
-def kept_rows(transitions: Folder, name: str, verdicts: pa.Table, envelopes: bool = False) -> Iterator[dict[str, Any]]:
-    """The rows of kept trajectories, in the order of their file, whose row groups may cut a long trajectory.
-
-    Args:
-        transitions: folder of the transitions.
-        name: of the file in it.
-        verdicts: `use`, `group`, `kept`, what they cost (`COST_COLUMNS`, `COST_HASHES`) and, where they are
-            measured, `spans` of all its rows.
-        envelopes: whether the objects that answers of MCP stood in are read too.
-    """
-    objects = _OBJECTS if envelopes else ()
-    offset = begun = 0
-    for batch in read_leaves(transitions, name, (*_LEAVES, *objects), (*_TEXTS, *objects)):
-        verdict = verdicts.slice(offset, batch.num_rows)
-        offset += batch.num_rows
-        kept = verdict["kept"].combine_chunks()
-        rows = batch
-        if not pc.all(kept).as_py():
-            rows, verdict = batch.filter(kept), verdict.filter(kept)
-        yield from _python_rows(rows, verdict, begun, envelopes)
-        begun += int(np.count_nonzero(rows["step"].to_numpy() == 0))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from pipelines.rendering.edits import Edits, edit_of
-from pipelines.rendering.fences import block, fenced, is_structure
+from pipelines.rendering.fences import block, fenced
 from pipelines.rendering.native_actions import native_action
 
 Grammar: TypeAlias = Literal["call", "native"]
@@ -31,6 +31,5 @@ def shown_action(row: Mapping[str, Any], edits: Edits = "call", grammar: Grammar
     if native is not None:
         return block(native.text) if native.language == "json" else fenced(native.text, native.language)
     language = row["action"].get("language")
-    if language in (None, "json") and is_structure(text):
-        return block(text)
-    return fenced(text, language if language is not None else _LANGUAGES.get(row["domain"], "text"))
+    other = language if language is not None else _LANGUAGES.get(row["domain"], "text")
+    return block(text, other) if language in (None, "json") else fenced(text, other)

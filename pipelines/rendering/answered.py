@@ -8,9 +8,9 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -66,15 +66,29 @@ class Answered:
     scrubbed: bool = False
 
     @cached_property
+    def given(self) -> Any:
+        """The value of the arguments; None if there are none."""
+        return value_or_none(self.arguments) if self.arguments else None
+
+    @cached_property
     def values(self) -> tuple[str, ...]:
         """The texts among the arguments' values, and numbers as text, in order, at any depth."""
-        return tuple(_leaves(value_or_none(self.arguments) if self.arguments else None))
+        return tuple(_leaves(self.given))
+
+    @cached_property
+    def words(self) -> set[str]:
+        """The words of action and observation."""
+        return words(self.action) | words(self.observation)
+
+    @cached_property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        """(path, text) of what the action writes."""
+        return tuple(_writes(self))
 
     @cached_property
     def head(self) -> tuple[str, str, str]:
         """(domain, tool, first word of the command): answers of one head are told from each other."""
-        value = value_or_none(self.arguments) if self.arguments else None
-        command: Any = None
+        value, command = self.given, None
         if isinstance(value, dict):
             command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
         elif isinstance(value, list):
@@ -97,34 +111,111 @@ def _leaves(value: Any) -> Iterator[str]:
             yield str(one)
 
 
+_PARTED: Final = "".join(chr(code) if code < 128 and _WORD.match(chr(code)) else " " for code in range(256)).encode()
+"""Of each ASCII character itself if it is of a word, else a blank."""
+
+
 def words(text: str) -> set[str]:
     """The words of a text: runs of letters, digits and underscores."""
+    if text.isascii():  # in half the time
+        return set(text.encode().translate(_PARTED).decode().split())
     return set(_WORD.findall(text))
 
 
-@dataclass(slots=True)
+@lru_cache(maxsize=512)
+def words_of(text: str) -> frozenset[str]:
+    """The same of a text that is asked for again."""
+    return frozenset(words(text))
+
+
+_LEADING: Final = re.compile(r"^(?:\s*\d+[\t→:|]|[+-](?![+-]))")
+PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
+"""What a line of a state says as a whole: a text between quotes, or a box of pixels."""
+
+
+def bare(line: str) -> str:
+    """A line without blanks around it, and without the number or the mark of a diff that leads it."""
+    return _LEADING.sub("", line, count=1).strip()
+
+
+def pieces(text: str) -> Iterator[str]:
+    """What lines say as a whole, texts without their quotes."""
+    return (found[1] if found[1] is not None else found[2] or found[3] or "" for found in PIECE.finditer(text))
+
+
 class Known:
-    """What a trajectory has shown so far: its words, and what was written where.
+    """What a trajectory has shown so far, and what was written where; worked out when it is asked for.
 
     The caller asks for the checks of a turn first and adds it then, in the order of the trajectory.
     """
 
-    words: set[str] = field(default_factory=set)
-    written: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._words: set[str] = set()
+        self._lines: dict[str, None] = {}
+        self._pieces: set[str] = set()
+        self._written: dict[str, str] = {}
+        self._unread: list[str] = []
+        self._unapplied: list[Answered] = []
+        self._last: str | None = None
+
+    @property
+    def words(self) -> set[str]:
+        """All words."""
+        self._read()
+        return self._words
+
+    @property
+    def lines(self) -> Mapping[str, None]:
+        """All lines, bare, in the order in which they were shown first."""
+        self._read()
+        return self._lines
+
+    @property
+    def pieces(self) -> set[str]:
+        """What lines of states say as a whole."""
+        self._read()
+        return self._pieces
+
+    @property
+    def written(self) -> Mapping[str, str]:
+        """What was written, by its path."""
+        for turn in self._unapplied:
+            self._written.update(turn.written)
+        self._unapplied.clear()
+        return self._written
 
     def add(self, turn: Answered) -> None:
         """Takes in a turn: what it showed, and what its action wrote."""
-        self.words |= words(turn.action) | words(turn.observation)
-        self.written.update(_writes(turn))
+        self._unread += (turn.action, turn.observation, *turn.values)
+        self._unapplied.append(turn)
+        self._last = turn.observation
 
     def saw(self, text: str | None) -> None:
         """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
-        self.words |= words(text or "")
+        if text and text != self._last:
+            self._unread.append(text)
+
+    def _read(self) -> None:
+        for text in self._unread:
+            for line in dict.fromkeys(text.split("\n")):
+                plain = bare(line)
+                if plain and plain not in self._lines:
+                    self._lines[plain] = None
+                    self._words |= words(line)
+                    self._pieces.update(pieces(line))
+        self._unread.clear()
+
+    def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
+        """The words of lines that were shown and hold all the given ones, of so many lines at most."""
+        longest = max(some, key=len, default="")
+        if longest and some <= self.words:
+            held = (words(line) for line in self.lines if longest in line)
+            yield from islice((one for one in held if some <= one), most)
 
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
     """(path, text) of what an action writes."""
-    value = value_or_none(turn.arguments) if turn.arguments else None
+    value = turn.given
     if isinstance(value, dict):
         path = next((value[name] for name in _PATHS if isinstance(value.get(name), str)), None)
         text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str)), None)
@@ -139,9 +230,10 @@ def _writes(turn: Answered) -> Iterator[tuple[str, str]]:
 
 def read_path(turn: Answered, known: Known) -> str | None:
     """The path of what was written before and the action names, without writing it; None if there is none."""
-    if next(_writes(turn), None) is not None:
+    if turn.written:
         return None
-    named = [word for one in turn.values for word in (one, *one.split()) if word in known.written]
+    written = known.written
+    named = [word for one in turn.values for word in (one, *one.split()) if word in written] if written else []
     return named[-1] if named else None
 
 
@@ -164,6 +256,7 @@ class Distractors:
         self._held: dict[tuple[str, ...], dict[int, str]] = {}
         self._heaps: dict[tuple[str, ...], list[int]] = {}
         self._ranks: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+        self._of: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def add(self, turn: Answered) -> None:
         """Takes in the answer of a turn, unless it is very long."""
@@ -185,6 +278,7 @@ class Distractors:
         else:
             return
         held[number] = text
+        self._of.clear()
 
     def _admits(self, key: tuple[str, ...]) -> bool:
         """Whether a new head or tool is among those of least hash that are held; one that no more is, goes."""
@@ -215,14 +309,16 @@ class Distractors:
         arrays = [pa.array(list(column), field.type) for column, field in zip(columns, HELD, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=HELD)
 
-    def of(self, turn: Answered) -> Sequence[str]:
+    def of(self, turn: Answered) -> tuple[str, ...]:
         """The answers of the turn's head, then those of its tool, each once, in the order of their hashes."""
-        found = {
-            number: text
-            for key in (turn.head, turn.head[:2])
-            for number, text in sorted(self._held.get(key, {}).items())
-        }
-        return tuple(found.values())
+        if turn.head not in self._of:
+            found = {
+                number: text
+                for key in (turn.head, turn.head[:2])
+                for number, text in sorted(self._held.get(key, {}).items())
+            }
+            self._of[turn.head] = tuple(found.values())
+        return self._of[turn.head]
 
 
 def turn_of(

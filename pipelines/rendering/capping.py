@@ -19,6 +19,8 @@ def capped(text: str, most: int) -> str:
         most: characters that stay, at least 2. A text that is shorter, or not longer than with a marker, stays whole.
     """
     left_out = len(text) - most
+    if left_out <= 0:
+        return text
     mark = f"\n{MARK.format(left_out)}\n"
     if left_out <= len(mark):
         return text

@@ -23,12 +23,17 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def block(text: str) -> str:
-    """The text in a fence of its own language: `json`, set out over lines, where it is an object or an array."""
+def block(text: str, other: str = "text") -> str:
+    """The text in a fence of its own language: `json`, set out over lines, where it is an object or an array.
+
+    Args:
+        text: to be fenced.
+        other: the language of what is neither.
+    """
     quick = _as_written(text)
     if quick is not None:
         return fenced(quick, "json")
-    return fenced(indented(text), "json") if is_structure(text) else fenced(text, "text")
+    return fenced(indented(text), "json") if is_structure(text) else fenced(text, other)
 
 
 def _as_written(text: str) -> str | None:
@@ -36,7 +41,9 @@ def _as_written(text: str) -> str | None:
 
     The library writes numbers with an exponent in its own way, so a text that may hold one is none of these.
     """
-    if text[:1] not in ("{", "[") or _EXPONENT.search(text):
+    if text[:1] not in ("{", "["):
+        return None
+    if ("e-" in text or "e+" in text) and _EXPONENT.search(text):
         return None
     try:
         value = orjson.loads(text)

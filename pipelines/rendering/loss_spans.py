@@ -35,12 +35,16 @@ class LossSpan(NamedTuple):
     label: str | None
 
 
+_FRAME: Final = LossSpan(0, len(MARKER), "frame")
+"""The marker that opens an answer."""
+
+
 def turn_spans(turn: Turn) -> list[LossSpan]:
     """The spans of a turn's assistant message; none if it bears no loss."""
     if not turn.loss:
         return []
     head, end = len(MARKER), len(turn.assistant)
-    found = [LossSpan(0, head, "frame")]
+    found = [_FRAME]
     after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
     text = turn.view.text(after)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Literal, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.actions import Grammar, shown_action
@@ -75,8 +76,7 @@ class View:
         return escaped(text) if self.escapes else text
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One rendered turn: what the user message and the assistant message say, and whether the loss stands on it.
 
     Attributes:
@@ -103,7 +103,7 @@ class Turn:
     shows_state: bool = False
     said_tokens: int = 0
     holds_control: bool = False
-    view: View = field(default=View(), compare=False, repr=False)
+    view: View = View()
 
 
 def ending(row: Mapping[str, Any]) -> str:
@@ -178,7 +178,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
     chosen = view or View()
     found: list[Turn] = []
     shown: str | None = None
-    for _, group in groupby(rows, key=lambda row: row["turn"]):
+    for _, group in groupby(rows, key=itemgetter("turn")):
         calls = list(group)
         visible = [row for row in calls if row["use"] != "omit"]
         keeps = visible and chosen.harness == "keep"
@@ -229,5 +229,5 @@ def document(system: str, shown: Sequence[Turn]) -> str:
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     """The rows of each trajectory, or of each segment of a split one; rows come in the order of their file."""
-    for _, group in groupby(rows, key=lambda row: (row["trajectory_id"], row["ordinal"], row["segment"])):
+    for _, group in groupby(rows, key=itemgetter("trajectory_id", "ordinal", "segment")):
         yield list(group)

@@ -33,9 +33,8 @@ def test_some_rollouts_are_there_twice():
         assert contents[one.native_id] == contents[one.native_id.removesuffix("-again")]
 
 
-def test_a_unit_of_rollouts_is_judged_with_every_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(judge_memory, "UNIT_BYTES", 1_500_000)
-    unit, size, count, _ = judge_memory.write_unit(Folder(str(tmp_path / "transitions")), 0, 0, 7)
+def test_a_unit_of_rollouts_is_judged_with_every_rule(tmp_path: Path):
+    unit, size, count, _ = judge_memory.write_unit(Folder(str(tmp_path / "transitions")), 0, 0, 7, most=1_500_000)
     told = Run(judge_memory.recipe(), [], str(tmp_path)).judge([unit]).counts
     assert size >= 1_500_000
     assert told["trajectories"] == count

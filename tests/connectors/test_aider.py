@@ -65,6 +65,14 @@ def test_an_edit_of_lines_that_the_file_does_not_hold_is_answered_by_the_environ
     assert (seen.origin, seen.is_error) == ("environment", True)
 
 
+def test_what_an_edit_does_is_told_by_the_tools():
+    text = START + "#### Go.  \n\n<<<<<<< SEARCH\na\n\n> Applied edit to a.py  \n"
+    made = next(iter(Aider().parse(MemoryBlob("h.md", text.encode()))))
+    assert isinstance(made, Trajectory)
+    assert made.context.origin == "derived"
+    assert [tool["name"] for tool in json.loads(made.context.action_space or "")] == ["edit"]
+
+
 LINES = [
     "",
     "#### say  ",

@@ -171,6 +171,13 @@ def test_a_response_that_has_no_body_is_whole(status, method):
     assert step.next_observation.truncation == "none"
 
 
+@pytest.mark.parametrize("status", [204, 304])
+def test_the_body_that_a_browser_had_already_is_no_part_of_an_answer_without_one(status):
+    (step,) = steps(entry("http://a/", status=status, text='{"cached": 1}'))
+    assert step.next_observation.content == f"HTTP {status}\ncontent-type: application/json"
+    assert step.next_observation.truncation == "none"
+
+
 def test_a_request_that_got_no_response_has_no_next_observation_unless_the_browser_says_why():
     quiet = entry("http://a/1", 1, status=0, mime="", text=None)
     loud = entry("http://a/2", 2, status=0, mime="", text=None, _error="net::ERR_ABORTED")

@@ -286,6 +286,32 @@ def test_two_fields_are_two_fills_and_coming_back_is_a_third() -> None:
     assert one.told() == ["fill #2 a", "fill #3 b", "fill #2 c"]
 
 
+def focused(observation: Any) -> list[str]:
+    return [line.split()[0] for line in (observation.content or "").split("\n") if " focused" in line]
+
+
+def test_the_focus_that_comes_to_a_field_to_fill_it_is_no_effect_of_the_act_before() -> None:
+    one = Recording(field(5), field(6))
+    one.mouse(900, 5, 5)
+    one.input(1, 5, "a")
+    one.mouse(900, 6, 5)
+    one.mouse(1, 5, 6)
+    one.input(800, 6, "b")
+    first, second = one.steps()
+    assert focused(first.observation) == []
+    assert focused(first.next_observation) == focused(second.observation) == ["#2"]
+    assert focused(second.next_observation) == ["#3"]
+
+
+def test_the_focus_that_comes_right_after_an_act_is_its_effect() -> None:
+    one = Recording(element(5, "button", text(7, "A")), field(6))
+    one.click(900, 5)
+    one.mouse(20, 5, 6)
+    one.input(2000, 6, "b")
+    first, _ = one.steps()
+    assert focused(first.next_observation) == ["#3"]
+
+
 def test_what_a_script_fills_is_no_act() -> None:
     one = Recording(field(5), field(6))
     one.click(500, 5)

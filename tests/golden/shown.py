@@ -27,7 +27,7 @@ _HEAD: Final = """# What a model sees of each format
 One turn of a log of each format, as a sample for training shows it: above the line the user's message, which is the
 state where it is not what the turn before ended with, and the action; below it what the model is to predict. The logs
 are those that the tests read (`tests/fixtures`); long texts are cut here and nowhere else. What stands before the first
-turn, and what bears the loss: [datasets](datasets.md). Written by `python -m tests.golden.make tables`.
+turn, and what bears the loss: [mixtures](mixtures.md). Written by `python -m tests.golden.make tables`.
 """
 
 

@@ -27,7 +27,8 @@ is what the user said next. Between turns stand the words of the harness (the co
 interruption, what it asks the user), commands of the user with their output, and what the user said that is not an
 answer, a typed `y` or `n` among it.
 
-The file holds neither the system prompt nor the files that the model was shown, and the output of commands stands in it
+The file holds neither the system prompt nor the files that the model was shown (the `action_space` is derived: what
+`edit` does), and the output of commands stands in it
 cut and trimmed as Aider printed it. Times are local and without a zone, so no step has one. A session without a reply
 is rejected as `no_transitions`, and what stands before the first start, its beginning lost, as `no_start`.
 """
@@ -45,7 +46,7 @@ from connectors.conversation.told import Told, answered
 from connectors.conversation.turns import Call
 from connectors.swe.actions import call, spoken
 from connectors.swe.aider.lines import Block, Session, sessions
-from schemas import Agent, Observation, ParseError, Reject, Task, Trajectory
+from schemas import Agent, Context, Observation, ParseError, Reject, Task, Trajectory, json_text
 
 EDIT: Final = "edit"
 
@@ -55,6 +56,23 @@ _EDITS: Final = re.compile(r"^(?:<{5,9} SEARCH|```diff$|<{5,9} ORIGINAL)", re.MU
 _VERSION: Final = re.compile(r"^Aider v(\S{1,40})$", re.MULTILINE)
 _MODEL: Final = re.compile(r"^(?:Main model|Models?): (\S{1,200}) with ", re.MULTILINE)
 _APPLIED: Final = "Applied edit to "
+_TOOLS: Final = json_text(
+    [
+        {
+            "name": EDIT,
+            "description": (
+                "A reply with edits of files: the path of each, and a block of the lines to find with those that take "
+                "their place. Aider applies the edits that it can, commits what has changed, and runs the linters and "
+                "tests that it was started with; it tells what was applied, each commit, blocks whose lines it did not "
+                "find, and what linters and tests put out. Changes of the user that are not committed yet it commits "
+                "first. The words around the blocks change nothing, but may be taken up in the message of a commit."
+            ),
+            "parameters": {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]},
+        }
+    ]
+)
+"""What the world of these sessions takes, which their files do not say."""
+
 _NOTES: Final = (
     "Tokens: ",
     "Cost: ",
@@ -85,7 +103,7 @@ class Aider(Connector):
     """Chat histories of Aider."""
 
     name: ClassVar[str] = "aider"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("swe",)
     title: ClassVar[str] = "Aider chat history (Markdown)"
     companions = re.compile(r"\.aider\.(?:input\.history|llm\.history|conf\.yml|tags\.cache\.v\d{1,3}/.*)")
@@ -145,6 +163,7 @@ def _trajectory(session: Session) -> Trajectory | None:
         domain="swe",
         steps=course.steps(),
         agent=Agent("aider", version[1] if version else None, model[1] if model else None),
+        context=Context(action_space=_TOOLS, origin="derived"),
         task=Task(instruction=instruction),
     )
 

@@ -11,6 +11,8 @@ In a recording mousedown, focus, mouseup, click and each change of a field are e
 - a scroll is one act until it rests. A scroll or resize within `EFFECT_MS` of another act is its effect;
 - a new page (its nodes are numbered from 1 again) within `PAGE_MS` of an act is its effect, else a `goto` or `reload`;
   a second snapshot of the same nodes, of which no load was told, is a checkpoint of the recorder (rrweb 1) and no act;
+- a field that the focus came to, neither by a press nor within `EFFECT_MS` of an act, is seen by what is done to it
+  next as it was before;
 - what scripts change (`userTriggered: false`, or a field that has not the focus) is no act.
 
 Without time stamps, only order counts: what could be an effect of the act before is one.
@@ -61,6 +63,8 @@ class Acts:
         self._presses_told = False
         self._mutations = 0
         self._filling: DomNode | None = None
+        self._left: DomNode | None = None
+        self._reached: tuple[DomNode, DomNode | None, int] | None = None
         self._address: tuple[str, int, float | None] | None = None
         self._shown: tuple[int, Seen] | None = None
         self._page_time: float | None = None
@@ -143,6 +147,17 @@ class Acts:
             self._shown = self.mirror.changes, seen
         return self._shown[1]
 
+    def _seen_before(self, node: DomNode | None) -> Seen:
+        """What is shown now, without the focus that came to the node for the sake of what is now done to it."""
+        reached, self._reached = self._reached, None
+        if reached is None or reached[0] is not node or reached[2] != self._mutations:
+            return self._seen()
+        before = reached[1]
+        self.mirror.focus_on(before if before is not None and self.mirror.number(before) is not None else None)
+        seen = self._seen()
+        self.mirror.focus_on(node)
+        return seen
+
     def _follows(self, limit: float, scrolls: bool = False) -> bool:
         """Whether the last act was less than `limit` milliseconds ago; without times, whether there was one."""
         last = self._acts[-1] if self._acts else None
@@ -167,7 +182,8 @@ class Acts:
         original = {key: value for key, value in data.items() if key not in ("source", "type")}
         if press is None and node is not None and kind != act.SCROLL:
             self.mirror.aim_at(node)
-        seen = press.seen if press else self._seen()
+        seen = press.seen if press else self._seen_before(node)
+        self._left = None
         if self._acts:
             self._acts[-1].page = None
         one = Act(
@@ -311,10 +327,13 @@ class Acts:
             self._begin(act.RIGHT_CLICK, node, data, press)
             self._press = None
         elif kind == _FOCUS:
+            by_hand = press is None and not self._follows(EFFECT_MS)
+            self._reached = (node, self.mirror.focus or self._left, self._mutations) if by_hand else None
             self.mirror.focus_on(node)
         elif kind == _BLUR:
             self._filling = None
             if self.mirror.focus is node:
+                self._left = node
                 self.mirror.focus_on(None)
         elif kind in (_TOUCH_MOVE, _TOUCH_CANCEL):
             self._press = None

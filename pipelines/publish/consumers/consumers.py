@@ -1,7 +1,8 @@
 """The consumers by name, and what each trains of a finished run's shards, held against the spans.
 
 Each has a script in `scripts/` that stands alone: it reads what was exported with the consumer's own code, and writes
-the ids of each sample with which of them are trained. Versions are those that the forms were tried with.
+the ids of each sample with which of them are trained. Versions are those that the forms were tried with. Consumers of
+the same packages that follow each other share an environment.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
@@ -19,7 +21,7 @@ from pipelines.publish.consumers.environment import called, environment
 from pipelines.publish.consumers.meaning import Compared, Meaning
 from pipelines.publish.consumers.rewards import Rewarded, rewarded
 from pipelines.publish.forms.forms import FORMS, export_form
-from pipelines.publish.forms.stored_samples import Conversation, StoredShards
+from pipelines.publish.forms.stored_samples import Conversation, Message, Span, StoredShards
 from pipelines.publish.forms.tokenizing import Tokenizing
 from schemas import ConfigError
 
@@ -27,8 +29,8 @@ SAMPLES: Final = 1_000
 """Samples of a domain that are compared at most."""
 
 _TORCH: Final = "torch==2.13.0"
-_TRL: Final = (_TORCH, "trl==1.16.0", "transformers==5.16.1")
-_VERL: Final = (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1")
+_TRL: Final = (_TORCH, "trl==1.16.0", "transformers==5.16.1", "google-re2")
+_VERL: Final = (_TORCH, "pyarrow", "numpy", "omegaconf", "transformers==5.10.0", "verl==0.9.1", "google-re2")
 _QUIET: Final = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -54,6 +56,8 @@ class Consumer:
         packages: of its environment.
         loose: packages without what they ask for.
         window: tokens that the form is cut to, where it needs that.
+        script: that reads it, if it is not of its name.
+        whole: which answers are meant as a whole, of forms that know no spans: `all`, `targets`, or each `last`.
     """
 
     form: str
@@ -61,94 +65,133 @@ class Consumer:
     packages: tuple[str, ...]
     loose: tuple[str, ...] = ()
     window: int | None = None
+    script: str = ""
+    whole: Literal["", "all", "targets", "last"] = ""
 
+
+_DATATROVE: Final = ("datatrove[processing,io]==0.10.1", "tokenizers==0.23.3", "orjson", "zstandard")
+_MEGATRON: Final = (_TORCH, "megatron-core==0.16.1", "numpy", "pybind11", "setuptools")
+_SWIFT: Final = (_TORCH, "ms-swift==4.6.0", "torchvision")
+_FACTORY: Final = (_TORCH, "llamafactory==0.9.5")
+_AXOLOTL: Final = (_TORCH, "axolotl==0.19.0")
 
 CONSUMERS: Final[Mapping[str, Consumer]] = {
     "datasets": Consumer("ids", "sft", ("datasets==5.2.0",)),
-    "datatrove": Consumer(
-        "jsonl", "cpt", ("datatrove[processing,io]==0.10.1", "tokenizers==0.23.3", "orjson", "zstandard")
-    ),
+    "datatrove": Consumer("jsonl", "cpt", _DATATROVE),
     "mosaicml-streaming": Consumer("mds", "cpt", (_TORCH, "mosaicml-streaming==0.13.0")),
-    "megatron-core": Consumer("megatron", "cpt", (_TORCH, "megatron-core==0.16.1", "numpy", "pybind11", "setuptools")),
+    "megatron-core": Consumer("megatron", "cpt", _MEGATRON),
     "olmo-core": Consumer("olmo", "cpt", (_TORCH, "ai2-olmo-core==3.0.0")),
     "trl": Consumer("ids", "sft", _TRL),
+    "trl-grpo": Consumer("rl", "rl", _TRL),
+    "trl-last": Consumer("sft_last", "sft", _TRL, script="trl", whole="last"),
+    "trl-whole": Consumer("trainers", "sft", _TRL, whole="all"),
     "verl": Consumer("ids", "sft", _VERL),
-    "llamafactory": Consumer("llamafactory", "sft", (_TORCH, "llamafactory==0.9.5"), window=4_096),
-    "ms-swift": Consumer("swift", "sft", (_TORCH, "ms-swift==4.6.0", "torchvision")),
-    "axolotl": Consumer("axolotl", "sft", (_TORCH, "axolotl==0.19.0")),
-    "verl-rl": Consumer("rl", "rl", (*_VERL, "google-re2")),
-    "trl-grpo": Consumer("rl", "rl", (*_TRL, "google-re2")),
+    "verl-rl": Consumer("rl", "rl", _VERL),
+    "verl-whole": Consumer("trainers", "sft", _VERL, whole="all"),
+    "llamafactory": Consumer("llamafactory", "sft", _FACTORY, window=32_768),
+    "llamafactory-whole": Consumer("trainers", "sft", _FACTORY, whole="all"),
+    "ms-swift": Consumer("swift", "sft", _SWIFT),
+    "ms-swift-whole": Consumer("trainers", "sft", _SWIFT, whole="targets"),
+    "axolotl": Consumer("ids", "sft", _AXOLOTL),
+    "axolotl-detail": Consumer("axolotl", "sft", _AXOLOTL, script="axolotl"),
 }
 
 
+def script_of(name: str) -> str:
+    """The file in `scripts/` that reads for a consumer; underscores stand for hyphens."""
+    return f"{(CONSUMERS[name].script or name).replace('-', '_')}.py"
+
+
 def compared_with(
-    path: str, consumer: Consumer, name: str, tokenizer: str, chat_template: str | None = None
+    path: str, name: str, tokenizing: Tokenizing, python: str
 ) -> dict[str, Compared] | dict[str, Rewarded]:
     """What a consumer trains of each domain, or of RL what it makes of its rows.
 
     Args:
         path: the run's folder.
-        consumer: who it is.
-        name: its script, with hyphens for underscores.
-        tokenizer: folder of the tokenizer that it is given.
-        chat_template: a file, in place of the tokenizer's own.
+        name: of `CONSUMERS`.
+        tokenizing: the tokenizer that it is given.
+        python: that has its packages.
 
     Raises:
         ConfigError: it cannot read what it is given.
     """
-    tokenizing = Tokenizing(tokenizer, chat_template)
-    found: dict[str, Compared] = {}
+    consumer = CONSUMERS[name]
     with tempfile.TemporaryDirectory(prefix="trajmill-export-") as folder:
         form = f"{folder}/form"
-        export_form(path, consumer.form, form, tokenizer, chat_template, consumer.window)
         tokenizing.save(f"{folder}/tokenizer")
-        script = Path(__file__).parent / "scripts" / f"{name.replace('-', '_')}.py"
-        with environment(consumer.packages, consumer.loose) as python:
-            told = f"{folder}/trained.jsonl"
-            called(
-                [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
-                **{**os.environ, **_QUIET, "HF_HOME": f"{folder}/cache"},
-            )
+        export_form(path, consumer.form, form, f"{folder}/tokenizer", window=consumer.window)
+        script = Path(__file__).parent / "scripts" / script_of(name)
+        told = f"{folder}/trained.jsonl"
+        called(
+            [python, "-P", str(script), form, f"{folder}/tokenizer", told, str(SAMPLES)],
+            **{**os.environ, **_QUIET, "HF_HOME": f"{folder}/cache", "MODELSCOPE_CACHE": f"{folder}/cache"},
+        )
         with open(told, "rb") as lines:
             if consumer.pool == "rl":
                 return rewarded(path, map(orjson.loads, lines), SAMPLES)
-            meaning = _meaning(path, consumer, tokenizing)
-            for line in lines:
-                row = orjson.loads(line)
-                meaning.compare(row["ids"], row["trained"], found.setdefault(row["domain"], Compared()))
-    return found
+            return _compared(_meaning(path, consumer, tokenizing), map(orjson.loads, lines))
 
 
-def tried(
-    path: str, names: Sequence[str], tokenizer: str | None, chat_template: str | None = None
-) -> Iterator[tuple[str, Outcome]]:
+def _compared(meaning: Meaning, rows: Iterable[Mapping[str, Any]]) -> dict[str, Compared]:
+    """What rows of a consumer train, by domain; those of packs of several domains do not say theirs."""
+    found = {domain: Compared(left_out=min(SAMPLES, count)) for domain, count in meaning.counts.items()}
+    for row in rows:
+        domain = row.get("domain") or meaning.domain(row["ids"])
+        held = found.setdefault(domain, Compared())
+        if held.samples + held.others < SAMPLES:
+            meaning.compare(row["ids"], row["trained"], held)
+    for held in found.values():
+        held.left_out = max(0, held.left_out - held.samples - held.others)
+    return dict(sorted(found.items()))
+
+
+def tokenizer_of(path: str | None, chat_template: str | None = None) -> Tokenizing:
+    """The tokenizer of a folder, with its chat template or that of a file.
+
+    Raises:
+        ConfigError: none is given, or it cannot be used.
+    """
+    if path is None:
+        raise ConfigError("--consumer needs --tokenizer: the folder of the tokenizer that is handed to it.")
+    return Tokenizing(path, chat_template)
+
+
+def tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
     """(consumer, what it trains of each domain, or why it reads nothing) of each, one after the other.
 
     Args:
         path: the run's folder.
         names: of `CONSUMERS`, or `all`.
-        tokenizer: folder of the tokenizer that they are given.
-        chat_template: a file, in place of the tokenizer's own.
+        tokenizing: the tokenizer that they are given.
 
     Raises:
-        ConfigError: there is no such consumer, or what is needed of all of them is missing.
+        ConfigError: there is no such consumer, or there are no shards.
     """
     wanted = list(CONSUMERS) if "all" in names else list(names)
     unknown = [name for name in wanted if name not in CONSUMERS]
     if unknown:
         raise ConfigError(f"There is no consumer '{unknown[0]}'; there are: {', '.join(CONSUMERS)}, all.")
-    if tokenizer is None:
-        raise ConfigError("--consumer needs --tokenizer: the folder of the tokenizer that is handed to it.")
     StoredShards(path)
-    return _tried(path, wanted, tokenizer, chat_template)
+    return _tried(path, wanted, tokenizing)
 
 
-def _tried(path: str, names: Sequence[str], tokenizer: str, chat_template: str | None) -> Iterator[tuple[str, Outcome]]:
-    for name in names:
+def _tried(path: str, names: Sequence[str], tokenizing: Tokenizing) -> Iterator[tuple[str, Outcome]]:
+    for (packages, loose), group in groupby(names, lambda name: (CONSUMERS[name].packages, CONSUMERS[name].loose)):
+        wanted = list(group)
         try:
-            yield name, compared_with(path, CONSUMERS[name], name, tokenizer, chat_template)
+            with environment(packages, loose) as python:
+                while wanted:
+                    yield wanted[0], _outcome(path, wanted.pop(0), tokenizing, python)
         except ConfigError as error:
-            yield name, error
+            yield from ((name, error) for name in wanted)
+
+
+def _outcome(path: str, name: str, tokenizing: Tokenizing, python: str) -> Outcome:
+    try:
+        return compared_with(path, name, tokenizing, python)
+    except ConfigError as error:
+        return error
 
 
 def _meaning(path: str, consumer: Consumer, tokenizing: Tokenizing) -> Meaning:
@@ -156,10 +199,13 @@ def _meaning(path: str, consumer: Consumer, tokenizing: Tokenizing) -> Meaning:
     for file in shards.files(consumer.pool):
         if consumer.pool == "cpt":
             meaning.add_documents(shards.documents(file))
+            continue
+        samples = shards.conversations(file)
+        if consumer.whole:
+            samples = (one for sample in samples for one in _whole(sample, consumer.whole))
         elif FORMS[consumer.form].windowed and consumer.window is not None:
-            meaning.add_conversations(_cut(shards.conversations(file), tokenizing, consumer.window))
-        else:
-            meaning.add_conversations(shards.conversations(file))
+            samples = _cut(samples, tokenizing, consumer.window)
+        meaning.add_conversations(samples)
     return meaning
 
 
@@ -169,3 +215,20 @@ def _cut(samples: Iterable[Conversation], tokenizing: Tokenizing, window: int) -
         held = tokenizing.conversation(sample.messages).cut(window)
         if held is not None:
             yield replace(sample, messages=sample.messages[: len(held.ends)])
+
+
+def _whole(sample: Conversation, which: str) -> Iterator[Conversation]:
+    """The conversation with whole answers meant; or up to each of its targets, which alone is meant."""
+    if which == "last":
+        for number, message in enumerate(sample.messages):
+            if message.spans:
+                before = [Message(one.role, one.content) for one in sample.messages[:number]]
+                yield replace(sample, messages=(*before, _meant(message)))
+        return
+    answers = [one.role == "assistant" and (which == "all" or bool(one.spans)) for one in sample.messages]
+    messages = [_meant(one) if meant else one for one, meant in zip(sample.messages, answers, strict=True)]
+    yield replace(sample, messages=tuple(messages))
+
+
+def _meant(message: Message) -> Message:
+    return Message(message.role, message.content, (Span(0, len(message.content)),))

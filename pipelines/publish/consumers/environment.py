@@ -34,7 +34,8 @@ def environment(packages: Sequence[str], loose: Sequence[str] = ()) -> Iterator[
     with tempfile.TemporaryDirectory(prefix="trajmill-consumer-") as folder:
         python = f"{folder}/bin/python"
         called([uv, "venv", "--quiet", "--clear", "--python", PYTHON, folder])
-        called([uv, "pip", "install", "--quiet", "--python", python, *packages])
+        if packages:
+            called([uv, "pip", "install", "--quiet", "--python", python, *packages])
         if loose:
             called([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, *loose])
         yield python

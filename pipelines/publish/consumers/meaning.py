@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ class Compared:
         not_meant: tokens trained of which not all was meant.
         not_trained: tokens meant and not trained.
         others: samples whose text is none of ours.
+        left_out: samples of ours that it did not give.
     """
 
     samples: int = 0
@@ -43,11 +45,17 @@ class Compared:
     not_meant: int = 0
     not_trained: int = 0
     others: int = 0
+    left_out: int = 0
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was trained that was not meant."""
-        return not self.not_meant and not self.others
+        """Whether it gave samples of ours alone, and trained nothing that was not meant."""
+        return self.is_read and not self.not_meant
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it gave samples of ours alone."""
+        return bool(self.samples) and not self.others
 
 
 @dataclass
@@ -60,7 +68,10 @@ class Meaning:
 
     tokenizing: Tokenizing
     _texts: dict[bytes, list[tuple[Mask, int]]] = field(default_factory=dict)
+    _domains: dict[bytes, str] = field(default_factory=dict)
     _ordered: list[bytes] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Samples by domain."""
 
     def __post_init__(self) -> None:
         self._bytes = self.tokenizing.bytes_of_tokens()
@@ -75,30 +86,42 @@ class Meaning:
         end = self.tokenizing.decoded([self.tokenizing.end_of_document])
         for sample in samples:
             parts = [(sample.text, sample.spans), (end, _whole(end, bears_to_the_end(sample.text, sample.spans)))]
-            self._add(parts, 1)
+            self._add(sample.domain, parts, 1)
+            self.counts[sample.domain] += 1
 
     def add_conversations(self, samples: Iterable[Conversation]) -> None:
         """Takes in conversations as the chat template shows them, and as it does if it trims contents."""
         for sample in samples:
-            self._add_conversation(sample.messages)
+            self.counts[sample.domain] += 1
+            self._add_conversation(sample.domain, sample.messages)
             if any(self._sides):
-                self._add_conversation([trimmed(message, self._sides) for message in sample.messages])
+                shown = [trimmed(message, self._sides) for message in sample.messages]
+                self._add_conversation(sample.domain, shown)
 
-    def _add_conversation(self, messages: Sequence[Message]) -> None:
+    def _add_conversation(self, domain: str, messages: Sequence[Message]) -> None:
         first, *pieces = self.tokenizing.frame_texts(tuple(message.role for message in messages))
         parts: list[tuple[str, Sequence[Span]]] = [(first[1], ())]
         for message, (closing, rest) in zip(messages, pieces, strict=True):
             ends = _whole(closing, bears_to_the_end(message.content, message.spans))
             parts += [(message.content, message.spans), (closing, ends), (rest, ())]
-        self._add(parts, sum(1 for message in messages if message.spans))
+        self._add(domain, parts, sum(1 for message in messages if message.spans))
 
-    def _add(self, parts: Iterable[tuple[str, Sequence[Span]]], turns: int) -> None:
+    def _add(self, domain: str, parts: Iterable[tuple[str, Sequence[Span]]], turns: int) -> None:
         whole, masks = [], []
         for text, spans in parts:
             shown, mask = _normalized(text, spans)
             whole.append(shown)
             masks.append(mask)
-        self._texts.setdefault(b"".join(whole).rstrip(), []).append((np.concatenate(masks), turns))
+        data = b"".join(whole).rstrip()
+        self._texts.setdefault(data, []).append((np.concatenate(masks), turns))
+        self._domains.setdefault(data, domain)
+
+    def domain(self, ids: Sequence[int]) -> str:
+        """Of the sample whose text these are; `unknown` of none of ours."""
+        return self._domains.get(self._bytes_of(ids).rstrip(), "unknown")
+
+    def _bytes_of(self, ids: Sequence[int]) -> bytes:
+        return b"".join(self._bytes[one] if self._bytes else b"" for one in ids)
 
     def compare(self, ids: Sequence[int], trained: Sequence[int], found: Compared) -> None:
         """Adds to `found` what a consumer trains of one sample: its ids, and which of them it trains.
@@ -130,14 +153,16 @@ class Meaning:
         """
         if len(self._ordered) != len(self._texts):
             self._ordered = sorted(self._texts)
-        at = bisect_left(self._ordered, data)
-        if not data or at == len(self._ordered) or not self._ordered[at].startswith(data):
-            return []
-        whole = self._ordered[at]
-        rest = self.tokenizing.plain(whole[len(data) :].decode("utf-8", "replace")).ids.tolist()
-        edges = len(data) + np.cumsum([0, *(len(self._bytes[one]) for one in rest)] if self._bytes else [0])
-        same = self._texts[whole]
-        return [(mask[: len(data)], turns) for mask, turns in same if not _wholly(mask, edges).any()]
+        found = []
+        at = bisect_left(self._ordered, data) if data else len(self._ordered)
+        while at < len(self._ordered) and self._ordered[at].startswith(data):  # one may begin as another does
+            whole = self._ordered[at]
+            rest = self.tokenizing.plain(whole[len(data) :].decode("utf-8", "replace")).ids.tolist()
+            edges = len(data) + np.cumsum([0, *(len(self._bytes[one]) for one in rest)] if self._bytes else [0])
+            same = self._texts[whole]
+            found += [(mask[: len(data)], turns) for mask, turns in same if not _wholly(mask, edges).any()]
+            at += 1
+        return found
 
 
 def _wholly(mask: Mask, edges: npt.NDArray[np.int64]) -> Mask:

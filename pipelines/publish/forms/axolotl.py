@@ -4,8 +4,9 @@ axolotl 0.19 counts code points of the content, ends inclusive, and widens what 
 are given as whole tokens that lie inside the spans. Where a template trims contents they are trimmed here, so that
 axolotl counts in the text that it shows; what is lost is counted. `training` is null, since it would override.
 
-axolotl takes control strings inside a content for control tokens: such a sample is left out, and counted. It trains the
-end of each turn of which it trains anything; ends that were not meant are counted.
+The form `ids`, which axolotl reads too, is exact; this one is for who wants text there. axolotl takes control strings
+inside a content for control tokens: such a sample is left out, and counted. It trains the end of each turn of which it
+trains anything; ends that were not meant are counted.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _config(job: Job) -> dict[str, object]:
     return {
         "datasets": [
             {
-                "path": "parquet",
+                "path": ".",
+                "ds_type": "parquet",
                 "data_files": job.out.names(".parquet"),
                 "split": "train",
                 "type": "chat_template",
@@ -87,7 +89,7 @@ def _row(job: Job, sample: Conversation, trims: tuple[bool, bool]) -> dict[str, 
     """The sample as axolotl reads it; None where a content holds a control string."""
     counts, domain = job.out.counts, sample.domain
     if any(job.tokenizing.control_strings(message.content) for message in sample.messages):
-        counts[f"dropped_control_strings.{domain}"] += 1
+        job.leave_out(domain, "control_strings")
         return None
     messages = []
     for message in sample.messages:

@@ -45,7 +45,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "olmo": Form(token_files.olmo),
     "rl": Form(rl.write, tokens=False),
     "sft_last": Form(texts.sft_last, tokens=False),
-    "swift": Form(swift.write),
+    "swift": Form(swift.write, windowed=True),
     "trainers": Form(texts.trainers, tokens=False),
 }
 

@@ -1,4 +1,6 @@
-"""Form `ids`: token ids with labels as Parquet, which TRL reads as they are and verl through `verl_dataset`."""
+"""Form `ids`: token ids with labels as Parquet, which TRL and axolotl read as they are, verl through
+`verl_dataset`.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,8 @@ SCHEMA: Final = pa.schema(
 )
 
 _BATCH_TOKENS: Final = 2 << 20
+_LONGEST: Final = 262_144
+"""Tokens that trainers are told to take, where no window was asked for."""
 
 VERL_MODULE: Final = "verl_dataset.py"
 
@@ -38,8 +42,15 @@ def write(job: Job) -> None:
             job.out.parquet(file.name, SCHEMA, _batches(job, file))
     job.copy_module(VERL_MODULE)
     job.write_yaml("verl.yaml", _verl(job), "For verl's SFT trainer, started in this folder.")
+    job.write_yaml("axolotl.yaml", _axolotl(job), "For axolotl, started in this folder; it trains ids as they are.")
     for pool in ("sft", "cpt"):
         mixes.interleave(job, pool)
+
+
+def _axolotl(job: Job) -> dict[str, object]:
+    files = [name for name in job.out.names(".parquet") if name.startswith("sft/")]
+    told = {"path": ".", "ds_type": "parquet", "data_files": files, "split": "train", "type": None}
+    return {"datasets": [told], "sequence_len": job.window or _LONGEST, "excess_length_strategy": "raise"}
 
 
 def _verl(job: Job) -> dict[str, object]:
@@ -50,7 +61,7 @@ def _verl(job: Job) -> dict[str, object]:
             "custom_cls": {"path": VERL_MODULE, "name": "TokenIdDataset"},
             "pad_mode": "no_padding",
             "truncation": "error",
-            "max_length": job.window or 262_144,
+            "max_length": job.window or _LONGEST,
         }
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import orjson
 import yaml
@@ -13,6 +14,9 @@ from pipelines.publish.forms.form_folder import FormFolder
 from pipelines.publish.forms.stored_samples import Conversation, Document, ShardFile, StoredShards
 from pipelines.publish.forms.tokenizing import Tokenizing, Tokens
 from schemas import ConfigError
+
+LEFT_OUT: Final = "left_out_"
+"""What the names of counts begin with that say why samples are not in a form."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Job:
             whole = self.tokenizing.conversation(sample.messages)
             tokens = whole if self.window is None else whole.cut(self.window)
             if tokens is None:
-                counts[f"over_window.{domain}"] += 1
+                self.leave_out(domain, "over_window")
                 continue
             counts[f"cut_to_window.{domain}"] += len(tokens.ids) < len(whole.ids)
             self._count(domain, tokens, *(message.content for message in sample.messages))
@@ -63,6 +67,10 @@ class Job:
             tokens = self.tokenizing.document(sample.text, sample.spans)
             self._count(file.domain, tokens, sample.text)
             yield sample, tokens
+
+    def leave_out(self, domain: str, reason: str) -> None:
+        """Counts a sample that the form does not hold; with `samples` these are all that the shards hold."""
+        self.out.counts[f"{LEFT_OUT}{reason}.{domain}"] += 1
 
     def _count(self, domain: str, tokens: Tokens, *texts: str) -> None:
         found = {

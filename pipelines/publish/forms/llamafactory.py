@@ -2,21 +2,19 @@
 
 LLaMA-Factory knows no loss but of whole conversations or last turns; what lies at `tokenized_path` it trains as it is.
 A pack is filled up to the window, its samples numbered in the attention mask (`neat_packing`), so none sees another.
-The folder is what `save_to_disk` of `datasets` writes, made here so that equal samples are equal bytes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from pipelines.publish.forms.ids import lists
 from pipelines.publish.forms.job import Job
+from pipelines.publish.forms.saved_dataset import write_split
 from pipelines.publish.forms.tokenizing import IGNORED, Tokens
 
 FOLDER: Final = "tokenized"
@@ -28,7 +26,6 @@ SCHEMA: Final = pa.schema(
         ("labels", pa.list_(pa.int32())),
     ]
 )
-_TYPES: Final = {name: {"feature": {"dtype": "int32", "_type": "Value"}, "_type": "List"} for name in SCHEMA.names}
 _HELD_TOKENS: Final = 8 << 20
 """Tokens of samples among which those that fit together are looked for."""
 
@@ -36,28 +33,7 @@ _HELD_TOKENS: Final = 8 << 20
 def write(job: Job) -> None:
     """Writes `sft` as one data set; the window of the job is LLaMA-Factory's `cutoff_len`."""
     window = job.window or 0
-    schema = SCHEMA.with_metadata({"huggingface": orjson.dumps({"info": {"features": _TYPES}})})
-    name = "data-00000-of-00001.arrow"
-    with job.out.writing(f"{FOLDER}/train/{name}") as made, pa.OSFile(made.path, "wb") as sink:
-        with pa.ipc.new_stream(sink, schema) as stream:
-            for packs in _packed(job, window):
-                batch = pa.RecordBatch.from_arrays(_columns(packs, window + 1, job.tokenizing.padding), schema=schema)
-                stream.write_batch(batch)
-                made.rows += batch.num_rows
-        rows = made.rows
-    fingerprint = hashlib.sha256(f"{job.shards.digest}{job.tokenizing.digest}{window}".encode()).hexdigest()[:16]
-    state: dict[str, object] = {
-        "_data_files": [{"filename": name}],
-        "_fingerprint": fingerprint,
-        "_format_columns": None,
-        "_format_kwargs": {},
-        "_format_type": None,
-        "_output_all_columns": False,
-        "_split": "train",
-    }
-    job.write_json(f"{FOLDER}/train/state.json", state)
-    info = {"citation": "", "description": "", "features": _TYPES, "homepage": "", "license": ""}
-    job.write_json(f"{FOLDER}/train/dataset_info.json", info)
+    rows = write_split(job, f"{FOLDER}/train", SCHEMA, _batches(job, window), window)
     job.write_json(f"{FOLDER}/dataset_dict.json", {"splits": ["train"]})
     job.write_json("dataset_info.json", {"trajmill": {"file_name": FOLDER}})
     job.write_yaml("llamafactory.yaml", _config(window), "For LLaMA-Factory, started in this folder.")
@@ -74,6 +50,11 @@ def _config(window: int) -> dict[str, object]:
         "packing": True,
         "neat_packing": True,
     }
+
+
+def _batches(job: Job, window: int) -> Iterator[pa.RecordBatch]:
+    for made in _packed(job, window):
+        yield pa.RecordBatch.from_arrays(_columns(made, window + 1, job.tokenizing.padding), schema=SCHEMA)
 
 
 def _packed(job: Job, window: int) -> Iterator[list[list[Tokens]]]:

@@ -1,104 +1,80 @@
-"""Form `swift`: conversations whose answers are split where the loss begins and ends, as ms-swift takes it by message.
+"""Form `swift`: token ids with labels as ms-swift's `cached_dataset`, a folder a domain.
 
-ms-swift joins successive messages of the assistant to one answer and trains those pieces whose `loss` is true. A piece
-is tokenized by itself, so answers are split between tokens that lie wholly inside the spans and others. Of a
-conversation nothing stands behind its last turn that bears loss.
-
-ms-swift 4.6 trains the end of the last answer whatever it holds, and the newline that its templates of Qwen have behind
-`<|im_end|>`. `swift_plugin.py`, which lies beside the rows, keeps it from both; `swift.yaml` names it.
-
-Control strings inside a content it takes for control tokens: such a sample is left out, and counted.
+Of text ms-swift 4.6 trains whole messages, the end of the last answer whatever it holds, and takes control strings
+inside contents for control tokens. A row of `cached_dataset` is encoded by the template that training names:
+`swift_plugin.py`, which lies beside the rows, brings one that returns the row's ids as they are. So they are those of
+the form `ids`, of any tokenizer and chat template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
-from pipelines.publish.forms import mixes
-from pipelines.publish.forms.axolotl import details
+from pipelines.publish.forms.ids import lists
 from pipelines.publish.forms.job import Job
-from pipelines.publish.forms.stored_samples import Conversation, Message, ShardFile
-from pipelines.publish.forms.tokenizing import Tokenizing
+from pipelines.publish.forms.saved_dataset import write_split
+from pipelines.publish.forms.stored_samples import Conversation
+from pipelines.publish.forms.tokenizing import Tokens
 
-_MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
+PLUGIN: Final = "swift_plugin.py"
+_MESSAGES: Final = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 SCHEMA: Final = pa.schema(
     [
         ("id", pa.string()),
         ("domain", pa.string()),
-        ("trajectory_id", pa.string()),
-        ("messages", pa.list_(_MESSAGE)),
+        ("messages", _MESSAGES),
+        ("input_ids", pa.list_(pa.int32())),
+        ("labels", pa.list_(pa.int32())),
+        ("lengths", pa.list_(pa.int32())),
     ]
 )
-PLUGIN: Final = "swift_plugin.py"
+_UNREAD: Final = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
+"""Messages that ms-swift wants of each row, and that its template does not look at."""
+
 _BATCH: Final = 256
 
 
 def write(job: Job) -> None:
-    """Writes `sft`, a file a shard."""
-    for file in job.shards.files("sft"):
-        job.out.parquet(file.name, SCHEMA, _batches(job, file))
+    """Writes `sft`, a folder a domain."""
+    folders = []
+    for domain in sorted({file.domain for file in job.shards.files("sft")}):
+        folder = f"sft/{domain}"
+        if write_split(job, folder, SCHEMA, _batches(job, domain), domain, job.window):
+            folders.append(folder)
     job.copy_module(PLUGIN)
     told = {
-        "dataset": job.out.names(".parquet"),
+        "cached_dataset": folders,
         "external_plugins": [PLUGIN],
-        "template": "trajmill_chatml",
-        "loss_scale": "trajmill",
+        "template": "trajmill_ids",
+        "max_length": job.window or 262_144,
     }
-    job.write_yaml("swift.yaml", told, "For ms-swift, started in this folder; the template is that of Qwen 2.5.")
-    mixes.interleave(job, "sft")
+    job.write_yaml("swift.yaml", told, "For ms-swift, started in this folder.")
 
 
-def _batches(job: Job, file: ShardFile) -> Iterator[pa.RecordBatch]:
-    rows: list[dict[str, Any]] = []
-    for sample in job.shards.conversations(file):
-        row = _row(job, sample)
-        rows += [row] if row is not None else []
-        if len(rows) == _BATCH:
-            yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-            rows = []
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+def _batches(job: Job, domain: str) -> Iterator[pa.RecordBatch]:
+    held: list[tuple[Conversation, Tokens]] = []
+    for file in job.shards.files("sft"):
+        if file.domain == domain:
+            for pair in job.conversations(file):
+                held.append(pair)
+                if len(held) == _BATCH:
+                    yield _batch(held)
+                    held = []
+    if held:
+        yield _batch(held)
 
 
-def _row(job: Job, sample: Conversation) -> dict[str, Any] | None:
-    """The sample as ms-swift reads it; None where a content holds a control string, or nothing bears loss."""
-    counts, domain = job.out.counts, sample.domain
-    kept = to_last_target(sample.messages)
-    if any(job.tokenizing.control_strings(message.content) for message in kept):
-        counts[f"dropped_control_strings.{domain}"] += 1
-        return None
-    messages: list[dict[str, Any]] = []
-    for message in kept:
-        if message.role == "assistant":
-            parts, lost = pieces(job.tokenizing, message)
-            counts[f"lost_tokens.{domain}"] += lost
-            messages += [{"role": "assistant", "content": text, "loss": bears} for text, bears in parts]
-        else:
-            messages.append({"role": message.role, "content": message.content, "loss": None})
-    if not any(message["loss"] for message in messages):
-        counts[f"without_loss.{domain}"] += 1
-        return None
-    counts[f"samples.{domain}"] += 1
-    counts[f"messages_behind_targets.{domain}"] += len(sample.messages) - len(kept)
-    return {"id": sample.id, "domain": domain, "trajectory_id": sample.trajectory_id, "messages": messages}
-
-
-def to_last_target(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages up to the last that bears loss."""
-    return messages[: max((number for number, one in enumerate(messages, 1) if one.spans), default=0)]
-
-
-def pieces(tokenizing: Tokenizing, message: Message) -> tuple[list[tuple[str, bool]], int]:
-    """(the content in pieces, each with whether it bears the loss; how many tokens bear none that were meant to)."""
-    told, lost = details(tokenizing, message)
-    text, end = message.content, 0
-    found: list[tuple[str, bool]] = []
-    for one in told:
-        begin, behind = one["begin_offset"], one["end_offset"] + 1
-        found += [(text[end:begin], False), (text[begin:behind], True)]
-        end = behind
-    kept = [(piece, bears) for piece, bears in [*found, (text[end:], False)] if piece]
-    return kept or [(text, False)], lost
+def _batch(held: list[tuple[Conversation, Tokens]]) -> pa.RecordBatch:
+    tokens = [one for _, one in held]
+    columns = [
+        pa.array([sample.id for sample, _ in held]),
+        pa.array([sample.domain for sample, _ in held]),
+        pa.array([_UNREAD] * len(held), _MESSAGES),
+        lists([one.ids for one in tokens], pa.int32()),
+        lists([one.labels for one in tokens], pa.int32()),
+        pa.array([[len(one.ids)] for one in tokens], pa.list_(pa.int32())),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

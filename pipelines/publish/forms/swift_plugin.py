@@ -1,31 +1,25 @@
-"""A template and a loss scale for ms-swift, by which it trains what was meant. It stands alone; `swift.yaml` names it.
+"""A template for ms-swift that hands on token ids with their labels. It stands alone; `swift.yaml` names it.
 
-The template is ChatML as Qwen 2.5 has it, but that an answer ends with `<|im_end|>`: ms-swift trains what it holds for
-the end of an answer, and the newline behind it is none. The loss scale leaves out the end of the last answer where the
-piece before it bears no loss.
+ms-swift has each row encoded by a template, also of `cached_dataset`; this one returns what the row holds. What a model
+that was trained so is asked with is its own chat template, by which the ids were made.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from swift.loss_scale import LossScale, loss_scale_map
-from swift.template import ContextType, register_template
-from swift.template.templates.utils import ChatmlTemplateMeta
+from swift.template import Template, TemplateMeta, register_template
 
 
-class PiecesLossScale(LossScale):
-    """Trains pieces of answers whose `loss` is true, and ends of answers whose last piece is one."""
+class TokenIdTemplate(Template):
+    """Returns `input_ids` and `labels` of a row."""
 
-    def __call__(
-        self, context_list: list[Any], context_types: list[Any], messages: list[Any], **more: Any
-    ) -> tuple[list[Any], list[float]]:
-        """The texts of a conversation, each with what its loss counts."""
-        loss = messages[-1].get("loss")
-        if not (loss[-1] if isinstance(loss, list) else loss):
-            context_types = [ContextType.OTHER if one == ContextType.SUFFIX else one for one in context_types]
-        return super().__call__(context_list, context_types, messages, **more)
+    def _encode(self, inputs: Any) -> dict[str, Any]:
+        row = inputs.extra_kwargs
+        return {"input_ids": list(row["input_ids"]), "labels": list(row["labels"])}
 
 
-loss_scale_map["trajmill"] = PiecesLossScale
-register_template(ChatmlTemplateMeta("trajmill_chatml", suffix=["<|im_end|>"], default_system=None), exist_ok=True)
+_META = TemplateMeta(
+    "trajmill_ids", prefix=[], prompt=["{{QUERY}}"], chat_sep=None, suffix=[], template_cls=TokenIdTemplate
+)
+register_template(_META, exist_ok=True)

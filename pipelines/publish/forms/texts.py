@@ -47,7 +47,7 @@ _TRAINERS: Final = """\
 | LLaMA-Factory | `dataset_info.json`, `llamafactory.yaml` | the same |
 | verl | `verl.yaml` | the same |
 
-None of them knows spans. The forms `ids`, `llamafactory` and `axolotl` train what was meant and nothing else.
+None of them knows spans. The forms `ids`, `llamafactory` and `swift` train what was meant and nothing else.
 """
 
 
@@ -62,6 +62,9 @@ def jsonl(job: Job) -> None:
                     made.rows += 1
                     _count(job, file.domain, sample.text)
             raw.flush()
+    if job.opened is not None:
+        told = {"eos_token": job.opened.decoded([job.opened.end_of_document]), "save_loss_metadata": True}
+        job.write_yaml("datatrove.yaml", told, "For datatrove's DocumentTokenizer, with the same tokenizer.")
     mixes.levanter(job, "cpt", ".jsonl.zst")
 
 
@@ -136,7 +139,7 @@ def _last_batches(job: Job, file: ShardFile, taken: set[tuple[str, int]]) -> Ite
         plain = [{"role": message.role, "content": message.content} for message in sample.messages]
         for number, unmeant in _targets(sample).items():
             if (sample.id, number) not in taken:
-                job.out.counts[f"over_cap.{file.domain}"] += 1
+                job.leave_out(file.domain, "over_cap")
                 continue
             rows.append(
                 {

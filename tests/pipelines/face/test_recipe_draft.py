@@ -59,3 +59,12 @@ def test_the_command_writes_a_recipe_that_plan_takes_and_replaces_nothing(tmp_pa
     before = out.read_text("utf-8")
     assert "is not replaced" in trajmill("init", CASTS, "--out", out, code=1)
     assert out.read_text("utf-8") == before
+
+
+def test_what_a_draft_says_of_stages_in_comments_is_valid_once_it_counts():
+    head, mix, lines = recipe_draft([str(CASTS)], "r.yaml").partition("\nmix:\n")
+    told = "\n".join(line.replace("  # ", "  ", 1) for line in lines.splitlines())
+    made = parse_recipe(head + mix + told, "r.yaml").mix
+    assert made.group_by == ("repository",)
+    assert made.stages["cpt"].components["manuals"].kind == made.passages[0].kind == "text"
+    assert made.stages["rl"].max_per_group == 8

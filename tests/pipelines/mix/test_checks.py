@@ -1,9 +1,11 @@
 import hashlib
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +67,98 @@ def test_what_only_the_world_knew_is_not_checked():
     known = Known()
     known.saw("Pessoa came to Lisbon in 1932")
     assert found(turn("Lisbon, 1932, Pessoa"), known=known) == [{"type": "exact"}]
+
+
+def screen(observation, previous, arguments, tool="click", **more):
+    held = json.dumps(arguments)
+    action = json.dumps({"name": tool, "arguments": arguments})
+    return Answered("s:0", "android", "screen", tool, held, action, observation, previous, **more)
+
+
+def lines(checks):
+    return {check["line"] for check in checks if check["type"] == "contains"}
+
+
+PHONE = (
+    '#1 window "launcher" [0,0][1080,2220]\n  #2 text "Clock" clickable [48,60][800,150]\n  #3 text "12" [12,15][40,60]'
+)
+SCREENS = tuple(f'#1 window "other{number}" [0,0][1080,2220]\n  #2 text "x{number}" [1,2][3,4]' for number in range(6))
+
+
+def test_texts_and_places_of_a_screen_that_nobody_saw_are_not_asked_for():
+    known = Known()
+    known.saw(PHONE)
+    opened = '#4 window "clock" [0,0][9,9]\n  #5 text "12:15" [48,60][800,150]\n  #6 text "Clock" [12,60][48,150]'
+    assert not lines(found(screen(opened, PHONE, {"element": "#2"}), SCREENS, known))
+    seen = '#4 window "clock" [0,0][1080,2220]\n  #5 text "Clock" [48,60][800,150]'
+    assert lines(found(screen(seen, PHONE, {"element": "#2"}), SCREENS, known)) == {'text "Clock" [48,60][800,150]'}
+
+
+@pytest.mark.parametrize(("before", "pressed", "after"), [("3 of 4", "Tick", "2 of 4"), ("34", "8", "348")])
+def test_what_counts_or_joins_texts_that_were_seen_is_asked_for(before, pressed, after):
+    previous = (
+        f'#1 window "app" [0,0][9,9]\n  #2 text "{before}" id=count [1,1][8,2]\n  #3 button "{pressed}" [1,3][8,4]'
+    )
+    known = Known()
+    known.saw(previous)
+    told = screen(previous.replace(f'"{before}"', f'"{after}"'), previous, {"element": "#3"})
+    assert lines(found(told, SCREENS, known)) == {f'text "{after}" id=count [1,1][8,2]'}
+
+
+def test_lines_of_words_that_stood_on_different_lines_are_not_asked_for():
+    known = Known()
+    known.saw("return x\nfine = 1\nname = 2")
+    others = tuple(f"Applied edit to file{number}\nreturn {number}\nfine {number}" for number in range(6))
+    told = turn("Applied edit to a.py\nreturn fine(name)\nimport zlib", {"content": "a.py has to change"}, tool="edit")
+    assert lines(found(told, others, known)) == {"Applied edit to a.py"}
+    known.saw("    7\treturn fine(name)")
+    assert "return fine(name)" in lines(found(told, others, known))
+
+
+def test_numbers_that_only_other_answers_hold_are_not_asked_for_letter_by_letter():
+    others = (*(f"1 X{number} = 0.92 EUR" for number in range(4)), "no such pair")
+    told = turn("1 USD = 0.92 EUR", {"pair": "USD EUR"}, tool="rate")
+    assert found(told, others) == []
+    known = Known()
+    known.saw("USD 0.92 = EUR 1")
+    assert {"type": "exact"} in found(told, others, known)
+
+
+def test_a_sentence_of_a_page_that_was_shown_is_asked_for_and_a_list_of_titles_is_not():
+    known = Known()
+    known.saw("Jack Binion is a businessman. Binion is the son of Benny Binion. He worked in Las Vegas and Texas.")
+    others = tuple(f"(Result 1/{n}) He was the {n}. son of Jack\nSimilar: ['Las Vegas {n}']" for n in range(2, 6))
+    told = turn("(Result 1/2) Binion is the son of Benny Binion.", {"keyword": "son"}, tool="lookup")
+    assert found(told, others, known) == [{"type": "exact"}]
+    listed = turn(
+        "Could not find [Texas]. Similar: ['Las Vegas', 'Jack Benny', 'son']", {"entity": "Texas"}, tool="search"
+    )
+    known.saw("Could not find it. Similar: none")
+    assert found(listed, others, known) == []
+
+
+def test_the_focus_is_asked_for_only_where_the_action_moves_it():
+    page = '#1 document "D" value="u"\n  #2 combobox "Doctor" value="{}"\n  #3 date "Day"{}'
+    before, after = page.format("Choose", ""), page.format("Choose", " focused")
+    known = Known()
+    known.saw(before)
+    others = tuple(f'#1 document "D{n}" value="u"\n  #2 date "Other{n}" focused' for n in range(6))
+    chosen = screen(after, before, {"element": "#2", "options": ["Choose"]}, tool="select_option")
+    focused = "focused"
+    assert not [one for one in found(chosen, others, known) if focused in one.get("pattern", "")]
+    clicked = screen(after, before, {"element": "#3"})
+    assert [one["value"] for one in found(clicked, others, known) if focused in one.get("pattern", "")] == ["Day"]
+    tabbed = screen(after, before, {"element": "#2", "key": "Tab"}, tool="press")
+    assert [one["value"] for one in found(tabbed, others, known) if focused in one.get("pattern", "")] == ["Day"]
+
+
+def test_how_long_an_unseen_file_is_is_not_asked_for():
+    others = tuple(f"[File: /a/{number}.py ({number} lines total)]" for number in range(6))
+    told = turn("[File: /a/server.py (76 lines total)]\n1:import zlib", {"command": "open /a/server.py"})
+    assert not [one for one in found(told, others) if "lines total" in one.get("pattern", "")]
+    known = Known()
+    known.saw("76 lines")
+    assert [one["value"] for one in found(told, others, known) if "lines total" in one.get("pattern", "")] == ["76"]
 
 
 @pytest.mark.parametrize("line", ["Doc 3(Title: alpha) beta", "4. [alpha](beta)", "16\tbeta alpha", "  7→alpha beta"])
@@ -255,12 +349,31 @@ def test_very_long_answers_are_not_held():
 # The choice of turns
 
 
+def drawn_of(weights, seed):
+    return drawn(weights, weights.__getitem__, seed)
+
+
 def test_turns_are_drawn_by_their_weights_whatever_their_order():
-    counts = Counter(drawn({"checked": 4.0, "not": 1.0, "never": 0.0}, seed) for seed in range(5000))
+    counts = Counter(drawn_of({"checked": 4.0, "not": 1.0, "never": 0.0}, seed) for seed in range(5000))
     assert 0.77 < counts["checked"] / 5000 < 0.83
     assert counts["never"] == 0
-    assert all(drawn({"a": 1.0, "b": 2.0}, seed) == drawn({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
-    assert drawn({"a": 0.0}, 1) is None
+    assert all(drawn_of({"a": 1.0, "b": 2.0}, seed) == drawn_of({"b": 2.0, "a": 1.0}, seed) for seed in range(50))
+    assert drawn_of({"a": 0.0}, 1) is None
+
+
+@pytest.mark.parametrize(("weights", "most"), [((4.0,), 1), ((0.0, 1.0, 2.0, 3.0, 4.0), 20)])
+def test_no_more_turns_are_weighed_than_could_be_drawn(weights, most):
+    of = {f"t:{number}": weights[number % len(weights)] for number in range(40)}
+    asked = []
+
+    def weighed(key):
+        asked.append(key)
+        return of[key]
+
+    chosen = drawn(of, weighed, 3)
+    lots = {key: -math.log(xxhash.xxh3_64_intdigest(f"turn:{key}".encode(), 3) / 2**64) for key in of}
+    assert chosen == min((key for key in of if of[key]), key=lambda key: lots[key] / of[key])
+    assert len(asked) <= most
 
 
 def test_turns_looked_at_do_not_depend_on_their_order_and_differ_by_seed():

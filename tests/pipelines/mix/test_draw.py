@@ -178,8 +178,58 @@ def test_what_falls_short_is_given_to_others_repeated_or_an_error():
         ("swe", 8000, 4.0),
         ("web", 12_000, 0.24),
     ]
-    with pytest.raises(ConfigError, match=r"swe of component 'all' falls short: 2,000 tokens are there, .* is 10,000"):
+    said = r"mix.stages.sft: swe of component 'all' falls short: 2,000 tokens are there, .* 20,000 is 10,000\. Lower"
+    with pytest.raises(ConfigError, match=said):
+        drawing(items_of(rows), stage(**values, on_shortfall="stop"), "mix.stages.sft")
+
+
+def test_a_stage_that_stops_at_a_shortfall_tells_all_that_falls_short():
+    components = {
+        "a": {"weight": 0.7, "weights": {"web": 0.5, "mcp": 0.5}},
+        "b": {"weight": 0.2},
+        "c": {"weight": 0.1, "unimax": 4},
+    }
+    rows = [{"component": "a", "domain": "web"} for _ in range(50)]
+    rows += [{"component": "c", "domain": "swe"} for _ in range(10)]
+    with pytest.raises(ConfigError) as met:
+        drawing(items_of(rows), stage(budget=20_000, components=components, on_shortfall="stop"))
+    assert [line.split(",")[0] for line in met.value.message.split("; ")] == [
+        "mix.stages: web of component 'a' falls short: 5",  # 7,000 are asked for, 5,000 are there
+        "mcp of component 'a' falls short: 0 tokens are there",
+        "component 'b' falls short: 0 tokens are there",
+    ]
+
+
+def test_a_stage_that_stops_at_a_shortfall_goes_on_where_there_is_none():
+    rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(50)]
+    asked = {"components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}, "on_shortfall": "stop"}
+    whole = drawing(items_of(rows), stage(budget=10_000, **asked))
+    assert whole.copies.tolist() == [1] * 100
+    with pytest.raises(ConfigError, match="100 samples are drawn, and 101 are asked for"):
+        drawing(items_of(rows), stage(samples=101, **asked))
+    assert drawing(items_of(rows), stage(samples=10, budget=10_000, **asked)).copies.sum() == 10
+
+
+def test_what_a_bound_keeps_out_is_a_shortfall_too():
+    rows = [{"domain": domain} for domain in ("web", "swe") for _ in range(100)]
+    values = {
+        "budget": 16_000,
+        "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}},
+        "bounds": [{"by": "domain", "value": "web", "max_tokens": 2000}],
+    }
+    short = {one.domain: one.shortfall for one in drawing(items_of(rows), stage(**values)).categories}
+    assert short == {"swe": 0, "web": 6000}
+    with pytest.raises(ConfigError, match=r"web of component 'all' falls short: 10,000 tokens are there, 2,000 are"):
         drawing(items_of(rows), stage(**values, on_shortfall="stop"))
+
+
+def test_what_has_a_share_and_is_not_there_at_all_is_told():
+    asked = {"components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
+    found = drawing(items_of([{"domain": "web"} for _ in range(500)]), stage(budget=20_000, **asked))
+    assert [(one.domain, one.tokens, one.share, one.shortfall) for one in found.categories] == [
+        ("web", 20_000, 0.5, 0),
+        ("swe", 0, 0.5, 10_000),
+    ]
 
 
 def test_bounds_hold_by_share_and_by_tokens():

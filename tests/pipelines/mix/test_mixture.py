@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.engine.runner import Execution
+from pipelines.mix.mixture_plan import mixture_plan
 from pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
 from pipelines.recipe.recipe import Mix
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
@@ -109,8 +110,28 @@ def test_draws_say_the_pool_of_every_group(made):
 
 def test_how_the_work_is_cut_changes_no_byte(made, mixed, tmp_path):
     raw = [*reversed(SAMPLES)]
-    Run(recipe(mixed), raw, str(tmp_path / "out"), Execution(part_bytes=60_000, workers=2)).run()
+    Run(recipe(mixed), raw, str(tmp_path / "out"), Execution(part_bytes=60_000)).run()
     assert files(tmp_path / "out") == files(made)
+
+
+def test_what_is_planned_of_judged_data_is_what_a_run_draws(made, mixed):
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
+    planned = mixture_plan(recipe(mixed), str(made))
+    assert planned.notes == ()
+    assert planned.mixture is not None
+    drawn = json.loads((made / "shards" / "manifest.json").read_text())["mixture"]
+    told = json.loads(json.dumps(planned.mixture.told()))
+    assert (told["stages"], told["pools"]) == (drawn["stages"], drawn["pools"])
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
+
+
+def test_passages_that_are_not_prepared_are_left_out_of_a_plan_and_it_says_so(made, mixed):
+    other = {**mixed["passages"][0], "licence": "MIT"}
+    planned = mixture_plan(recipe({**mixed, "passages": [other]}), str(made))
+    assert planned.notes == ("Passages as the recipe names them are not prepared there; they are left out here.",)
+    assert planned.mixture is not None
+    rows = {one["component"]: one for one in planned.mixture.stages["cpt"]}
+    assert (rows["replay"]["tokens"], rows["replay"]["shortfall"]) == (0, 12_000)
 
 
 def test_a_run_that_goes_on_does_nothing_twice(made, mixed):

@@ -132,7 +132,7 @@ def test_an_answer_is_shown_as_its_object_where_it_has_one_and_states_show_what_
 
 
 def test_what_a_reward_is_told_is_what_is_shown():
-    first, second, _ = answered_turns(turns(session(), OBJECTS))
+    first, second, _ = answered_turns(turns(session(), OBJECTS), {"0", "1", "2"})
     assert (first.previous, first.observation) == ("zero", '{"content":[{"type":"text","text":"one"}]}')
     assert second.previous == first.observation
 

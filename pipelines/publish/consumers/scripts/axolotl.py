@@ -1,29 +1,30 @@
-"""Tokenizes conversations with axolotl's own chat_template strategy, with the arguments that lie beside them."""
+"""Prepares a training set as axolotl does with the arguments that lie beside it: of token ids, or of messages."""
 
 import json
+import os
 import sys
-from collections import Counter
+import tempfile
 from pathlib import Path
 
-import datasets
 import yaml
-from axolotl.prompt_strategies.chat_template import load
+from axolotl.utils.config import validate_config
+from axolotl.utils.data.sft import _load_raw_datasets
 from axolotl.utils.dict import DictDefault
 from transformers import AutoTokenizer
 
-form, tokenizer, written, samples = sys.argv[1:]
-told = yaml.safe_load(Path(form, "axolotl.yaml").read_text())
-opened = AutoTokenizer.from_pretrained(tokenizer)
-settings = DictDefault({"train_on_inputs": told["train_on_inputs"], "sequence_len": 1 << 18, "chat_template": None})
-(data,) = told["datasets"]
-strategy = load(opened, settings, DictDefault(data))
-seen = Counter()
-with open(written, "w") as out:
-    for name in data["data_files"]:
-        domain = name.split("/")[1]
-        for row in datasets.load_dataset("parquet", data_files=[f"{form}/{name}"], split="train"):
-            seen[domain] += 1
-            if seen[domain] <= int(samples):
-                made = strategy.tokenize_prompt(row)
-                trained = [int(label != -100) for label in made["labels"]]
-                out.write(json.dumps({"domain": domain, "ids": list(made["input_ids"]), "trained": trained}) + "\n")
+
+def main(form, tokenizer, written, _):
+    os.chdir(form)
+    told = {"sequence_len": 1 << 18} | yaml.safe_load(Path("axolotl.yaml").read_text())
+    more = {"base_model": tokenizer, "base_model_config": tokenizer, "dataset_prepared_path": tempfile.mkdtemp()}
+    more |= {"micro_batch_size": 1, "gradient_accumulation_steps": 1, "num_epochs": 1, "learning_rate": 1e-5}
+    settings = validate_config(DictDefault({**told, **more, "seed": 1, "dataset_num_proc": 1}))
+    rows, _ = _load_raw_datasets(settings, settings.datasets, AutoTokenizer.from_pretrained(tokenizer), "train")
+    with open(written, "w") as out:
+        for row in rows:
+            trained = [int(label != -100) for label in row["labels"]]
+            out.write(json.dumps({"domain": row.get("domain"), "ids": row["input_ids"], "trained": trained}) + "\n")
+
+
+if __name__ == "__main__":  # axolotl starts processes that import this again
+    main(*sys.argv[1:])

@@ -1,32 +1,41 @@
-"""Encodes conversations with the template and loss scale that the form brings, as `swift sft` does."""
+"""Encodes a cached dataset of token ids as `swift sft` does, with the template that the form brings."""
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import yaml
-from swift.dataset import EncodePreprocessor, load_dataset
+from swift.dataset import LazyLLMDataset
 from swift.model import get_processor
+from swift.pipelines.utils import get_cached_dataset
 from swift.template import get_template
 from swift.utils import import_external_file
 
 form, tokenizer, written, samples = sys.argv[1:]
-told = yaml.safe_load(Path(form, "swift.yaml").read_text())
+os.chdir(form)
+told = yaml.safe_load(Path("swift.yaml").read_text())
 for plugin in told["external_plugins"]:
-    import_external_file(f"{form}/{plugin}")
+    import_external_file(plugin)
 model = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
 Path(tokenizer, "config.json").write_text(json.dumps(model))
 processor = get_processor(tokenizer, model_type="qwen2", use_hf=True, download_model=False)
-template = get_template(processor, template_type=told["template"], loss_scale=told["loss_scale"], max_length=None)
+template = get_template(processor, template_type=told["template"], max_length=told["max_length"])
 template.set_mode("train")
+settings = {"cached_dataset": told["cached_dataset"], "cached_val_dataset": [], "data_seed": 0}
+settings |= {"max_length": told["max_length"], "truncation_strategy": "delete", "dataset_shuffle": False}
+found, _ = get_cached_dataset(SimpleNamespace(**settings))
 seen = Counter()
 with open(written, "w") as out:
-    for name in told["dataset"]:
-        domain = name.split("/")[1]
-        rows, _ = load_dataset([f"{form}/{name}"], num_proc=1, remove_unused_columns=False)
-        for row in EncodePreprocessor(template)(rows, num_proc=1):
+    for name, held in zip(told["cached_dataset"], found, strict=True):
+        domain = name.split("/")[-1]
+        for row in LazyLLMDataset(held, template.encode, strict=True):
             seen[domain] += 1
             if seen[domain] <= int(samples):
-                trained = [int(label != -100) for label in row["labels"]]
-                out.write(json.dumps({"domain": domain, "ids": list(row["input_ids"]), "trained": trained}) + "\n")
+                batch = template.data_collator([row])
+                length = len(row["input_ids"])
+                trained = [int(label != -100) for label in batch["labels"][0].tolist()[:length]]
+                ids = batch["input_ids"][0].tolist()[:length]
+                out.write(json.dumps({"domain": domain, "ids": ids, "trained": trained}) + "\n")

@@ -1,4 +1,4 @@
-"""Prepares token ids as TRL's SFTTrainer does, and reads them through its collator."""
+"""Prepares token ids, or prompts and completions, as TRL's SFTTrainer does, and reads them through its collator."""
 
 import json
 import sys
@@ -14,7 +14,8 @@ form, tokenizer, written, samples = sys.argv[1:]
 opened = AutoTokenizer.from_pretrained(tokenizer)
 sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
 model = LlamaForCausalLM(LlamaConfig(vocab_size=len(opened), **sizes))
-told = json.loads(Path(form, "interleave.sft.json").read_text())
+(mix,) = Path(form).glob("interleave.sft*.json")
+told = json.loads(mix.read_text())
 seen = Counter()
 with open(written, "w") as out:
     for domain, files in told["data_files"].items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ from typer.testing import CliRunner
 
 from pipelines.face.cli import app
 from pipelines.publish.consumers import consumers
-from pipelines.publish.consumers.consumers import CONSUMERS, Consumer, tried
+from pipelines.publish.consumers.consumers import CONSUMERS, Consumer, Outcome, tokenizer_of, tried
 from pipelines.publish.consumers.environment import called
 from pipelines.publish.consumers.meaning import Compared, Meaning
+from pipelines.publish.consumers.rewards import Rewarded
 from pipelines.publish.forms.forms import FORMS, export_form
 from pipelines.publish.forms.stored_samples import Conversation, Document, Message, Span
 from pipelines.publish.forms.tokenizing import Tokenizing
@@ -101,6 +104,19 @@ def test_a_document_may_lack_an_end_that_shares_its_only_token_with_what_was_mea
     assert (found.samples, found.others) == (1, 1)
 
 
+def test_a_cut_document_is_told_from_a_longer_one_that_begins_with_it(tokenizing):
+    texts = ["act\nsee\n###", "act\nsee\n## more to see"]
+    meaning = Meaning(tokenizing)
+    for text in texts:
+        meaning.add_documents([Document("a", "web", "s", "t", "", text, (Span(4, 7), Span(15, len(text))))])
+    ids = tokenizing.plain("act\nsee").ids.tolist()
+    assert tokenizing.decoded(ids) == "act\nsee"
+    bears = tokenizing.document(texts[0], [Span(4, 7)]).loss[: len(ids)].tolist()
+    found = Compared()
+    meaning.compare(ids, bears, found)
+    assert (found.samples, found.others, found.not_meant, found.not_trained) == (1, 0, 0, 0)
+
+
 def test_packs_hold_conversations_as_they_were_cut(run, tmp_path, tokenizing):
     import datasets
 
@@ -125,14 +141,14 @@ def test_a_consumer_has_a_form_pins_and_a_script(name):
     assert consumer.form in FORMS
     assert FORMS[consumer.form].windowed or consumer.window is None
     assert any("==" in package for package in (*consumer.packages, *consumer.loose))
-    source = (SCRIPTS / f"{name.replace('-', '_')}.py").read_text("utf-8")
+    source = (SCRIPTS / consumers.script_of(name)).read_text("utf-8")
     compile(source, name, "exec")
-    assert "pipelines" not in source
+    assert re.search(r"^(from|import) (pipelines|schemas)\b", source, re.MULTILINE) is None
 
 
 @pytest.mark.parametrize("name", ["datasets", "datatrove"])
 def test_consumers_that_are_here_train_what_was_meant(run, here, name):
-    ((told, found),) = tried(str(run), [name], TOKENIZER)
+    ((told, found),) = tried(str(run), [name], Tokenizing(TOKENIZER))
     assert told == name
     assert not isinstance(found, ConfigError)
     assert sorted(found) == ["terminal", "web"]
@@ -151,13 +167,87 @@ def test_a_consumer_that_fails_is_told_and_the_command_ends_so(run, monkeypatch)
     assert done.exit_code == 5
 
 
-def test_unknown_consumers_are_refused_before_anything_is_made(run):
+def test_unknown_consumers_are_refused_before_anything_is_made(run, tokenizing):
     with pytest.raises(ConfigError, match="'nobody'"):
-        tried(str(run), ["nobody"], TOKENIZER)
+        tried(str(run), ["nobody"], tokenizing)
     with pytest.raises(ConfigError, match="--tokenizer"):
-        tried(str(run), ["trl"], None)
+        tokenizer_of(None)
+
+
+def test_consumers_of_the_same_packages_share_an_environment_and_each_is_told_of(run, tokenizing, monkeypatch):
+    made = []
+
+    @contextmanager
+    def none(*packages):
+        made.append(packages)
+        yield "/no/such/python"
+
+    def failed(path, name, *_):
+        if name == "trl":
+            raise ConfigError("it reads nothing")
+        return {"web": Compared(samples=1)}
+
+    monkeypatch.setattr(consumers, "environment", none)
+    monkeypatch.setattr(consumers, "compared_with", failed)
+    found = dict(tried(str(run), ["datasets", "trl", "trl-last"], tokenizing))
+    assert len(made) == 2
+    assert isinstance(found["trl"], ConfigError)
+    assert found["trl-last"] == {"web": Compared(samples=1)}
+
+
+def test_tables_are_those_of_training_then_of_rewards_then_of_failures(capsys):
+    from pipelines.face.consumer_tables import show_compared
+    from pipelines.face.printing import results
+
+    good = {"web": Compared(samples=1, trained=2)}
+    found: list[tuple[str, Outcome]] = [("trl", good), ("trl-grpo", {"web": Rewarded(1, 1, 1, 1, 1)}), ("verl", good)]
+    assert show_compared(found, results())
+    assert not show_compared([("trl", {"web": Compared(left_out=3)})], results())
+    assert not show_compared([("trl", {"web": Compared(samples=1, not_meant=1)})], results())
+    assert show_compared([("trl-last", {"web": Compared(samples=1, not_meant=1)})], results())
+    assert not show_compared([("trl", ConfigError("no such version"))], results())
+    told = capsys.readouterr().out
+    heads = [told.index("| not meant |"), told.index("| verl | web |"), told.index("| truth earns 1 |")]
+    assert heads == sorted(heads)
+    assert "trl: no such version" in told
+    assert "trl==1.16.0" in told
+
+
+def test_of_forms_that_know_no_spans_whole_answers_are_meant(run, tokenizing):
+    for which, turns in (("all", 3), ("targets", 2), ("last", 1)):
+        sample = conversation("one", "two", "three", spans=[Span(0, 1)])
+        messages = (*sample.messages[:2], Message("assistant", "two"), *sample.messages[3:])
+        made = list(consumers._whole(replace(sample, messages=messages), which))
+        for one in made:
+            bearing = [message for message in one.messages if message.spans]
+            assert len(bearing) == turns
+            assert all(message.spans == (Span(0, len(message.content)),) for message in bearing)
+        assert len(made) == (2 if which == "last" else 1)
 
 
 def test_a_failed_command_is_told_by_its_last_lines():
     with pytest.raises(ConfigError, match="the reason"):
         called([sys.executable, "-c", "raise SystemExit('the reason')"])
+
+
+def test_rows_without_a_domain_are_told_by_their_text_and_samples_that_were_not_given_are_counted(tokenizing):
+    samples = [conversation("one", spans=[Span(0, 3)]), replace(conversation("two"), domain="terminal")]
+    meaning = Meaning(tokenizing)
+    meaning.add_conversations([*samples, conversation("three")])
+    made = [tokenizing.conversation(sample.messages) for sample in samples]
+    rows = [{"ids": one.ids.tolist(), "trained": one.loss.tolist()} for one in made]
+    found = consumers._compared(meaning, [*rows, {"domain": "web", "ids": [0], "trained": [0]}])
+    assert {domain: (one.samples, one.others, one.left_out) for domain, one in found.items()} == {
+        "terminal": (1, 0, 0),
+        "web": (1, 1, 0),
+    }
+    assert consumers._compared(meaning, rows[:1])["terminal"].left_out == 1
+
+
+def test_what_an_export_leaves_out_is_printed(run, tmp_path):
+    told = CliRunner().invoke(
+        app, ["export", str(run), "--to", "axolotl", "--tokenizer", TOKENIZER, "--out", str(tmp_path / "a")]
+    )
+    assert "left out: control strings" in told.output
+    told = CliRunner().invoke(app, ["export", str(run), "--to", "jsonl", "--out", str(tmp_path / "b")])
+    assert "left out: none" in told.output

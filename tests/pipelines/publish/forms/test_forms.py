@@ -16,7 +16,7 @@ import pytest
 import yaml
 import zstandard
 
-from pipelines.publish.forms import axolotl, swift, texts
+from pipelines.publish.forms import axolotl, texts
 from pipelines.publish.forms.form_folder import FormFolder
 from pipelines.publish.forms.forms import FORMS, export_form
 from pipelines.publish.forms.job import Job
@@ -96,7 +96,7 @@ def test_ids_are_cut_to_the_window_and_what_is_lost_is_counted(run, tmp_path, to
     assert max(len(row["input_ids"]) for row in rows) <= window
     counts = made.counts
     assert sum(count for key, count in counts.items() if key.startswith("cut_to_window")) > 0
-    lost = sum(count for key, count in counts.items() if key.startswith("over_window"))
+    lost = sum(count for key, count in counts.items() if key.startswith("left_out_over_window"))
     assert len(rows) + lost == len(stored(run, "sft"))
 
 
@@ -249,7 +249,7 @@ def test_axolotl_rows_leave_out_control_strings_and_say_how_many(run, tmp_path):
     made = exported(run, tmp_path, "axolotl")
     rows = [row for path in tmp_path.glob("sft/*/*.parquet") for row in pq.read_table(path).to_pylist()]
     assert not [row for row in rows if "</think>" in str(row)]
-    dropped = sum(count for key, count in made.counts.items() if key.startswith("dropped_control_strings"))
+    dropped = sum(count for key, count in made.counts.items() if key.startswith("left_out_control_strings"))
     assert dropped
     assert dropped + len(rows) == len(stored(run, "sft"))
     assert {one["training"] for row in rows for one in row["messages"]} == {None}
@@ -270,46 +270,43 @@ def test_axolotl_counts_in_the_text_that_the_template_shows(tmp_path, tokenizing
     assert shown == Message("assistant", "ab", (Span(0, 1),))
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.parametrize("step", [1, 3])
-def test_pieces_for_swift_are_the_content_and_bear_only_what_was_meant(tokenizing, screen, step):
-    text = re.sub(r"<[^ >]*>", "", MARKER + screen)
-    spans = tuple(Span(at, at + 2) for at in range(0, len(text) - 2, 2 + step))
-    parts, lost = swift.pieces(tokenizing, Message("assistant", text, spans))
-    assert "".join(piece for piece, _ in parts) == text
-    assert all(piece for piece, _ in parts)
-    meant_at = {at for span in spans for at in range(span.begin, span.end)}
-    place, trained = 0, 0
-    inside, _ = tokenizing.plain(text).inside(spans)
-    for piece, bears in parts:
-        if bears:
-            assert set(range(place, place + len(piece))) <= meant_at
-            trained += len(piece)
-        place += len(piece)
-    assert bool(trained) == (int(inside.sum()) > lost)
+def test_rows_for_swift_are_a_saved_dataset_of_ids_that_its_template_hands_on(run, tmp_path, tokenizing):
+    import datasets
 
-
-def test_rows_for_swift_end_with_the_last_target_and_say_by_piece_what_is_trained(run, tmp_path):
-    made = exported(run, tmp_path, "swift")
-    rows = [row for path in tmp_path.glob("sft/*/*.parquet") for row in pq.read_table(path).to_pylist()]
-    by_id = {one.id: one for one in stored(run, "sft")}
-    for row in rows:
-        turns = [row["messages"][0]["content"]]
-        for before, one in pairwise(row["messages"]):
-            joined = before["role"] == one["role"] == "assistant"
-            turns[-1:] = [turns[-1] + one["content"]] if joined else [turns[-1], one["content"]]
-        kept = by_id[row["id"]].messages[: len(turns)]
-        assert turns == [one.content for one in kept]
-        assert kept[-1].spans
-        assert not any(one.spans for one in by_id[row["id"]].messages[len(turns) :])
-    assert {one["loss"] for row in rows for one in row["messages"] if one["role"] != "assistant"} == {None}
-    dropped = sum(count for key, count in made.counts.items() if key.startswith("dropped_control_strings"))
-    assert 0 < dropped == len(by_id) - len(rows)
-    assert sum(count for key, count in made.counts.items() if key.startswith("messages_behind_targets")) > 0
+    exported(run, tmp_path, "swift")
     told = yaml.safe_load((tmp_path / "swift.yaml").read_text())
+    assert told["cached_dataset"] == ["sft/terminal", "sft/web"]
+    wanted, rows = meant(run, "sft", tokenizing), []
+    for folder in told["cached_dataset"]:
+        rows += datasets.load_from_disk(str(tmp_path / folder)).to_list()
+    assert sorted(row["id"] for row in rows) == sorted(wanted)
+    for row in rows:
+        ids, bears = wanted[row["id"]]
+        assert row["input_ids"] == ids
+        assert row["labels"] == [one if mask else IGNORED for one, mask in zip(ids, bears, strict=True)]
+        assert row["lengths"] == [len(ids)]
+        assert [one["role"] for one in row["messages"]] == ["user", "assistant"]
     plugin = (tmp_path / told["external_plugins"][0]).read_text()
     assert f'"{told["template"]}"' in plugin
-    assert f'"{told["loss_scale"]}"' in plugin
+
+
+def test_what_axolotl_is_told_names_the_files_of_conversations(run, tmp_path):
+    for name in ("ids", "axolotl"):
+        exported(run, tmp_path / name, name)
+        (told,) = yaml.safe_load((tmp_path / name / "axolotl.yaml").read_text())["datasets"]
+        assert (told["path"], told["ds_type"]) == (".", "parquet")
+        assert all(one.startswith("sft/") for one in told["data_files"])
+        assert all((tmp_path / name / one).is_file() for one in told["data_files"])
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMS) - {"rl", "sft_last"}))
+def test_every_sample_of_the_shards_is_in_a_form_or_counted_as_left_out(run, tmp_path, name):
+    more = {"window": 60} if FORMS[name].windowed else {}
+    counts = exported(run, tmp_path, name, **more).counts
+    told = {key: count for key, count in counts.items() if key.startswith(("samples.", "left_out_"))}
+    pools = {"ids": ("sft", "cpt"), **dict.fromkeys(("axolotl", "llamafactory", "swift", "trainers"), ("sft",))}
+    assert sum(told.values()) == sum(len(stored(run, pool)) for pool in pools.get(name, ("cpt",)))
+    assert any(key.startswith("left_out_") for key in told) == (name in {"axolotl", "ids", "llamafactory", "swift"})
 
 
 def test_single_targets_are_capped_by_trajectory_and_those_wholly_meant_go_first(run, tmp_path):

@@ -1,0 +1,176 @@
+"""What could be told of an answer beforehand: from the action, from what was shown, from what the tool says anyway."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from pipelines.mix import reward
+from pipelines.rendering.answered import PIECE, Answered, Known, bare, pieces, words, words_of
+
+NUMBERED: Final = re.compile(r"^#\d+ ")
+"""The mark of an element, by which pages of responses are told from other lines too."""
+
+_BOX: Final = re.compile(r"\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]")
+_DIGITS: Final = re.compile(r"\d+")
+_SEARCHED: Final = 2000
+"""Lines of another answer in which words are looked for."""
+
+_SHORT: Final = 64
+"""Characters of a text that may be two texts that were shown, one behind the other."""
+
+
+@lru_cache(maxsize=1024)
+def _frame(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(word for other in others for word in words_of(other))
+    return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
+
+
+@lru_cache(maxsize=1024)
+def _frame_lines(others: tuple[str, ...], form: str, least: float) -> frozenset[str]:
+    counts = Counter(line for other in others for line in lines_told(other, form))
+    return frozenset(line for line, count in counts.items() if count >= least)
+
+
+@lru_cache(maxsize=1024)
+def _frame_pieces(others: tuple[str, ...], least: float) -> frozenset[str]:
+    counts = Counter(piece for other in others for piece in _pieces_of(other))
+    return frozenset(piece for piece, count in counts.items() if count >= least)
+
+
+@lru_cache(maxsize=512)
+def lines_told(text: str, form: str) -> frozenset[str]:
+    """The lines of an answer as they are compared."""
+    return frozenset(reward.lines_of(text, form))
+
+
+@lru_cache(maxsize=512)
+def _pieces_of(text: str) -> frozenset[str]:
+    return frozenset(pieces(text))
+
+
+@lru_cache(maxsize=512)
+def _places_of(text: str) -> Mapping[str, frozenset[int]]:
+    """Word → the numbers of the lines that it stands on."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(text.split("\n")[:_SEARCHED]):
+        for word in words(line):
+            found.setdefault(word, set()).add(number)
+    return {word: frozenset(numbers) for word, numbers in found.items()}
+
+
+def _cuts(piece: str) -> range:
+    return range(1, len(piece) if len(piece) < _SHORT else 0)
+
+
+def _stand_together(some: Iterable[str], text: str) -> bool:
+    places = _places_of(text)
+    return bool(frozenset.intersection(*(places.get(word, frozenset()) for word in some)))
+
+
+@dataclass(frozen=True)
+class Context:
+    """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
+
+    turn: Answered
+    known: Known
+    others: Sequence[str]
+
+    @cached_property
+    def action_words(self) -> set[str]:
+        """Those of the action."""
+        return words(self.turn.action)
+
+    @cached_property
+    def enough(self) -> float:
+        """How many other answers say what the tool's answers say anyway: a quarter, and at least two."""
+        return max(2, len(self.others) / 4)
+
+    @cached_property
+    def frame(self) -> frozenset[str]:
+        """The words that the tool's answers say anyway; numbers are none, since they are what an answer tells."""
+        return _frame(tuple(self.others), self.enough)
+
+    @cached_property
+    def frame_lines(self) -> frozenset[str]:
+        """The lines that the tool's answers hold anyway."""
+        return _frame_lines(tuple(self.others), self.turn.form, self.enough)
+
+    @cached_property
+    def frame_pieces(self) -> frozenset[str]:
+        """What lines of the tool's answers say as a whole anyway."""
+        return _frame_pieces(tuple(self.others), self.enough)
+
+    @cached_property
+    def masked_pieces(self) -> set[str]:
+        """What lines of the trajectory's states have said as a whole, whatever numbers stood in it."""
+        return {_DIGITS.sub("#", piece) for piece in self.known.pieces if not _BOX.fullmatch(piece)}
+
+    def knowable(self, text: str) -> bool:
+        """Whether each word of a text was known beforehand."""
+        left = words(text) - self.action_words
+        if left:
+            left -= self.frame
+        return all(len(word) == 1 for word in (left - self.known.words if left else left))
+
+    def knowable_line(self, line: str) -> bool:
+        """Whether a line could be told beforehand, and not only each of its words.
+
+        It was shown, or the tool's answers hold it anyway. Else, what the action does not say of it stands on one line
+        that was shown, but for what stands together on one line of enough of the tool's answers.
+        """
+        if bare(line) in self.known.lines or line in self.frame_lines:
+            return True
+        if not self.knowable(line):
+            return False
+        rest = {word for word in words(line) if len(word) > 1} - self.action_words
+        own = rest - self.frame
+        if not own and self._is_frame(rest):
+            return True
+        return any(self._is_frame(rest - shown) for shown in self.known.lines_with(own or rest))
+
+    def _is_frame(self, some: Set[str]) -> bool:
+        """Whether words stand together on one line of enough other answers."""
+        return not some or sum(_stand_together(some, other) for other in self.others) >= self.enough
+
+    def knowable_element(self, line: str) -> bool:
+        """Whether the line of an element could be told beforehand: its words, its texts as a whole, and its place."""
+        plain = PIECE.sub("", NUMBERED.sub("", line))
+        return self.knowable(plain) and all(map(self._knowable_piece, pieces(line)))
+
+    @cached_property
+    def texts(self) -> set[str]:
+        """The words of what lines of the trajectory's states have said as a whole."""
+        return {word for piece in self.known.pieces if not _BOX.fullmatch(piece) for word in words(piece)}
+
+    def _knowable_piece(self, piece: str) -> bool:
+        """Whether it was shown or typed as a whole, whatever its numbers, or consists of two such or of such words."""
+        if piece in self.known.pieces or piece in self.frame_pieces or piece in self.turn.values:
+            return True
+        if _BOX.fullmatch(piece):
+            return False
+        if not piece or _DIGITS.sub("#", piece) in self.masked_pieces:
+            return True
+        if any(piece[:place] in self.known.pieces and piece[place:] in self.known.pieces for place in _cuts(piece)):
+            return True
+        made_of = {word for word in words(piece) if len(word) > 1}
+        return any(map(str.isalpha, made_of)) and made_of <= self.texts | self.action_words
+
+    def told(self, text: str) -> bool:
+        """Whether each word of a text stands in the action or in what the trajectory has shown."""
+        left = words(text) - self.action_words
+        return not left or left <= self.known.words
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """The observation's lines as they are compared."""
+        return reward.lines_of(self.turn.observation, self.turn.form)
+
+    @cached_property
+    def before(self) -> set[str]:
+        """The lines of what was shown before."""
+        return set(reward.lines_of(self.turn.previous or "", self.turn.form))

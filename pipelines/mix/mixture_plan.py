@@ -1,0 +1,99 @@
+"""What a recipe would draw from the judged data of a run's folder, before anything is drawn; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.engine.units import MANIFEST, manifest_name, read_manifest, units_of
+from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
+from pipelines.judge.judging import Judging, Unit, judging_digest
+from pipelines.judge.measuring import measuring_digest
+from pipelines.mix.mixture import Judged, Mixture, draw
+from pipelines.mix.passages.preparation import Preparation
+from pipelines.mix.simulation_instructions import read_instructions
+from pipelines.recipe.recipe import Recipe
+from schemas.manifest import Manifest
+
+_JUDGE: Final = "Run with --stop-after judge first."
+
+
+@dataclass(frozen=True, slots=True)
+class MixturePlan:
+    """What would be drawn.
+
+    Attributes:
+        mixture: None where nothing is judged.
+        notes: why it may not be what a run would draw, a line each.
+    """
+
+    mixture: Mixture | None
+    notes: tuple[str, ...] = ()
+
+
+def mixture_plan(recipe: Recipe, out: str) -> MixturePlan:
+    """What a run of the recipe would draw from the verdicts in a folder.
+
+    Raises:
+        ConfigError: the mixture that the recipe asks for cannot be drawn; or a file that it names is not there.
+        ShardError: a file of the folder cannot be read.
+    """
+    folder = Folder(out)
+    transitions, verdicts = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "verdicts"))
+    if transitions is None or verdicts is None:
+        return MixturePlan(None, (f"{folder.path()} has no verdicts, so nothing can be drawn. {_JUDGE}",))
+    units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
+    if [file.name for file in verdicts.files] != [unit.name for unit in units]:
+        return MixturePlan(None, (f"{folder.path()} has verdicts of other transitions. {_JUDGE}",))
+    models = tuple(sorted((name, sha256_of(path)) for name, path in recipe.judge.files().items()))
+    index = _unit(folder / "measures", BENCHMARKS_UNIT) if recipe.judge.benchmarks else None
+    benchmarks = index.digest if index is not None else ""
+    judging = _judging(recipe, folder, units, benchmarks, models)
+    notes = list(_stale(units, judging, verdicts))
+    passages = Preparation(recipe, recipe.mix.passages, folder, benchmarks, models) if recipe.mix.passages else None
+    if passages is not None and not _is_prepared(passages):
+        notes.append("Passages as the recipe names them are not prepared there; they are left out here.")
+        passages = None
+    told = {} if recipe.mix.instructions is None else read_instructions(recipe.mix.instructions)
+    judged = Judged(units, judging.transitions, judging.verdicts, judging.measures, passages, told)
+    return MixturePlan(draw(recipe, judged)[0], tuple(notes))
+
+
+def _judging(
+    recipe: Recipe, out: Folder, units: Sequence[Unit], benchmarks: str, models: tuple[tuple[str, str], ...]
+) -> Judging:
+    return Judging(
+        recipe,
+        transitions=out / "transitions",
+        measures=out / "measures",
+        verdicts=out / "verdicts",
+        rejects=out / "rejects/judge",
+        spans=out / "spans",
+        digest=judging_digest(recipe, units, benchmarks, models),
+        benchmarks=benchmarks,
+        models=models,
+    )
+
+
+def _unit(stage: Folder, label: str) -> Manifest | None:
+    return read_manifest(units_of(stage), manifest_name(label))
+
+
+def _stale(units: Sequence[Unit], judging: Judging, verdicts: Manifest) -> Iterator[str]:
+    """What a run would do again before it draws."""
+    if verdicts.digest != judging.digest:
+        yield "The verdicts there are of another section `judge` than the recipe's: a run judges again before it draws."
+    found = (_unit(judging.measures, unit.label) for unit in units)
+    wanted = (measuring_digest(unit, judging) for unit in units)
+    if any(one is None or one.digest != digest for one, digest in zip(found, wanted, strict=True)):
+        yield "The measures there are of other signals, tokens or forms: a run measures again, and counts may change."
+
+
+def _is_prepared(passages: Preparation) -> bool:
+    for unit in passages.units():
+        read = _unit(passages.read, unit.label)
+        if read is None or read.digest != passages.unit_digest(unit) or _unit(passages.parts, unit.label) is None:
+            return False
+    return True

@@ -1,0 +1,126 @@
+"""Samples as whoever trains on them sees them, whatever their pool: what stood before each answer, and the answer.
+
+Read from the files of a dataset folder alone; system prompts, which many samples share, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pipelines.engine.parquet import read_batches
+from pipelines.engine.storage import Folder
+from pipelines.rendering.prompts import ASKING
+from pipelines.rendering.turns import ACTION, BETWEEN, MARKER, heading
+
+OWNED: Final = ("group", "trajectory_id", "task_hash", "instance_hash")
+"""What samples of one pool only may have."""
+
+_ENDING: Final = "\n"
+"""Of a document."""
+
+
+class Exchange(NamedTuple):
+    """What stood before an answer since the one before it, the answer, and whether it is learnt or asked for."""
+
+    before: str
+    answer: str
+    taught: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A sample: its id, what it says that it is of (`OWNED`; None where it does not say), and its exchanges."""
+
+    id: str
+    owned: Mapping[str, str | None]
+    exchanges: Sequence[Exchange]
+
+    def text(self) -> str:
+        """Its actions and answers; not the states before actions, which mostly are the answers before."""
+        return "\n".join(part for one in self.exchanges for part in (one.before.rpartition(ACTION)[2], one.answer))
+
+
+def shown_samples(folder: Folder, pool: str, name: str) -> Iterator[Shown]:
+    """The samples of one file of a dataset folder, in its order.
+
+    Args:
+        folder: of the dataset.
+        pool: of the file.
+        name: of the file in the folder.
+
+    Raises:
+        ShardError: the file cannot be read.
+    """
+    for row in _rows(folder, pool, name):
+        told = row["extra_info"] if pool == "rl" else row
+        key = row["sample_id"] if pool == "eval" else told["id"]
+        yield Shown(key, {kind: told.get(kind) for kind in OWNED}, list(_EXCHANGES[pool](row)))
+
+
+def _rows(folder: Folder, pool: str, name: str) -> Iterator[dict[str, Any]]:
+    if pool == "eval":
+        yield from (json.loads(line) for line in folder.read(name).splitlines())
+    else:
+        for batch in read_batches(folder, name):
+            yield from batch.to_pylist()
+
+
+def _of_documents(row: Mapping[str, Any]) -> Iterator[Exchange]:
+    """The turns of a document, each from its heading to the next; a passage is one answer to nothing."""
+    text: str = row["text"].removesuffix(_ENDING)
+    markers = [span["begin"] for span in row["spans"] if text.startswith(MARKER, span["begin"])]
+    begin = text.rfind(BETWEEN + heading(1), 0, markers[0]) if markers else -1
+    if begin < 0:
+        yield Exchange("", text, taught=True)
+        return
+    taught, number = set(markers), 1
+    while begin >= 0:
+        number += 1
+        end = text.find(BETWEEN + heading(number), begin)
+        turn = text[begin + len(BETWEEN) : end if end >= 0 else len(text)]
+        begins = [place for place in markers if begin < place < begin + len(BETWEEN) + len(turn)]
+        before, answer = _parted(turn, begins[0] - begin - len(BETWEEN) if begins else None)
+        yield Exchange(before, answer, taught=bool(taught.intersection(begins)))
+        begin = end
+
+
+def _parted(turn: str, marker: int | None) -> tuple[str, str]:
+    """User and assistant text of a turn; the marker's place is known where the turn is learnt."""
+    place = turn.find(BETWEEN + MARKER) + len(BETWEEN) if marker is None else marker
+    return turn[: place - len(BETWEEN)], turn[place + len(MARKER) :]
+
+
+def _of_conversations(row: Mapping[str, Any]) -> Iterator[Exchange]:
+    before: list[str] = []
+    for message in row["messages"]:
+        if message["role"] == "assistant":
+            said = message["content"].removeprefix(MARKER)
+            yield Exchange(BETWEEN.join(before), said, taught=bool(message["loss"]))
+            before = []
+        elif message["role"] != "system":
+            before.append(message["content"])
+
+
+def _of_questions(row: Mapping[str, Any]) -> Iterator[Exchange]:
+    said = [message["content"] for message in row["prompt"] if message["role"] != "system"]
+    for before, answer in zip(said[:-1:2], said[1::2], strict=True):
+        yield Exchange(before, answer.removeprefix(MARKER), taught=False)
+    truth = json.loads(row["reward_model"]["ground_truth"])["observation"]
+    yield Exchange(said[-1].removesuffix(ASKING), truth, taught=True)
+
+
+def _of_benchmark_rows(row: Mapping[str, Any]) -> Iterator[Exchange]:
+    last = len(row["prompt"]) - 1
+    for number, (before, answer) in enumerate(zip(row["prompt"], row["response"], strict=True)):
+        yield Exchange(before, answer.removeprefix(MARKER), taught=number == last)
+
+
+_EXCHANGES: Final = {
+    "cpt": _of_documents,
+    "sft": _of_conversations,
+    "rl": _of_questions,
+    "eval": _of_benchmark_rows,
+}
