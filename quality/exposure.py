@@ -34,7 +34,13 @@ MATCH_SCHEMA: Final = pa.schema(
 )
 """Each distinct match once; rows ascending."""
 
-ROW_TEXTS: Final = (("next_observation", "content"), ("action", "text"), ("action", "message"), ("interleaved", ""))
+ROW_TEXTS: Final = (
+    ("next_observation", "content"),
+    ("next_observation", "envelope"),
+    ("action", "text"),
+    ("action", "message"),
+    ("interleaved", ""),
+)
 WHOLE_TEXTS: Final = (
     ("task", "instruction"),
     ("context", "initial_state"),

@@ -51,8 +51,9 @@ class _Texts:
 
 def _text_bytes(step: Step) -> int:
     """Roughly how much text the step adds, in characters."""
-    seen = step.next_observation.content if step.next_observation else None
-    return len(step.action.text) + len(step.action.arguments or "") + len(seen or "") + 256
+    seen = step.next_observation
+    shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
+    return len(step.action.text) + len(step.action.arguments or "") + shown + 256
 
 
 def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[tuple[int, int]]:
@@ -77,6 +78,7 @@ def blocks(steps: Iterable[Step], segment_bytes: int, block_bytes: int) -> list[
     return found
 
 
+_SHARED: Final = ("content", "envelope")
 _OBSERVATION_TEXT: Final = ("media_type", "form", "dialect", "origin", "truncation", "uri")
 _WHOLE: Final = (
     ("environment", ("id", "instance_id", "kind", "version", "world_model", "sampling")),
@@ -237,7 +239,8 @@ class Assembler:
         for side in ("observation", "next_observation"):
             seen: list[Observation | None] = list(map(attrgetter(side), steps))
             self._extend(side, [one is not None for one in seen])
-            self._encode(f"{side}.content", [one.content if one else None for one in seen], "content")
+            for name in _SHARED:
+                self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen], name)
             for name in _OBSERVATION_TEXT:
                 self._encode(f"{side}.{name}", [getattr(one, name) if one else None for one in seen])
             self._extend(f"{side}.is_error", [one.is_error if one else None for one in seen])
@@ -261,7 +264,7 @@ class Assembler:
             mask = pa.array([not present for present in values], pa.bool_()) if field.nullable else None
             return pa.StructArray.from_arrays(children, fields=list(kind.fields), mask=mask)
         if pa.types.is_dictionary(kind):
-            name = "content" if path in SHARED_TEXT else path
+            name = path.rpartition(".")[2] if path in SHARED_TEXT else path
             if name not in shared:
                 shared[name] = self._texts.get(name, _Texts()).array()
             return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), shared[name])

@@ -19,6 +19,7 @@ from schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
 _JSON_COLUMNS: Final = (
     ("action", "arguments"),
+    ("next_observation", "envelope"),
     ("context", "action_space"),
     ("environment", "sampling"),
     ("interleaved",),

@@ -1,8 +1,8 @@
 """What files of older schema versions lack, so that they can still be read.
 
-A version adds columns and takes none away: rows of an older one have null there, which the column's own documentation
-explains, and the `row_id` that the newest version would give them. Stages do not read older files, they make them anew;
-people do.
+A version adds columns, or fields at the end of a struct, and takes none away: rows of an older one have null there,
+which the column's own documentation explains, and the `row_id` that the newest version would give them. Stages do not
+read older files, they make them anew; people do.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from schemas.errors import ConfigError
 from schemas.row_ids import KEY, RowIds
 from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, VERSION_KEY
 
-_OF_4: Final = ("time_limit_s", "timed_out")
+_OF_5: Final = ("observation.envelope", "next_observation.envelope")
+_OF_4: Final = ("time_limit_s", "timed_out", *_OF_5)
 
 LACKING: Final[Mapping[str, tuple[str, ...]]] = {
     "1": (KEY, "scrubbed", *_OF_4),
     "2": (KEY, *_OF_4),
     "3": _OF_4,
+    "4": _OF_5,
     SCHEMA_VERSION: (),
 }
-"""Columns of the newest version that files of a version lack."""
+"""Columns of the newest version, or fields of them (`observation.envelope`), that files of a version lack."""
 
 
 def lacking(metadata: Mapping[bytes, bytes] | None, where: str) -> tuple[str, ...]:
@@ -66,8 +68,23 @@ class Migration:
 
     def migrated(self, table: pa.Table) -> pa.Table:
         """The rows that follow those given before, with all columns in the order of `TRANSITION_SCHEMA`."""
-        for name in self._columns:
+        for path in self._columns:
+            name, _, inner = path.partition(".")
             field = TRANSITION_SCHEMA.field(name)
+            if inner:
+                place = table.schema.get_field_index(name)
+                if place >= 0:
+                    table = table.set_column(place, name, _with_field(table[name], field.type, inner))
+                continue
             values = self._row_ids.of(table) if name == KEY else pa.nulls(table.num_rows, field.type)
             table = table.append_column(field, values)
         return table.select(TRANSITION_SCHEMA.names) if self._columns else table
+
+
+def _with_field(column: pa.ChunkedArray, kind: pa.StructType, name: str) -> pa.Array:
+    """A column of structs that has a further field last, which is null everywhere."""
+    held = column.combine_chunks()
+    children = [held.field(place) for place in range(held.type.num_fields)]
+    fields = [*held.type.fields, kind.field(name)]
+    mask = held.is_null() if held.null_count else None
+    return pa.StructArray.from_arrays([*children, pa.nulls(len(held), pa.string())], fields=fields, mask=mask)

@@ -27,4 +27,5 @@ class Observation:
     is_error: bool | None = None
     truncation: str = "none"
     uri: str | None = None
+    envelope: str | None = None
     attachments: tuple[Attachment, ...] = ()

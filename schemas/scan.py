@@ -37,10 +37,32 @@ def scan_transitions(path: str | Path) -> polars.LazyFrame:
     derived = {KEY: polars.struct(OF).map_batches(_row_ids, polars.String)}
     return polars.concat(
         polars.scan_parquet(files, glob=False)
-        .with_columns(derived.get(name, polars.lit(None, nulls[name])).alias(name) for name in columns)
+        .with_columns(
+            derived.get(name, polars.lit(None, nulls[name])).alias(name) for name in columns if "." not in name
+        )
+        .with_columns(_with_fields(name, inner) for name, inner in _within(columns).items())
         .select(names)
         for columns, files in by_columns.items()
     )
+
+
+def _within(columns: tuple[str, ...]) -> dict[str, list[str]]:
+    """The fields among what files lack, by the column that they are of."""
+    found: dict[str, list[str]] = {}
+    for path in columns:
+        name, _, inner = path.partition(".")
+        if inner:
+            found.setdefault(name, []).append(inner)
+    return found
+
+
+def _with_fields(name: str, fields: list[str]) -> polars.Expr:
+    """A column of structs that has further fields, which are null everywhere."""
+    import polars
+
+    column = polars.col(name)
+    whole = column.struct.with_fields(polars.lit(None, polars.String).alias(field) for field in fields)
+    return polars.when(column.is_not_null()).then(whole).alias(name)
 
 
 def _row_ids(rows: polars.Series) -> polars.Series:

@@ -109,7 +109,8 @@ def step_bytes(step: Step) -> int:
     """Roughly what a step takes in memory that shares its observation with the step before it."""
     action, seen = step.action, step.next_observation
     size = len(action.text) + len(action.arguments or "") + len(action.message or "") + len(action.reasoning or "")
-    return size + len((seen and seen.content) or "") + len(step.interleaved or "") + _STEP_BYTES
+    shown = 0 if seen is None else len(seen.content or "") + len(seen.envelope or "")
+    return size + shown + len(step.interleaved or "") + _STEP_BYTES
 
 
 class Shelf(Sequence[T]):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = "4"
+SCHEMA_VERSION: Final = "5"
 """Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
@@ -71,6 +71,13 @@ OBSERVATION: Final = pa.struct(
         ),
         _field("uri", _S, "where the agent was: URL, activity, working folder", _ABSENT),
         _field("attachments", pa.list_(pa.field("item", ATTACHMENT, nullable=False)), "blobs by digest, in order"),
+        _field(
+            "envelope",
+            _S,
+            "JSON text of the result object of MCP whose text content is: as a line or a text of the log holds it, "
+            "else as we write JSON; opaque payloads are references",
+            _ABSENT + ", or written before version 5",
+        ),
     ]
 )
 
@@ -213,8 +220,10 @@ TRANSITION_SCHEMA: Final = pa.schema(
     metadata={VERSION_KEY: SCHEMA_VERSION.encode()},
 )
 
-SHARED_TEXT: Final = ("observation.content", "next_observation.content")
-"""The two columns whose texts share one dictionary in memory."""
+SHARED_TEXT: Final = tuple(
+    f"{side}.{name}" for name in ("content", "envelope") for side in ("observation", "next_observation")
+)
+"""The columns whose texts share one dictionary in memory with those of the same name on the other side."""
 
 PLAIN_TEXT: Final = frozenset(
     {"row_id", "action.arguments", "action.call_id", "action.text", "action.message", "action.reasoning", "interleaved"}

@@ -1,43 +1,19 @@
-"""What a server of the Model Context Protocol answered, as observations (specification 2024-11-05 to 2026-07-28).
+"""Texts and attachments of what a server of the Model Context Protocol sends (specification 2024-11-05 to 2026-07-28).
 
 Text blocks are joined by a newline; structured content stands for them only where there is no text, since it repeats
-them. Images, audio and binary resources become attachments by digest. It does not pair answers with requests.
+them. Images, audio and binary resources become attachments by digest.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.conversation.content import observation
 from connectors.conversation.opaque import attachment, reference, size_of
-from connectors.conversation.references import with_references
 from connectors.reading.json_text import shallow_json
-from schemas import Attachment, Observation
+from schemas import Attachment
 
 _EMPTY: Final = frozenset({"content", "isError", "structuredContent", "_meta", "meta", "_type", "resultType"})
 """Members of a result that say nothing where there is no content."""
-
-
-def answered(method: str, body: dict[str, Any], truncation: str = "none") -> Observation | None:
-    """The observation of a JSON-RPC response to a request of that method; None if it is nested too deeply.
-
-    A protocol error is the JSON text of the error object, with its code; a null result beside it says nothing.
-    """
-    result = body.get("result")
-    if not isinstance(result, dict):
-        error = body.get("error") if result is None else None
-        told = error if isinstance(error, str) else shallow_json(result if error is None else error)
-        return None if told is None else with_references(observation(told, error is not None, (), truncation))
-    if method == "tools/call":
-        text, attached = tool_result(result)
-    elif method == "resources/read" and isinstance(result.get("contents"), list):
-        text, attached = resource_text(result["contents"])
-    else:
-        attached = []
-        text = shallow_json(without_data(result, attached))
-    if text is None and not attached:
-        return None
-    return with_references(observation(text, result.get("isError") is True, attached, truncation))
 
 
 def tool_result(result: dict[str, Any]) -> tuple[str | None, list[Attachment]]:

@@ -161,6 +161,7 @@ class Pairing:
             self._grow(len(one.text))
 
     def _answer(self, result: Result) -> None:
+        given = result.content
         if result.content and CLOSE in result.content:
             content, reminders = without_reminders(result.content)
             result = replace(result, content=content)
@@ -174,6 +175,8 @@ class Pairing:
         turn, call = found
         told = _told(result.content)
         seen = observation(told.text, result.is_error, result.attachments, "harness" if told.cut else "none")
+        if result.envelope is not None and told.text == given:  # else it holds what the harness added
+            seen = replace(seen, envelope=result.envelope)
         call.shown = replace(seen, origin="harness") if asks_again(told.text or "") else seen
         call.seconds = seconds_between(call.at, result.at)
         call.exit_code = result.exit_code
@@ -183,7 +186,7 @@ class Pairing:
         if turn is not self._turn:
             call.late = True
             self.items.append(call.shown)
-        self._grow(len(result.content or ""))
+        self._grow(len(result.content or "") + len(result.envelope or ""))
 
     def _asked(self, result: Result) -> tuple[Turn, Call] | int | str | None:
         """The turn and the call that a result answers; a hash of the answer before it if that call has one."""

@@ -50,7 +50,7 @@ _RIFF: Final = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 
 def referring(text: str) -> tuple[str, tuple[Attachment, ...]]:
     """A text whose opaque values are references, and the attachments that they refer to."""
-    if not _may_hold(text):
+    if not may_hold(text):
         return text, ()
     found: list[Attachment] = []
 
@@ -74,7 +74,7 @@ def with_references(seen: Observation | None) -> Observation | None:
     return replace(seen, content=content, attachments=(*seen.attachments, *attached)) if attached else seen
 
 
-def _may_hold(text: str) -> bool:
+def may_hold(text: str) -> bool:
     """Whether any stretch of the text is all base64: one of `LEAST` characters holds a whole stride."""
     return any(_BASE64.fullmatch(text, at, at + _STRIDE) for at in range(0, len(text) - _STRIDE + 1, _STRIDE))
 

@@ -132,7 +132,8 @@ class Result:
     """What answered a call; `call_id` and `name` are null where the log does not hold them.
 
     `exit_code` is that of the code or the command that the call ran, where the log tells it apart from the content;
-    `hosted` says that the provider of the language model gave it, within the agent's answer.
+    `hosted` says that the provider of the language model gave it, within the agent's answer; `envelope` is the object
+    of MCP whose text the content is.
     """
 
     call_id: str | None
@@ -144,6 +145,7 @@ class Result:
     at: Time = None
     exit_code: int | None = None
     hosted: bool = False
+    envelope: str | None = None
 
 
 @record

@@ -31,7 +31,7 @@ class AgentVcr(Connector):
     """Recordings that agent-vcr wrote, format 1."""
 
     name: ClassVar[str] = "agent_vcr"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "agent-vcr recording (.vcr)"
 

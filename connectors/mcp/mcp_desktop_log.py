@@ -46,7 +46,7 @@ class McpDesktopLog(Connector):
     """Logs of Claude Desktop's MCP clients."""
 
     name: ClassVar[str] = "mcp_desktop_log"
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "Claude Desktop MCP log (mcp-server-*.log, mcp.log)"
 
@@ -100,6 +100,7 @@ def _told(data: bytes | None, offset: int, ended: bool, uri: str) -> tuple[Messa
         CLIENT if found[3] == b"client" else SERVER,
         at=microseconds(found[1].decode()) if found[1] else None,
         truncation="recorder" if cut else "none",
+        text=data[found.end() :],
     ), server
 
 

@@ -56,7 +56,7 @@ class McpInspector(Connector):
     """Exports that the MCP Inspector wrote, version 2."""
 
     name: ClassVar[str] = "mcp_inspector"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP Inspector exports (history and network, JSON)"
 
@@ -191,11 +191,11 @@ def _exchange(offset: int, entry: dict[str, Any]) -> Iterator[tuple[Message, str
     channel = _channel(entry)
     at = microseconds(entry.get("timestamp"))
     if isinstance(asked, str):
-        for body in in_text(asked):
-            yield Message(offset, body, CLIENT, at=at), channel
+        for found in in_text(asked):
+            yield Message(offset, found.body, CLIENT, at=at), channel
     if isinstance(told, str):
-        for body in in_text(told):
-            yield Message(offset, body, SERVER), channel
+        for found in in_text(told):
+            yield Message(offset, found.body, SERVER, text=found.text), channel
 
 
 def _channel(entry: dict[str, Any]) -> str:

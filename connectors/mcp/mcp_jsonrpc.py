@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.mcp.wire_find import is_message, messages
+from connectors.mcp.wire_find import Found, is_message, messages
 from connectors.mcp.wire_reader import SessionReader
 from connectors.mcp.wire_session import ACTIONS, Message, sender_of
 from connectors.reading.documents import concatenated
@@ -108,7 +108,7 @@ class McpJsonRpc(Connector):
     """JSON-RPC messages of the Model Context Protocol, bare or in envelopes."""
 
     name: ClassVar[str] = "mcp_jsonrpc"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
@@ -133,11 +133,11 @@ class McpJsonRpc(Connector):
         reader = SessionReader(self.name, blob.uri)
         failure: ParseError | None = None
         try:
-            for offset, value, label in _values(blob):
+            for offset, value, label, text in _values(blob):
                 if isinstance(value, ParseError):
                     yield Reject.of(value, connector=self.name)
                     continue
-                for message, channel in _messages(offset, value, label):
+                for message, channel in _messages(offset, value, label, text):
                     yield from reader.take(message, channel)
         except ParseError as error:
             failure = error
@@ -172,23 +172,23 @@ def _first(text: str) -> Any:
         return None
 
 
-def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
-    """(offset, value, label) of each JSON value; the value is a `ParseError` where there should be one and is not.
+def _values(blob: Blob) -> Iterator[tuple[int, Any, str | None, bytes | None]]:
+    """(offset, value, label, line) of each JSON value; it is a `ParseError` where there should be one and is not.
 
     Raises:
         ParseError: a document that is not lines of JSON ends in something else.
     """
     if not _is_lines(blob):
-        yield from _document(blob)
+        yield from ((place, value, None, None) for place, value in _document(blob))
         return
     with blob.open() as stream:
         for line, value in line_values(stream, blob.uri):
             if isinstance(value, ParseError):
-                yield from _in_no_json(line, value)
+                yield from ((*found, line.data) for found in _in_no_json(line, value))
             elif isinstance(value, list) and not is_message(value):
-                yield from ((line.offset, one, None) for one in value)
+                yield from ((line.offset, one, None, line.data) for one in value)
             else:
-                yield line.offset, value, None
+                yield line.offset, value, None, line.data
 
 
 def _is_lines(blob: Blob) -> bool:
@@ -238,7 +238,7 @@ def _in_line(text: str) -> Iterator[tuple[int, Any, str | None]]:
         place = end
 
 
-def _document(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
+def _document(blob: Blob) -> Iterator[tuple[int, Any]]:
     """The elements of a document that is an array or holds one, else its values one after the other.
 
     Raises:
@@ -248,16 +248,16 @@ def _document(blob: Blob) -> Iterator[tuple[int, Any, str | None]]:
     try:
         value = json_value(data)
     except ValueError:
-        yield from ((place, one, None) for place, one in concatenated(data, blob.uri))
+        yield from concatenated(data, blob.uri)
         return
     key = _array_of(value)
     elements = value if isinstance(value, list) else value[key] if key else None
     if elements is None:
-        yield 0, value, None
+        yield 0, value
         return
     name, depth = (json.dumps(key).encode(), 1) if key else (b"", 0)
     places = places_of(data, elements, name, depth) or [0] * len(elements)
-    yield from ((place, one, None) for place, one in zip(places, elements, strict=True))
+    yield from zip(places, elements, strict=True)
 
 
 def _array_of(value: Any) -> str | None:
@@ -267,36 +267,38 @@ def _array_of(value: Any) -> str | None:
     return next((key for key in _ARRAYS if isinstance(value.get(key), list)), None)
 
 
-def _messages(offset: int, value: Any, label: str | None) -> Iterable[tuple[Message, str]]:
-    """The messages of a value, each with its channel; `label` is what stood before it in its line."""
+def _messages(offset: int, value: Any, label: str | None, text: bytes | None = None) -> Iterable[tuple[Message, str]]:
+    """The messages of a value, each with its channel; `label` is what stood before it in its line, `text` the line."""
     if label is None and type(value) is dict and value.keys() <= _MESSAGE and is_message(value):
-        return ((Message(offset, value), ""),)
-    return _within(offset, value, label)
+        return ((Message(offset, value, text=text), ""),)
+    return _within(offset, value, label, text)
 
 
-def _within(offset: int, value: Any, label: str | None) -> Iterator[tuple[Message, str]]:
+def _within(offset: int, value: Any, label: str | None, text: bytes | None) -> Iterator[tuple[Message, str]]:
     """What `_messages` gives of a value that is more than a message alone."""
     begun = None if label is None else _time_in(label)
     label = None if label is None else _words(label)
     whole = is_message(value)
     if whole and (isinstance(value, list) or value.keys() <= _MESSAGE):
-        yield Message(offset, value, label=label, at=begun), ""
+        yield Message(offset, value, label=label, at=begun, text=text), ""
         return
     if not isinstance(value, dict | str):
         return
     envelope = value if isinstance(value, dict) else {}
     # Some logs put direction, time and session among the members of the message itself.
-    found = [{key: envelope[key] for key in envelope if key in _MESSAGE}] if whole else list(messages(value))
+    found = [Found({key: envelope[key] for key in envelope if key in _MESSAGE})] if whole else list(messages(value))
     told = next((envelope[key] for key in _DIRECTIONS if isinstance(envelope.get(key), str)), label)
     if not found:
         found, side = _beside(envelope)
         told = side or told
     at = next((at for key in _TIMES if (at := microseconds(envelope.get(key))) is not None), begun)
     channel = _named(envelope)
-    for number, body in enumerate(found):
+    for number, (body, own) in enumerate(found):
         paired = len(found) > 1 or isinstance(body, list)
         seconds = _latency(envelope) if paired and isinstance(body, dict) and "method" not in body else None
-        yield Message(offset, body, None, None if paired else told, at if number == 0 else None, seconds), channel
+        begun = at if number == 0 else None
+        told_by = None if paired else told
+        yield Message(offset, body, None, told_by, begun, seconds, text=text if own is None else own), channel
 
 
 def _words(before: str) -> str | None:
@@ -319,14 +321,14 @@ def _named(envelope: dict[str, Any]) -> str:
     return _header(envelope)
 
 
-def _beside(envelope: dict[str, Any]) -> tuple[list[Any], str | None]:
+def _beside(envelope: dict[str, Any]) -> tuple[list[Found], str | None]:
     """(messages, word for their direction) of an envelope in which `messages` found none; None where no word is told.
 
     The envelope may be a message itself, whose recorder left out `jsonrpc`; messages may stand under a name that is a
     direction (`sent`), or in a logger's text after some words.
     """
     if _is_bare(envelope):
-        return [{"jsonrpc": "2.0", **{key: envelope[key] for key in envelope if key in _MESSAGE}}], None
+        return [Found({"jsonrpc": "2.0", **{key: envelope[key] for key in envelope if key in _MESSAGE}})], None
     for key in _SIDES:
         if isinstance(envelope.get(key), dict | str) and (found := list(messages(envelope[key]))):
             return found, key
@@ -335,7 +337,7 @@ def _beside(envelope: dict[str, Any]) -> tuple[list[Any], str | None]:
         return [], None
     told = [(value, words) for _, value, words in _in_line(text) if is_message(value)]
     before = told[0][1] if told else None
-    return [value for value, _ in told], None if before is None else _words(before)
+    return [Found(value, text) for value, _ in told], None if before is None else _words(before)
 
 
 def _is_bare(envelope: dict[str, Any]) -> bool:

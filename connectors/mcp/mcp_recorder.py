@@ -35,7 +35,7 @@ class McpRecorder(Connector):
     """Cassettes that mcp-recorder wrote, version 1."""
 
     name: ClassVar[str] = "mcp_recorder"
-    version: ClassVar[str] = "5"
+    version: ClassVar[str] = "6"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "mcp-recorder cassette (JSON)"
 

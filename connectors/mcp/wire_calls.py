@@ -61,7 +61,8 @@ def shelf_of(calls: Iterable[Call]) -> Shelf[Call]:
 def size(call: Call) -> int:
     """Roughly the memory of a call, in bytes."""
     said = sum(len(one["content"]) for one in call.said) if call.said else 0
-    return 1024 + len(call.arguments or "") + said + len((call.answer and call.answer.content) or "")
+    answer = 0 if call.answer is None else len(call.answer.content or "") + len(call.answer.envelope or "")
+    return 1024 + len(call.arguments or "") + said + answer
 
 
 def steps_of(calls: Shelf[Call] | list[Call]) -> list[Step] | Steps:

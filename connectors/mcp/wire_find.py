@@ -7,7 +7,7 @@ response. It reads no file and pairs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connectors.reading.server_events import sse_data
 from connectors.reading.values import json_value
@@ -58,24 +58,37 @@ def is_message(value: Any) -> bool:
     return isinstance(value.get("method"), str) or "result" in value or "error" in value
 
 
-def messages(value: Any, levels: int = _LEVELS) -> Iterator[Any]:
-    """The messages and batches within a value, in order; text is read as JSON or as server-sent events."""
+class Found(NamedTuple):
+    """A message or a batch, and the text that holds it as JSON; None if it stands in no text of its own."""
+
+    body: Any
+    text: str | None = None
+
+
+def messages(value: Any, levels: int = _LEVELS, text: str | None = None) -> Iterator[Found]:
+    """The messages and batches within a value, in order; text is read as JSON or as server-sent events.
+
+    Args:
+        value: that is searched.
+        levels: of nesting that are looked through.
+        text: that the value was read from.
+    """
     if is_message(value):
-        yield value
+        yield Found(value, text)
     elif levels == 0:
         return
     elif isinstance(value, str):
         yield from in_text(value, levels)
     elif isinstance(value, list):
         for one in value:
-            yield from messages(one, levels - 1)
+            yield from messages(one, levels - 1, text)
     elif isinstance(value, dict):
         for name in _WITHIN:
             if value.get(name) is not None:
-                yield from messages(value[name], levels - 1)
+                yield from messages(value[name], levels - 1, text)
 
 
-def in_text(text: str, levels: int = _LEVELS) -> Iterator[Any]:
+def in_text(text: str, levels: int = _LEVELS) -> Iterator[Found]:
     """The messages and batches of a text that is JSON or a stream of server-sent events."""
     stripped = text.strip()
     if stripped[:1] in ("{", "["):
@@ -83,7 +96,7 @@ def in_text(text: str, levels: int = _LEVELS) -> Iterator[Any]:
             value = json_value(stripped)
         except ValueError:
             return
-        yield from messages(value, levels - 1)
+        yield from messages(value, levels - 1, stripped)
     elif "data:" in stripped:
         for data in sse_data(text):
             if data[:1] in ("{", "["):

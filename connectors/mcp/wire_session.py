@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from connectors.conversation.mcp_content import answered
+from connectors.conversation.mcp_answer import answered
 from connectors.mcp.wire_calls import Call, shelf_of
 from connectors.mcp.wire_marks import Mark, Request, hashed, same, unanswered
 from connectors.reading.fields import brief, plain_text
@@ -83,7 +83,8 @@ class Message:
     """A JSON-RPC message, or a batch of them, and what its log tells of it.
 
     `label` is the log's own word for the direction; `sender` is set where the log is plain about it. `at` is in
-    microseconds since 1970 UTC, `seconds` since its request if it is a response.
+    microseconds since 1970 UTC, `seconds` since its request if it is a response. `text` holds the message as JSON,
+    where the log has it as a text or a line.
     """
 
     offset: int
@@ -93,6 +94,7 @@ class Message:
     at: int | None = None
     seconds: float | None = None
     truncation: str = "none"
+    text: str | bytes | None = None
 
 
 def _fits(one: Request | Mark, result: Any) -> bool:
@@ -316,7 +318,7 @@ class Session:
             self.tasks[plain_text(task.get("taskId"))] = place
         self.closed = True
         asked = TOOL_CALL if method == "tasks/result" else method
-        call.answer = answered(asked, body, message.truncation) or call.answer
+        call.answer = answered(asked, body, message.truncation, message.text) or call.answer
         call.seconds = message.seconds
         if message.at is not None and call.seconds is None and call.at is not None and message.at >= call.at:
             call.seconds = (message.at - call.at) / 1e6

@@ -24,7 +24,12 @@ def shallow_json(value: Any, levels: int = CARRIED_DEPTH) -> str | None:
         text = json_text(value)
     except RecursionError:
         return None
-    return text if text.count("{") + text.count("[") <= levels or is_shallow(value, levels) else None
+    return text if is_shallow_text(text, value, levels) else None
+
+
+def is_shallow_text(text: str, value: Any, levels: int = CARRIED_DEPTH) -> bool:
+    """Whether arrays and objects are nested at most so many levels deep in a value of which this is the JSON text."""
+    return text.count("{") + text.count("[") <= levels or is_shallow(value, levels)
 
 
 def bounded(value: Any, levels: int = CARRIED_DEPTH) -> Any:

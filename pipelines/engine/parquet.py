@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -141,7 +141,7 @@ def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
         ShardError: the file is missing or damaged.
     """
     target = encoded_schema()
-    with _opened(folder, name, read_dictionary=dictionary_columns()) as reader:
+    with _opened(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)
         for group in range(reader.num_row_groups):
             with _damage(folder, name):
@@ -171,7 +171,7 @@ def row_groups(folder: Folder, name: str, plain: Sequence[str]) -> Iterator[RowG
         ShardError: the file is missing or damaged.
     """
     encoded = [path for path in dictionary_columns() if path not in plain]
-    with _opened(folder, name, read_dictionary=encoded) as reader:
+    with _opened(folder, name, encoded) as reader:
         migration = Migration(reader.metadata.metadata, name)
 
         def read(group: int, leaves: Sequence[str] | None) -> pa.RecordBatch:
@@ -188,12 +188,21 @@ def row_groups(folder: Folder, name: str, plain: Sequence[str]) -> Iterator[RowG
 
 
 @contextmanager
-def _opened(folder: Folder, name: str, **how: Any) -> Iterator[pq.ParquetFile]:
-    """The file, open for reading, with the checksums of its pages checked."""
+def _opened(folder: Folder, name: str, encoded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """The file, open for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
             stream = stack.enter_context(folder.open(name))
-            reader = stack.enter_context(pq.ParquetFile(stream, page_checksum_verification=True, **how))
+            metadata = pq.read_metadata(stream)
+            held = {metadata.schema.column(place).path for place in range(metadata.num_columns)} if encoded else ()
+            reader = stack.enter_context(
+                pq.ParquetFile(
+                    stream,
+                    metadata=metadata,
+                    page_checksum_verification=True,
+                    read_dictionary=[path for path in encoded if path in held],
+                )
+            )
         yield reader
 
 

@@ -31,7 +31,7 @@ class Answering:
         rows = batch.filter(content.is_valid())
         columns: dict[str, list[Any]] = {name: rows[name].to_pylist() for name in _PLAIN}
         columns["action"] = _structs(rows, "action", ("name", "arguments"))
-        columns["next_observation"] = _structs(rows, "next_observation", ("content", "form"))
+        columns["next_observation"] = _structs(rows, "next_observation", ("content", "envelope", "form"))
         for values in zip(*columns.values(), strict=True):
             row = dict(zip(columns, values, strict=True))
             row["action"]["text"] = ""

@@ -42,13 +42,22 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "next_observation": ("content", "origin", "form", "dialect"),
     "observation": ("content", "origin"),
 }
-_STATE: Final = "observation.content"
-_LEAVES: Final = (*_COLUMNS, _MOMENT, *(f"{struct}.{name}" for struct, names in _STRUCTS.items() for name in names))
-_STATELESS: Final = tuple(leaf for leaf in _LEAVES if leaf != _STATE)
-_TEXTS: Final = (_STATE, "next_observation.content")
+_SHOWN: Final = ("content", "envelope")
+_STATES: Final = tuple(f"observation.{name}" for name in _SHOWN)
+_TEXTS: Final = (*_STATES, *(f"next_{path}" for path in _STATES))
 
 
-def drawn_rows(transitions: Folder, name: str, beside: pa.Table, wanted: npt.NDArray[np.bool_]) -> Iterator[Rows]:
+def _structs(envelopes: bool) -> dict[str, tuple[str, ...]]:
+    """The fields that are read of each struct."""
+    return {
+        name: (*fields, "envelope") if envelopes and name.endswith("observation") else fields
+        for name, fields in _STRUCTS.items()
+    }
+
+
+def drawn_rows(
+    transitions: Folder, name: str, beside: pa.Table, wanted: npt.NDArray[np.bool_], *, envelopes: bool = False
+) -> Iterator[Rows]:
     """The rows of each trajectory, or of each segment of a split one, in the order of their file.
 
     Args:
@@ -58,13 +67,23 @@ def drawn_rows(transitions: Folder, name: str, beside: pa.Table, wanted: npt.NDA
             what they cost (`COST_COLUMNS`, `COST_HASHES`) and, where they are measured,
             `spans`.
         wanted: which rows are asked for; of a trajectory, or of a segment of it, all or none.
+        envelopes: whether the objects that answers of MCP stood in are read too.
     """
-    for _, rows in groupby(_rows(transitions, name, beside, wanted), key=itemgetter("ordinal", "segment")):
+    structs = _structs(envelopes)
+    for _, rows in groupby(_rows(transitions, name, beside, wanted, structs), key=itemgetter("ordinal", "segment")):
         yield list(rows)
 
 
-def _rows(transitions: Folder, name: str, beside: pa.Table, wanted: npt.NDArray[np.bool_]) -> Iterator[dict[str, Any]]:
+def _rows(
+    transitions: Folder,
+    name: str,
+    beside: pa.Table,
+    wanted: npt.NDArray[np.bool_],
+    structs: Mapping[str, tuple[str, ...]],
+) -> Iterator[dict[str, Any]]:
     """The rows that are wanted, of whatever trajectory: row groups may cut a long one."""
+    leaves = (*_COLUMNS, _MOMENT, *(f"{struct}.{field}" for struct, fields in structs.items() for field in fields))
+    stateless = tuple(leaf for leaf in leaves if leaf not in _STATES)
     offset = 0
     for group in row_groups(transitions, name, _TEXTS):
         chosen = wanted[offset : offset + group.num_rows]
@@ -75,8 +94,8 @@ def _rows(transitions: Folder, name: str, beside: pa.Table, wanted: npt.NDArray[
         every = bool(chosen.all())
         told = (told if every else told.filter(pa.array(chosen))).combine_chunks()
         unread = _unread(told)
-        batch = group.read(_LEAVES if len(unread) else _STATELESS)
-        yield from _python_rows(batch if every else batch.filter(pa.array(chosen)), told, unread)
+        batch = group.read(leaves if len(unread) else stateless)
+        yield from _python_rows(batch if every else batch.filter(pa.array(chosen)), told, unread, structs)
 
 
 def _unread(told: pa.Table) -> npt.NDArray[np.int64]:
@@ -87,17 +106,23 @@ def _unread(told: pa.Table) -> npt.NDArray[np.int64]:
     return np.flatnonzero((state != 0) & (state != before))
 
 
-def _python_rows(batch: pa.RecordBatch, told: pa.Table, unread: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+def _python_rows(
+    batch: pa.RecordBatch, told: pa.Table, unread: npt.NDArray[np.int64], structs: Mapping[str, tuple[str, ...]]
+) -> Iterator[dict[str, Any]]:
     """The rows with only what rendering needs, made one by one; a text that rows share is one object."""
     columns: dict[str, Iterable[Any]] = {name: _values(batch[name]) for name in _COLUMNS}
     columns[_MOMENT] = _values(batch[_MOMENT].cast(pa.int64()))
-    after: list[Any] = []
-    for struct, names in _STRUCTS.items():
-        fields = {name: _values(pc.struct_field(batch[struct], name)) for name in names if f"{struct}.{name}" != _STATE}
+    after: dict[str, list[Any]] = {}
+    for struct, names in structs.items():
+        read = [name for name in names if f"{struct}.{name}" not in _STATES]
+        fields = {name: _values(pc.struct_field(batch[struct], name)) for name in read}
         if struct == "next_observation":
-            after = fields["content"]
+            after = fields
         if struct == "observation":
-            fields["content"] = _states(batch[struct], after, told["state_hash"].to_numpy(), unread)
+            state = told["state_hash"].to_numpy()
+            fields |= {
+                name: _states(batch[struct], name, after[name], state, unread) for name in names if name in _SHOWN
+            }
         columns[struct] = _dicts(fields, batch[struct])
     columns |= {name: _values(told[name].combine_chunks()) for name in told.column_names if name not in COST_HASHES}
     return _dicts(columns)
@@ -112,12 +137,16 @@ def _dicts(columns: Mapping[str, Iterable[Any]], struct: pa.StructArray | None =
 
 
 def _states(
-    before: pa.StructArray, after: Sequence[Any], state: npt.NDArray[np.uint64], unread: npt.NDArray[np.int64]
+    before: pa.StructArray,
+    name: str,
+    after: Sequence[Any],
+    state: npt.NDArray[np.uint64],
+    unread: npt.NDArray[np.int64],
 ) -> list[Any]:
     """What stood before each action, as far as it may be shown; what the row before led to is the text of that row."""
     found = [text if known else None for text, known in zip([None, *after[:-1]], state != 0, strict=True)]
     if len(unread):
-        texts = pc.struct_field(before, "content").take(pa.array(unread))
+        texts = pc.struct_field(before, name).take(pa.array(unread))
         for row, text in zip(unread.tolist(), _values(texts), strict=True):
             found[row] = text
     return found

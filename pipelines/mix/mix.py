@@ -48,6 +48,10 @@ _ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.strin
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
 
+_HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
+"""What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
     """One file of the dataset: its number among all, pool, domain, and number among the shards of both."""
@@ -144,7 +148,7 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
             yield drawn["pool"], domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
     others = _others(draws, mixing)
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
-    for rows in drawn_rows(mixing.transitions, unit.name, beside, asked):
+    for rows in drawn_rows(mixing.transitions, unit.name, beside, asked, envelopes=mix.mcp == "envelope"):
         drawn = draws[rows[0]["ordinal"]]
         first, pool = {**rows[0], **{name: drawn[name] for name in _OF_DRAWS}}, drawn["pool"]
         told = [first, *rows[1:]]
@@ -213,7 +217,7 @@ def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
 
 
 def _with_order(pool: str) -> pa.Schema:
-    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in _ORDER)])
+    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in (*_ORDER, *_HELD))])
 
 
 def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
@@ -283,6 +287,8 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
     counts = {f"samples.{key}": table.num_rows}
     if shard.domain in DOMAINS:
         counts[f"trajectories.{key}"] = _begun(ordered)
+        for what, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
+            counts[f"{what}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
     if shard.pool == "eval":
         counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
     told = pa.compute.struct_field(table["extra_info"], "num_tokens") if shard.pool == "rl" else None

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
+from pipelines.rendering.control_bits import ALWAYS, SAID, STATE
+from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
 from pipelines.rendering.turns import BETWEEN, Turn, View, heading
 from pipelines.rendering.windows import BETWEEN as ASIDE
@@ -84,12 +86,23 @@ def whole_tokens(
 
 
 def askable(
-    pool: Pool, mix: Mix, prompt: int, users: Sequence[int], answers: Sequence[int], loss: Sequence[bool]
+    pool: Pool,
+    mix: Mix,
+    prompt: int,
+    users: Sequence[int],
+    answers: Sequence[int],
+    loss: Sequence[bool],
+    held: Sequence[bool],
 ) -> dict[int, bool]:
-    """The places of turns that RL or eval may ask for, and whether all that comes before fits the bound."""
+    """The places of turns that RL or eval may ask for, and whether all that comes before fits the bound.
+
+    Where the recipe drops what holds control strings, none is asked for from the first turn on that is `held`.
+    """
     most, before = mix.window_tokens[pool], prompt
     found: dict[int, bool] = {}
-    for place, (user, answer, bears) in enumerate(zip(users, answers, loss, strict=True)):
+    for place, (user, answer, bears, holds) in enumerate(zip(users, answers, loss, held, strict=True)):
+        if holds and mix.control_tokens == "drop":
+            break
         fits = most is None or before + user <= most
         if bears and answer <= mix.max_response_tokens and (fits or mix.overflow[pool] != "drop"):
             found[place] = fits
@@ -123,9 +136,11 @@ def rendered_tokens(
     loss = unit.summed(np.where(unit.bears, unit.answers, 0))
     taught = (unit.summed(unit.bears) > 0).astype(np.int64)
     borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
-    found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
     most = mix.window_tokens[pool]
     long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
+    if mix.control_tokens == "drop":
+        taught[unit.prompt_holds | ((unit.summed(unit.holds & held) > 0) & ~long & is_whole)] = 0
+    found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
     for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
         part = unit.part(number, int(prompts[number]), held)
         made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
@@ -144,6 +159,8 @@ class _Unit:
         bears: whether its answer bears the loss.
         users: tokens of its user text, 0 where it is not shown.
         answers: tokens of its assistant text, 0 where it is not shown.
+        holds: whether what is shown of it holds a control string.
+        prompt_holds: of each trajectory, whether its prompt does.
     """
 
     def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
@@ -161,6 +178,8 @@ class _Unit:
         self.visible = use != "omit"
         self.bears = (use == "target") & self._column("can_bear")
         self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
+        self._control = self._column("control")
+        self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
         self.users = self._users()
 
     def _column(self, name: str) -> npt.NDArray[Any]:
@@ -188,6 +207,10 @@ class _Unit:
         users = np.zeros(len(self.visible), np.int64)
         users[rows] = self._column("user_tokens")[rows] + self._headings(int(number.max(initial=0)) + 1)[number]
         users[rows] += np.where(first, told[turn], 0) + np.where(shows, self._column("state_tokens")[rows], 0)
+        bits = self._control[rows]
+        spoke = np.bincount(self._turn, (self._control & SAID) > 0, self._turn[-1] + 1)[turn] > 0
+        self.holds = np.zeros(len(self.visible), np.bool_)
+        self.holds[rows] = ((bits & ALWAYS) > 0) | (shows & ((bits & STATE) > 0)) | (first & spoke)
         self._is_first, self._shows = np.zeros((2, len(self.visible)), np.bool_)
         self._is_first[rows], self._shows[rows] = first, shows
         return users
@@ -202,10 +225,18 @@ class _Unit:
         view, wording = View.of(mix), Wording.of(mix, pool)
         context = np.stack([self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1).tolist()
         forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
-        ends = self.summed(self.visible & self._column("has_ending")) > 0
+        ends, objects = (
+            (self.summed(self.visible & self._column(name)) > 0).tolist() for name in ("has_ending", "has_envelope")
+        )
         sizes = []
-        for number, (key, texts, tells) in enumerate(zip(self.keys, context, ends.tolist(), strict=True)):
-            told = forms.get(number, ()), dialects.get(number, ()), tells, screens.get(number, "")
+        for number, (key, texts) in enumerate(zip(self.keys, context, strict=True)):
+            told = (
+                forms.get(number, ()),
+                dialects.get(number, ()),
+                ends[number],
+                objects[number],
+                screens.get(number, ""),
+            )
             shape = Shape(self._domain, *told, tuple(size > 0 for size in texts))
             drawn = wording.template(self._domain, key)
             sizes.append(prompt_tokens(drawn, shape, texts, pool, view, self._counter))
@@ -240,7 +271,8 @@ class _Unit:
         begins = np.flatnonzero(self._is_first[rows])
         states = np.where(self._shows[rows], 0, self._column("state_tokens")[rows])
         extra = self._headings(len(rows))
-        return _Part(prompt, self.users[rows], self.answers[rows], self.bears[rows], begins, states, extra)
+        told = self.users[rows], self.answers[rows], self.bears[rows]
+        return _Part(prompt, *told, begins, states, extra, self.holds[rows], (self._control[rows] & STATE) > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +287,8 @@ class _Part:
         begins: the first of each turn.
         states: tokens of the state of each, where it is known and not shown.
         headings: tokens that their headings have more than the first.
+        holds: whether they hold a control string.
+        state_holds: whether the state before them does, shown or not.
     """
 
     prompt: int
@@ -264,6 +298,8 @@ class _Part:
     begins: Counts
     states: Counts
     headings: Counts
+    holds: npt.NDArray[np.bool_]
+    state_holds: npt.NDArray[np.bool_]
 
     def windows(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
         """The samples of CPT or SFT that a trajectory longer than a window becomes."""
@@ -278,8 +314,10 @@ class _Part:
             fits = self.prompt + sum(group.size for group in groups[begin:past]) + opening <= most
             first = groups[begin].first
             bearing = np.flatnonzero(self.bears[first : groups[past].first if past < len(groups) else None])
+            rows = slice(first, first + int(bearing[-1]) + 1 if len(bearing) else first)
+            if mix.control_tokens == "drop":
+                fits = fits and not (self.holds[rows].any() or (begin and self.state_holds[first]))
             if fits and len(bearing):
-                rows = slice(first, first + int(bearing[-1]) + 1)
                 users = self.users[rows] - self.headings[rows] + self.headings[: len(self.users[rows])]
                 told = users.tolist(), self.answers[rows].tolist(), self.bears[rows].tolist()
                 found.append(whole_tokens(pool, self.prompt + opening, *told, counter))
@@ -287,7 +325,7 @@ class _Part:
 
     def asked(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
         """What a sample of RL or eval has in the mean of the turns that may be asked for; none without such."""
-        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist()
+        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist(), self.holds.tolist()
         found, most = askable(pool, mix, self.prompt, *told), mix.window_tokens[pool]
         if not found:
             return []

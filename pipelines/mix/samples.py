@@ -20,6 +20,7 @@ from pipelines.mix.questions import question
 from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Distractors
+from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
 from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
@@ -117,6 +118,10 @@ class Unlearnable(NamedTuple):
     detail: str
 
 
+HOLDING: Final = Unlearnable(
+    "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
+)
+
 Made: TypeAlias = "list[tuple[Rows, dict[str, Any] | Unlearnable]]"
 
 
@@ -140,6 +145,8 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: 
     whole = turns(rows, view)
     if not targets(whole):
         return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
+    if mix.control_tokens == "drop" and first["control"] & IN_CONTEXT:
+        return [(rows, HOLDING)]
     wording = Wording.of(mix, pool)
     told = prompt(rows, key, wording, view)
     texts = [first[f"{name}_tokens"] for name in CONTEXT]
@@ -166,6 +173,10 @@ class _Making:
         most = self.mix.window_tokens[self.pool]
         return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
 
+    def _drops(self, shown: Sequence[Turn]) -> bool:
+        """Whether what these turns show leaves them out."""
+        return self.mix.control_tokens == "drop" and any(turn.holds_control for turn in shown)
+
     def whole_samples(self, whole: Sequence[Turn]) -> Made:
         """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing."""
         whole = _to_last_target(whole)
@@ -178,6 +189,9 @@ class _Making:
         for window in cut:
             is_whole = window.rows is self.rows
             shown = whole if is_whole else _to_last_target(turns(window.rows, View.of(self.mix), window.opening))
+            if window.fits and self._drops(shown):
+                found.append((window.rows, HOLDING))
+                continue
             if not window.fits or not shown:
                 said = "no turn of it can stand alone as a target in pool "
                 none = Unlearnable("no_target", said + self.pool) if window.fits else self._over()
@@ -207,13 +221,13 @@ class _Making:
         }
         text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
         spans = document_spans(system, shown) if is_cpt else message_spans(shown)
-        return {**common, **text, "spans": spans, "_id": key}
+        return {**common, **text, "spans": spans, "_id": key, **self._held(shown)}
 
     def rl_sample(self, whole: Sequence[Turn], others: Distractors) -> Made:
         """The sample of RL: one turn that the bounds allow, drawn by hash, given those before it."""
         fitting = self._fitting(whole)
         if not fitting:
-            return [(self.rows, self._over())]
+            return [(self.rows, HOLDING if self._drops(whole) else self._over())]
         state = self.rows[0]["context"]["initial_state"]
         asked = question(whole, list(fitting), state, others, self.mix.seed)
         if asked is None:
@@ -234,12 +248,13 @@ class _Making:
         for place in sorted(taken):
             shown, _ = self._before(whole, place, fits=fitting[place])
             found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
-        return found or [(self.rows, self._over())]
+        return found or [(self.rows, HOLDING if self._drops(whole) else self._over())]
 
     def _fitting(self, whole: Sequence[Turn]) -> dict[int, bool]:
         """The places of turns that can be asked for, and whether all that comes before fits the bound."""
         users, answers = turn_tokens(whole, self.counter)
-        return askable(self.pool, self.mix, self.prompt_tokens, users, answers, [turn.loss for turn in whole])
+        loss, held = [turn.loss for turn in whole], [turn.holds_control for turn in whole]
+        return askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss, held)
 
     def _before(self, whole: Sequence[Turn], place: int, *, fits: bool) -> tuple[list[Turn], str]:
         """The turns up to one, the last that fit where not all do, and what opens these; none if no turn fits."""
@@ -276,6 +291,7 @@ class _Making:
             "started_at": began,
             "time": _time(began, self.mix),
             "_id": key,
+            **self._held(shown),
         }
 
     def _rl_row(self, shown: Sequence[Turn], total: int, truth: str, opening: str) -> dict[str, Any]:
@@ -303,7 +319,13 @@ class _Making:
                 "template": self.prompt.template,
             },
             "_id": self.key,
+            **self._held(shown),
         }
+
+    def _held(self, shown: Sequence[Turn]) -> dict[str, Any]:
+        """How many turns of a sample show control strings, and whether it shows any."""
+        number = sum(turn.holds_control for turn in shown)
+        return {"_control_turns": number, "_control": number > 0 or bool(self.rows[0]["control"] & IN_CONTEXT)}
 
 
 def _to_last_target(shown: Sequence[Turn]) -> list[Turn]:

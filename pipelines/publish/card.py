@@ -71,6 +71,13 @@ def told_apart(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
     return {domain: {kind: counts.get(f"{kind}.eval.{domain}", 0) for kind in _APART} for domain in domains}
 
 
+def held_in(pool: str, counts: Mapping[str, int]) -> tuple[int, int]:
+    """Samples of a pool that show control strings, and the turns of samples that do."""
+    names = (f"{what}.{pool}." for what in ("control_samples", "control_turns"))
+    samples, turns = (sum(count for key, count in counts.items() if key.startswith(name)) for name in names)
+    return samples, turns
+
+
 def card(
     recipe: Recipe,
     shards: Sequence[Shard],
@@ -85,7 +92,7 @@ def card(
     Args:
         recipe: the run's.
         shards: every shard written.
-        counts: `samples.<pool>.<domain>` and `tokens.<pool>.<domain>`, summed over shards.
+        counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and `control_turns.…`, summed over shards.
         flow: what went in and came out, by unit.
         digest: of the mix.
         kept: the diversity of what was kept.
@@ -111,6 +118,7 @@ def card(
         stages=mixture["stages"],
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
+        control={config.name: held_in(config.name, counts) for config in configs},
         apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},
         schema_version=SCHEMA_VERSION,
         pools=", ".join(f"{pool} {share:g}" for pool, share in recipe.mix.pools.items()),

@@ -112,6 +112,11 @@ class Mix(Section):
             call, where that tells both the old text and the new.
         actions: `call` for calls as JSON, `native` for what agents of the domain write, where an action can be said so:
             BrowserGym's calls, code of pyautogui, AndroidWorld's JSON.
+        mcp: what stands for the answer of a server of MCP: its `text`, or the `envelope`, the object that it stood in
+            (`{"content": [{"type": "text", "text": …}], "isError": false}`), as and where the log holds it.
+        control_tokens: strings in what samples show that chat tokenizers take for control tokens, such as `<|im_end|>`
+            in a file that was read: `keep` leaves them, `escape` puts a blank behind their first character, by which
+            they are no such token any more (`quality.control_strings`), `drop` leaves out what shows one.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
@@ -131,6 +136,8 @@ class Mix(Section):
     harness: Literal["strip", "keep"] = "strip"
     edits: Literal["call", "diff"] = "call"
     actions: Literal["call", "native"] = "call"
+    mcp: Literal["text", "envelope"] = "text"
+    control_tokens: Literal["keep", "escape", "drop"] = "keep"
     templates: str | None = None
     instructions: str | None = None
 

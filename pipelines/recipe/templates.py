@@ -33,6 +33,7 @@ VARIABLES: Final = frozenset(
         "forms",
         "dialects",
         "ends",
+        "enveloped",
         "shows_diffs",
         "keeps_messages",
         "native",
@@ -42,7 +43,7 @@ VARIABLES: Final = frozenset(
 """What a prompt's template may name: texts, empty where they are not known; `forms` and `dialects` lists; flags."""
 
 _LISTS: Final = frozenset({"forms", "dialects"})
-_FLAGS: Final = frozenset({"ends", "shows_diffs", "keeps_messages", "native", "tagged"})
+_FLAGS: Final = frozenset({"ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged"})
 _SUFFIX: Final = ".md.j2"
 _FILE: Final = re.compile(r"(rl|cpt|sft-[1-9][0-9]*)\.md\.j2")
 _KIND: Final = {"rl": "rl", "eval": "rl", "cpt": "cpt", "sft": "sft"}

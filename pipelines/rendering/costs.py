@@ -18,15 +18,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.rendering.actions import shown_action
+from pipelines.rendering.control_bits import ANSWER, SAID, USER
+from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
+from pipelines.rendering.control_bits import STATE as STATE_BIT
 from pipelines.rendering.prompts import CONTEXT, SCREEN_PATTERN
 from pipelines.rendering.tool_list import tool_list
 from pipelines.rendering.turns import ACTION, COMMANDS, MARKER, STATE, View, ending, heading, said, time_limit
+from quality.control_strings import ESCAPABLE, PATTERN
 from quality.fingerprint import struct_text, text_hashes
 from quality.texts import Texts
 from quality.tokens import Counts, TokenCounter
 from schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Of what is measured; another one has all units measured again."""
 
 _I: Final = pa.int32()
@@ -46,6 +50,10 @@ COSTS_SCHEMA: Final = pa.schema(
         pa.field("form", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("dialect", pa.string(), metadata={"doc": "of the next observation"}),
         pa.field("has_ending", pa.bool_(), nullable=False, metadata={"doc": "whether the answer tells how it ended"}),
+        pa.field("control", pa.uint8(), nullable=False, metadata={"doc": "where control strings are: `control_bits`"}),
+        pa.field(
+            "has_envelope", pa.bool_(), nullable=False, metadata={"doc": "whether the answer is an object of MCP"}
+        ),
         pa.field("screen", pa.string(), metadata={"doc": "size of the screen before", "null": "none is told"}),
         *(
             pa.field(f"{name}_tokens", _I, nullable=False, metadata={"doc": "of a text of the context"})
@@ -59,7 +67,10 @@ COSTS_SCHEMA: Final = pa.schema(
 COST_HASHES: Final = ("state_hash", "next_hash")
 """By which texts are known to be the same without being read."""
 
-COST_COLUMNS: Final = ("user_tokens", "said_tokens", "state_tokens", "answer_tokens", *(f"{n}_tokens" for n in CONTEXT))
+COST_COLUMNS: Final = (
+    *("user_tokens", "said_tokens", "state_tokens", "answer_tokens", "control"),
+    *(f"{name}_tokens" for name in CONTEXT),
+)
 """What rows carry to be made samples of."""
 
 
@@ -73,10 +84,12 @@ class Costing:
 
     def __init__(self, view: View, counter: TokenCounter) -> None:
         self._view, self._counter = view, counter
+        self._control = np.zeros(0, np.uint8)
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The costs of `batch`, of `encoded_schema()`."""
         if batch.num_rows:
+            self._control = np.zeros(batch.num_rows, np.uint8)
             found = {
                 **{name: batch[name] for name in ("segment", "num_segments", "turn", "row_id", "step")},
                 "trajectory_id": batch["trajectory_id"].cast(pa.string()),
@@ -85,6 +98,7 @@ class Costing:
                 **self._observed(batch),
                 **{f"{name}_tokens": self._context(batch, name) for name in CONTEXT},
             }
+            found["control"] = self._control
             arrays = [_column(found[field.name], field.type) for field in COSTS_SCHEMA]
             yield pa.RecordBatch.from_arrays(arrays, schema=COSTS_SCHEMA)
 
@@ -95,6 +109,26 @@ class Costing:
     def _of(self, texts: list[str] | pa.Array) -> Counts:
         return self._counter.count(pa.array(texts, pa.string()) if isinstance(texts, list) else texts)
 
+    def _told(self, texts: list[str] | pa.Array, bit: int, index: npt.NDArray[np.int64]) -> Counts:
+        """Tokens of texts as they are shown; rows that hold one with a control string, by its number, get the bit."""
+        array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
+        self._mark(array, bit, index)
+        return self._of(self._plain(array))
+
+    def _mark(self, texts: pa.StringArray, bit: int, index: npt.NDArray[np.int64]) -> None:
+        """Gives the bit to rows whose text holds a control string; -1 is no text."""
+        held = np.append(pc.match_substring_regex(texts, PATTERN).to_numpy(zero_copy_only=False), False)
+        if held.any():
+            self._control |= np.where(held[index], bit, 0).astype(np.uint8)
+
+    def _plain(self, texts: pa.StringArray) -> pa.StringArray:
+        """The texts as `View.plain` has them."""
+        if not self._view.escapes:
+            return texts
+        held = pc.match_substring_regex(texts, ESCAPABLE)
+        fresh = [self._view.plain(text) for text in texts.filter(held).to_pylist()]
+        return pc.replace_with_mask(texts, held, pa.array(fresh, pa.string())) if fresh else texts
+
     def _users(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of heading, time limit and action."""
         domains, actions = Texts.of(batch["domain"]), Texts.of(struct_text(batch, "action", "text"))
@@ -104,30 +138,38 @@ class Costing:
         shown = [ACTION + shown_action(row, self._view.edits, self._view.actions) for row in rows]
         limits, of = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False), return_inverse=True)
         told = [time_limit({"time_limit_s": None if np.isnan(one) else float(one)}) for one in limits]
-        return self._counter.of(heading(1)) + self._of(shown)[which.reshape(-1)] + self._of(told)[of]
+        number = which.reshape(-1)
+        return self._counter.of(heading(1)) + self._told(shown, USER, number)[number] + self._of(told)[of]
 
     def _said(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of what the harness and the user said, where it is shown."""
         if self._view.harness == "strip":
             return np.zeros(batch.num_rows, np.int64)
         texts = Texts.of(batch["interleaved"])
-        return texts.spread(self._of([said(text) for text in texts.texts.to_pylist()]))
+        return texts.spread(self._told([said(text) for text in texts.texts.to_pylist()], SAID, texts.index))
 
     def _context(self, batch: pa.RecordBatch, name: str) -> Counts:
         texts = Texts.of(struct_text(batch, "context", name))
         if name != "action_space":
-            return texts.spread(self._of(texts.texts))
-        return texts.spread(self._of([tool_list(text) for text in texts.texts.to_pylist()]))
+            return texts.spread(self._told(texts.texts, IN_CONTEXT, texts.index))
+        lists = [tool_list(text) for text in texts.texts.to_pylist()]
+        return texts.spread(self._told(lists, IN_CONTEXT, texts.index))
 
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
         """What the texts before and after the action tell; each distinct one is counted once."""
-        before, after = (Texts.of(struct_text(batch, side, "content")) for side in ("observation", "next_observation"))
+        (state_text, _), (answer_text, enveloped) = (
+            self._shown(batch, side) for side in ("observation", "next_observation")
+        )
+        before, after = Texts.of(state_text), Texts.of(answer_text)
         both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
         place = both.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         told = _told(batch, "observation", "environment")
         state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
         answer = np.append(place[len(before.texts) :], -1)[after.index]
-        counts = np.append(self._of(self._seen(both.dictionary)), 0)
+        seen = self._capped(both.dictionary)
+        self._mark(seen, STATE_BIT, state)
+        self._mark(seen, ANSWER, answer)
+        counts = np.append(self._of(self._plain(seen)), 0)
         hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
         endings, has_ending = self._endings(batch)
         made = _told(batch, "next_observation", "harness") if self._view.harness == "keep" else False
@@ -139,16 +181,26 @@ class Costing:
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
             "has_ending": has_ending,
+            "has_envelope": enveloped,
             "screen": _screens(batch, both.dictionary, state),
         }
 
-    def _seen(self, texts: pa.StringArray) -> pa.StringArray:
-        """The texts as they are shown."""
+    def _shown(self, batch: pa.RecordBatch, side: str) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+        """What stands for each observation, as `View.text` has it, and whether that is the object of MCP."""
+        content, envelope = (struct_text(batch, side, name) for name in ("content", "envelope"))
+        if self._view.mcp == "text" or envelope.null_count == len(envelope):
+            return content, np.zeros(len(content), np.bool_)
+        held = pc.and_(envelope.is_valid(), content.is_valid())
+        shown = pc.if_else(held, envelope.cast(pa.string()), content.cast(pa.string()))
+        return shown, held.to_numpy(zero_copy_only=False)
+
+    def _capped(self, texts: pa.StringArray) -> pa.StringArray:
+        """The texts as `View.capped` has them."""
         most = self._view.observation_chars
         long = pc.greater(pc.utf8_length(texts), most) if most is not None else None
         if long is None or not pc.any(long).as_py():
             return texts
-        cut = [self._view.seen(text) for text in texts.filter(long).to_pylist()]
+        cut = [self._view.capped(text) for text in texts.filter(long).to_pylist()]
         return pc.replace_with_mask(texts, long, pa.array(cut, pa.string()))
 
     def _endings(self, batch: pa.RecordBatch) -> tuple[Counts, npt.NDArray[np.bool_]]:

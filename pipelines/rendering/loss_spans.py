@@ -8,10 +8,13 @@ elsewhere the class of what was observed is null.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pipelines.rendering.envelopes import in_envelope
 from pipelines.rendering.turns import BETWEEN, MARKER, Turn
+from quality.control_strings import escape_places
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
 _OF_LABELS: Final[Mapping[str, str]] = {
@@ -40,31 +43,53 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
     """The spans of a turn's assistant message; none if it bears no loss."""
     if not turn.loss:
         return []
-    head = len(MARKER)
+    head, end = len(MARKER), len(turn.assistant)
     found = [_FRAME]
-    content: str = turn.row["next_observation"]["content"]
+    after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
-    if labels is None or not turn.observation.startswith(content):
-        found.append(LossSpan(head, len(turn.assistant), None))
+    text = turn.view.text(after)
+    if labels is None or text is None or turn.view.capped(text) is not text:
+        found.append(LossSpan(head, end, None))
     else:
-        found += _classed(content, labels, head, len(turn.assistant))
+        spans = list(_classed(after["content"], labels))
+        if text is not after["content"]:
+            spans = in_envelope(after["content"], text, spans)
+        if turn.view.escapes:
+            spans = in_escaped(text, spans)
+        last = len(turn.view.plain(text))
+        if spans[-1][2] == "new":
+            last = spans.pop()[0]
+        spans.append((last, end - head, "new"))  # such as an exit code
+        found += [LossSpan(head + begin, head + end, label) for begin, end, label in spans]
     return [span for span in found if span.begin < span.end]
 
 
-def _classed(content: str, labels: Sequence[Mapping[str, Any]], head: int, end: int) -> Iterator[LossSpan]:
-    """The spans of what was observed; what stands below it, such as an exit code, is new."""
+def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """The spans of a text in the same text whose control strings are escaped; they cover the same characters.
+
+    A blank that escaping puts in belongs to what stands before it.
+    """
+    places = escape_places(text)
+    moved = [
+        (begin + bisect_right(places, begin), end + bisect_right(places, end), label) for begin, end, label in spans
+    ]
+    return moved if places else list(spans)
+
+
+def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
+    """The spans of what was observed: all of it, in order."""
     data = b"" if content.isascii() else content.encode()
-    done = head
+    done = 0
     for one in labels:
         begin, last = (
             (one["begin"], one["end"])
             if content.isascii()
             else (len(data[: one["begin"]].decode()), len(data[: one["end"]].decode()))
         )
-        yield LossSpan(done, head + begin, "new")
-        yield LossSpan(head + begin, head + last, _OF_LABELS[one["label"]])
-        done = head + last
-    yield LossSpan(done, end, "new")
+        yield done, begin, "new"
+        yield begin, last, _OF_LABELS[one["label"]]
+        done = last
+    yield done, len(content), "new"
 
 
 def message_spans(shown: Sequence[Turn]) -> list[dict[str, Any]]:

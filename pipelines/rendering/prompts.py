@@ -35,6 +35,7 @@ class Shape(NamedTuple):
     forms: tuple[str, ...]
     dialects: tuple[str, ...]
     ends: bool
+    enveloped: bool
     screen: str
     given: tuple[bool, ...]
 
@@ -75,7 +76,7 @@ def prompt(rows: Rows, key: str, wording: Wording, view: View) -> Prompt:
     """
     context: Mapping[str, str | None] = rows[0]["context"]
     texts = tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
-    shape = _shape(rows, texts)
+    shape = _shape(rows, texts, view)
     drawn = wording.template(shape.domain, key)
     return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
 
@@ -103,28 +104,30 @@ def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool:
         "forms": list(shape.forms),
         "dialects": list(shape.dialects),
         "ends": shape.ends,
+        "enveloped": shape.enveloped,
         "shows_diffs": view.edits == "diff" and shape.domain in COMMANDS,
         "keeps_messages": view.harness == "keep",
         "native": view.actions == "native",
         "tagged": pool in ("rl", "eval"),
     }
-    return drawn.template.render(**values).rstrip("\n")
+    return view.plain(drawn.template.render(**values).rstrip("\n"))
 
 
-def _shape(rows: Rows, texts: Sequence[str]) -> Shape:
+def _shape(rows: Rows, texts: Sequence[str], view: View) -> Shape:
     domain = rows[0]["domain"]
     visible = [row for row in rows if row["use"] != "omit"]
     shown = [row["next_observation"] for row in visible]
     forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
     ends = any(ending(row) for row in visible)
-    return Shape(domain, forms, dialects, ends, _screen(rows), tuple(map(bool, texts)))
+    enveloped = any(view.text(one) is not one["content"] for one in shown)
+    return Shape(domain, forms, dialects, ends, enveloped, _screen(rows), tuple(map(bool, texts)))
 
 
 def _screen(rows: Sequence[Mapping[str, Any]]) -> str:
     """The size of the screen by the box of the first node of the first one: `1080 x 2400`; empty if none tells it."""
     for row in rows:
         is_screen = row["next_observation"] is not None and row["next_observation"]["form"] == "screen"
-        state = state_of(row) if is_screen else None
+        state = state_of(row, View()) if is_screen else None
         met = _SCREEN.search(state.partition("\n")[0]) if state else None
         if met is not None:
             return f"{met['width']} x {met['height']}"

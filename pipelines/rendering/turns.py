@@ -19,12 +19,15 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.actions import Grammar, shown_action
 from pipelines.rendering.capping import capped
+from pipelines.rendering.control_bits import turn_holds
 from pipelines.rendering.edits import Edits
+from quality.control_strings import escaped
 
 MARKER: Final = "**Environment Observation:**\n"
 STATE: Final = "**Current State:**\n"
 ACTION: Final = "**Action:**\n"
 Harness: TypeAlias = Literal["strip", "keep"]
+Answers: TypeAlias = Literal["text", "envelope"]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 COMMANDS: Final = frozenset({"terminal", "swe"})
 """Domains whose actions are commands."""
@@ -40,15 +43,37 @@ class View:
     edits: Edits = "call"
     actions: Grammar = "call"
     observation_chars: int | None = None
+    mcp: Answers = "text"
+    escapes: bool = False
 
     @classmethod
     def of(cls, mix: Mix) -> View:
         """That of a recipe."""
-        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars)
+        escapes = mix.control_tokens == "escape"
+        return cls(mix.harness, mix.edits, mix.actions, mix.observation_chars, mix.mcp, escapes)
 
-    def seen(self, content: str) -> str:
-        """An observation as it is shown."""
-        return content if self.observation_chars is None else capped(content, self.observation_chars)
+    def text(self, observed: Mapping[str, Any]) -> str | None:
+        """What stands for an observation, before it is capped: its text, or the object of MCP that the text stood in.
+
+        Args:
+            observed: `content`, and `envelope` where the view asks for it; a row without text has neither.
+        """
+        content: str | None = observed["content"]
+        if self.mcp == "text" or content is None:
+            return content
+        return observed.get("envelope") or content
+
+    def seen(self, text: str) -> str:
+        """What stands for an observation as it is shown."""
+        return self.plain(self.capped(text))
+
+    def capped(self, text: str) -> str:
+        """What stands for an observation, which is not too long."""
+        return text if self.observation_chars is None else capped(text, self.observation_chars)
+
+    def plain(self, text: str) -> str:
+        """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
+        return escaped(text) if self.escapes else text
 
 
 class Turn(NamedTuple):
@@ -64,6 +89,8 @@ class Turn(NamedTuple):
         row: the transition that is shown.
         shows_state: whether the user message shows the state.
         said_tokens: of what others said before the action, where the user message shows it and rows tell it.
+        holds_control: whether the two messages show what tokenizers take for a control token, as far as rows tell it.
+        view: how it is shown.
     """
 
     step: int
@@ -75,6 +102,8 @@ class Turn(NamedTuple):
     row: Mapping[str, Any]
     shows_state: bool = False
     said_tokens: int = 0
+    holds_control: bool = False
+    view: View = View()
 
 
 def ending(row: Mapping[str, Any]) -> str:
@@ -91,15 +120,15 @@ def ending(row: Mapping[str, Any]) -> str:
 
 def answer(row: Mapping[str, Any], view: View) -> str:
     """What a model is to predict: the next observation, and below it how what the action started ended."""
-    content = view.seen(row["next_observation"]["content"] or "")
+    content = view.seen(view.text(row["next_observation"]) or "")
     told = ending(row)
     return f"{content}\n{told}" if told and content else content or told
 
 
-def state_of(row: Mapping[str, Any]) -> str | None:
+def state_of(row: Mapping[str, Any], view: View) -> str | None:
     """What the environment showed before an action; None where that is not known, or others' words stand there."""
     before = row["observation"]
-    return before["content"] if before and before["origin"] == "environment" else None
+    return view.text(before) if before and before["origin"] == "environment" else None
 
 
 def heading(number: int) -> str:
@@ -118,7 +147,7 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
     Args:
         number: of the turn, from 1.
         row: of the turn.
-        state: that is shown; None shows none.
+        state: that is shown, capped; None shows none.
         said: what stands between state and action.
         view: how actions are shown.
         opening: what stands before all of that.
@@ -126,7 +155,7 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
     head = heading(number) + opening
     if state is not None:
         head += f"{STATE}{state}\n\n"
-    return f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}"
+    return view.plain(f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}")
 
 
 def bears_loss(row: Mapping[str, Any], view: View) -> bool:
@@ -155,17 +184,21 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
         keeps = visible and chosen.harness == "keep"
         told = "".join(said(row["interleaved"]) for row in calls) if keeps else ""
         for row in visible:
-            state = state_of(row)
+            state = state_of(row, chosen)
             is_new = row is visible[0] and state != shown
-            before = chosen.seen(state) if is_new and state is not None else None
+            before = chosen.capped(state) if is_new and state is not None else None
             user = user_text(len(found) + 1, row, before, told if row is visible[0] else "", chosen, opening)
             observed, opening = answer(row, chosen), ""
             loss = bears_loss(row, chosen)
-            size = sum(one.get("said_tokens", 0) for one in calls) if told and row is visible[0] else 0
+            speaking = calls if told and row is visible[0] else []
+            size = sum(one.get("said_tokens", 0) for one in speaking)
             shows = before is not None
-            found.append(Turn(row["step"], user, MARKER + observed, loss, observed, state, row, shows, size))
+            holds = turn_holds(row, speaking, shows)
+            known = None if state is None else chosen.plain(state)
+            made = Turn(row["step"], user, MARKER + observed, loss, observed, known, row, shows, size, holds, chosen)
+            found.append(made)
         if visible:
-            shown = visible[-1]["next_observation"]["content"]
+            shown = chosen.text(visible[-1]["next_observation"])
     return found
 
 

@@ -72,5 +72,6 @@ class RecordedRun:
     @property
     def view(self) -> View:
         """How the recipe shows turns."""
-        mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars")
-        return View(**{name: mix[name] for name in names if name in mix})
+        mix, names = self._recipe.get("mix", {}), ("harness", "edits", "actions", "observation_chars", "mcp")
+        told = {name: mix[name] for name in names if name in mix}
+        return View(**told, escapes=mix.get("control_tokens") == "escape")

@@ -41,7 +41,14 @@ SCRUBBED: Final = frozenset(
         *(
             f"{side}.{name}"
             for side in ("observation", "next_observation")
-            for name in ("content", "media_type", "dialect", "uri", *(f"attachments.{one}" for one in _OF_ATTACHMENTS))
+            for name in (
+                "content",
+                "envelope",
+                "media_type",
+                "dialect",
+                "uri",
+                *(f"attachments.{one}" for one in _OF_ATTACHMENTS),
+            )
         ),
         "action.name",
         "action.text",
@@ -60,7 +67,9 @@ NAMES: Final = frozenset({"native_id", "task.id", "action.call_id", "provenance.
 OWN: Final = frozenset(
     {
         "observation.content",
+        "observation.envelope",
         "next_observation.content",
+        "next_observation.envelope",
         "action.name",
         "action.text",
         "action.arguments",

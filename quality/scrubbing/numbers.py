@@ -6,6 +6,7 @@ They yield `Span`s, also for what is harmless (`stays`), so that it is claimed a
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -178,11 +179,13 @@ _SAMPLE_SSNS: Final = frozenset({b"078051120", b"219099999", b"123456789"})
 def social_security(text: bytes, lo: int, hi: int) -> Iterator[Span]:
     """US social security numbers near the words, without those never issued: areas 000, 666 and 9xx, zero groups."""
     after = lo
-    for said in matches(_SSN_NAMED, text, lo, hi):
-        at = max(after, said.end())
-        after = max(after, said.end() + _SSN_NEAR)
+    ends = [said.end() for said in matches(_SSN_NAMED, text, lo, hi)]
+    for end in ends:
+        at = max(after, end)
+        after = max(after, end + _SSN_NEAR)
         for match in _NUMBERED.finditer(text, at, min(len(text), after)):
             area, gap, group, serial = match.groups()
             issued = area not in (b"000", b"666") and area[:1] != b"9" and group != b"00" and serial != b"0000"
-            if issued and (gap or match.start() - said.end() <= _SSN_DIRECTLY):
+            said = ends[bisect_right(ends, match.start()) - 1]
+            if issued and (gap or match.start() - said <= _SSN_DIRECTLY):
                 yield Span(*match.span(), "ssn", area + group + serial in _SAMPLE_SSNS)

@@ -377,3 +377,31 @@ def test_a_scrubbed_batch_keeps_every_invariant_and_is_not_scrubbed_again(texts:
     again, counts = scrub(scrubbed)
     assert again.to_pylist() == scrubbed.to_pylist()
     assert set(counts.to_pylist()) == {0}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_object_that_a_text_stood_in_is_cleaned_as_the_text_is(kind):
+    ways = ({"ensure_ascii": False}, {"ensure_ascii": True, "separators": (",", ":")})
+    for number, planted in enumerate(plants(kind, 12)):
+        text = f"line one\n{planted.text}\nlast é"
+        for way in ways:
+            envelope = json.dumps({"content": [{"type": "text", "text": text}], "isError": False}, **way)
+            seen = Observation(text, envelope=envelope)
+            made = Trajectory(str(number), "mcp", [Step(Action("run", "{}"), None, seen, 0, 0)])
+            scrubbed, counts = scrub(batch_of(made))
+            told = check(scrubbed).to_pylist()[0]["next_observation"]
+            assert json.loads(told["envelope"])["content"][0]["text"] == told["content"]
+            assert not any(secret in told["envelope"] for secret in planted.secrets)
+            assert counts.to_pylist()[0] >= 2
+
+
+def test_a_secret_that_only_the_object_holds_is_cleaned_and_counted():
+    envelope = json_text({"content": [{"type": "text", "text": "ok"}], "structuredContent": {"mail": MAIL, "n": 1.50}})
+    seen = Observation("ok", envelope=envelope)
+    steps = [Step(Action("run", "{}"), None, seen, 0, 0), Step(Action("run", "{}"), seen, None, 1, 1)]
+    scrubbed, counts = scrub(batch_of(Trajectory("t", "mcp", steps)))
+    first, second = scrubbed.to_pylist()
+    assert MAIL not in first["next_observation"]["envelope"]
+    assert second["observation"]["envelope"] == first["next_observation"]["envelope"]
+    assert json.loads(first["next_observation"]["envelope"])["structuredContent"]["n"] == 1.5
+    assert counts.to_pylist() == [1, 1]

@@ -356,3 +356,11 @@ def test_what_is_of_an_issued_form_is_found_among_other_text(form: Form) -> None
         told = scrub_text(f"{FILLER * 9}x = '{issued}'\n{FILLER * 9}", kinds=("token", "cloud_key"))
         assert secret not in told
         assert scrub_text(told, kinds=("token", "cloud_key")) == told
+
+
+def test_each_of_several_numbers_is_found_behind_its_own_words() -> None:
+    text = '{"text": "ssn=240083097", "copy": {"r": "ssn=240083097"}, "other": "ssn 536221457"}'
+    told = scrub_text(text)
+    assert "240083097" not in told
+    assert "536221457" not in told
+    assert scrub_text("ssn of whoever asked, 240083097, 536221457").endswith("240083097, 536221457")

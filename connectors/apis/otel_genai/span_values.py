@@ -16,6 +16,7 @@ from connectors.apis.otel_genai.kin import standard
 from connectors.conversation.calls import call
 from connectors.conversation.failures import failed
 from connectors.conversation.mcp_content import blocks, tool_result
+from connectors.conversation.mcp_envelope import envelope
 from connectors.conversation.shapes import parts_in
 from connectors.conversation.turns import Part, Result, Said, System, Text, Thought
 from connectors.reading.fields import key_of, objects_of, plain_text
@@ -240,16 +241,19 @@ def _message(one: dict[str, Any], offset: int, found: list[Part]) -> None:
 
 def result_of(value: Any, name: str | None, call_id: str | None, offset: int, failed: bool | None = None) -> Result:
     """What a call gave: texts and files of a result of MCP or of its blocks, else the value as text."""
-    told = structured(value)
+    told, object_of = structured(value), None
     if isinstance(told, dict) and told.keys() <= _RESULT and _are_blocks(told.get("content")):
         text, attached = tool_result(told)
+        object_of, more = envelope(told, value.strip() if isinstance(value, str) else None)
+        held = {one.sha256 for one in attached}
+        attached += [one for one in more if one.sha256 not in held]
         failed = True if told.get("isError") is True else failed
     elif told and _are_blocks(told):
         texts, attached = blocks(told)
         text = "\n".join(texts) if texts or not attached else None
     else:
         text, attached = written(value) or "", []
-    return Result(call_id, name, text, offset, failed, tuple(attached))
+    return Result(call_id, name, text, offset, failed, tuple(attached), envelope=object_of)
 
 
 def _are_blocks(value: Any) -> bool:

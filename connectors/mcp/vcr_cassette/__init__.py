@@ -51,7 +51,7 @@ from connectors.mcp.wire_session import CLIENT, SERVER, Message
 from connectors.reading.element_places import elements
 from connectors.reading.json_text import shallow_json
 from connectors.reading.yaml_values import YamlDocument
-from schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
+from schemas import Agent, Context, Environment, Observation, ParseError, Reject, Step, Task, Trajectory
 
 _KEYS: Final = ("interactions", "http_interactions")
 _YAML: Final = re.compile(rb"(?:\A|\n)(?:http_)?interactions:\s*\n\s*- ")
@@ -62,7 +62,7 @@ class VcrCassette(Connector):
     """Cassettes of VCR with MCP or language model traffic."""
 
     name: ClassVar[str] = "vcr_cassette"
-    version: ClassVar[str] = "10"
+    version: ClassVar[str] = "11"
     domains: ClassVar[tuple[str, ...]] = ("mcp",)
     title: ClassVar[str] = "VCR cassette (YAML, JSON) of MCP and LLM traffic"
 
@@ -121,7 +121,8 @@ class VcrCassette(Connector):
             servers = {(one.environment.id, one.environment.version) for one in within}
             covered = sum(len(wire[id(one)]) for one in within) >= len(own)
             known = len(servers) == 1 and covered
-            yield replace(told, environment=within[0].environment) if known else told
+            whole = _with_envelopes(told, within)
+            yield replace(whole, environment=within[0].environment) if known else whole
         for one in sessions:
             if id(one) not in doubled:
                 yield one
@@ -180,10 +181,10 @@ def _take(one: Exchange, reader: SessionReader, chains: Chains) -> Iterator[Traj
     if is_message(asked):
         yield from _on_the_wire(one, reader)
     elif one.method == "GET" and _SESSION_ID in one.sent:
-        for message in messages(one.told):
+        for message, text in messages(one.told, text=one.text):
             if isinstance(message, dict) and message.get("id") is None and "method" not in message:
                 continue
-            yield from reader.take(Message(one.offset, message, SERVER), one.sent[_SESSION_ID])
+            yield from reader.take(Message(one.offset, message, SERVER, text=text), one.sent[_SESSION_ID])
     elif one.method == "POST" and isinstance(asked, dict) and (one.status or 200) < FAILED:
         chains.take(one.offset, one.url, asked, _response(one.told))
 
@@ -199,7 +200,7 @@ def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | 
     given = one.received.get(_SESSION_ID) if opens else one.sent.get(_SESSION_ID)
     channel = given or one.url.partition("?")[0]
     yield from reader.take(Message(one.offset, one.asked, CLIENT), channel)
-    for message in messages(one.told):
+    for message, text in messages(one.told, text=one.text):
         told = message
         if isinstance(told, dict) and "method" not in told and isinstance(one.asked, dict):
             key = one.asked.get("id")
@@ -207,7 +208,7 @@ def _on_the_wire(one: Exchange, reader: SessionReader) -> Iterator[Trajectory | 
                 continue
             if told.get("id") is None or (failed and "error" in told and key is not None):
                 told = {**told, "id": key}
-        yield from reader.take(Message(one.offset, told, SERVER), channel)
+        yield from reader.take(Message(one.offset, told, SERVER, text=text), channel)
     if failed:
         reader.fail(channel)
 
@@ -267,22 +268,58 @@ def _trajectory(chain: Chain, made: Settled, native_id: str, parent: str | None,
 def _calls(trajectory: Trajectory) -> list[tuple[str, str, str]]:
     """(name, arguments, what it gave) of each answered call."""
     return [
-        (step.action.name, canonical(step.action.arguments), (step.next_observation.content or "").strip())
-        for step in trajectory.steps
-        if step.next_observation is not None and step.action.call_id is not None
+        (step.action.name, canonical(step.action.arguments), (seen.content or "").strip())
+        for step, seen in _answered(trajectory)
     ]
 
 
-def _within(session: list[tuple[str, str, str]], conversation: list[tuple[str, str, str]]) -> bool:
-    """Whether each call of a session stands in the conversation, where its name may have a prefix of the harness."""
-    left = list(conversation)
-    for name, arguments, told in session:
+def _answered(trajectory: Trajectory) -> Iterator[tuple[Step, Observation]]:
+    """The answered calls, each with its answer."""
+    for step in trajectory.steps:
+        if step.next_observation is not None and step.action.call_id is not None:
+            yield step, step.next_observation
+
+
+def _with_envelopes(told: Trajectory, sessions: list[Trajectory]) -> Trajectory:
+    """A conversation whose answers have the objects in which servers gave them, as their sessions tell.
+
+    Not where the conversation is too long to stand in memory.
+    """
+    if not sessions or not isinstance(told.steps, list):
+        return told
+    given = [(call, seen) for one in sessions for call, (_, seen) in zip(_calls(one), _answered(one), strict=True)]
+    fresh: dict[int, Observation] = {}
+    for own, (_, shown) in zip(_calls(told), _answered(told), strict=True):
         same = (
-            one
-            for one in left
-            if one[1:] == (arguments, told) and (one[0] == name or one[0].endswith(("_" + name, "-" + name)))
+            place
+            for place, (call, seen) in enumerate(given)
+            if _is_call(call, own) and seen.content == shown.content and seen.attachments == shown.attachments
         )
         found = next(same, None)
+        if found is not None:
+            fresh[id(shown)] = replace(shown, envelope=given.pop(found)[1].envelope)
+    steps = [
+        replace(
+            step,
+            observation=fresh.get(id(step.observation), step.observation),
+            next_observation=fresh.get(id(step.next_observation), step.next_observation),
+        )
+        for step in told.steps
+    ]
+    return replace(told, steps=steps)
+
+
+def _is_call(served: tuple[str, str, str], own: tuple[str, str, str]) -> bool:
+    """Whether a call of a session is that of a conversation, where its name may have a prefix of the harness."""
+    name = served[0]
+    return own[1:] == served[1:] and (own[0] == name or own[0].endswith(("_" + name, "-" + name)))
+
+
+def _within(session: list[tuple[str, str, str]], conversation: list[tuple[str, str, str]]) -> bool:
+    """Whether each call of a session stands in the conversation."""
+    left = list(conversation)
+    for call in session:
+        found = next((one for one in left if _is_call(call, one)), None)
         if found is None:
             return False
         left.remove(found)

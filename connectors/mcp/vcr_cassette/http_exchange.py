@@ -37,7 +37,10 @@ class BodyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its response; bodies are JSON values where they are JSON, else text, else None."""
+    """One request and its response; bodies are JSON values where they are JSON, else text, else None.
+
+    `text` is that of the response's body where it is one JSON value.
+    """
 
     offset: int
     method: str
@@ -47,6 +50,7 @@ class Exchange:
     status: int | None
     received: dict[str, str]
     told: Any
+    text: str | None = None
 
 
 def exchange(offset: int, value: dict[str, Any]) -> Exchange:
@@ -58,6 +62,7 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
     request, response = value.get("request"), value.get("response")
     request = request if isinstance(request, dict) else {}
     response = response if isinstance(response, dict) else {}
+    told, text = _body(response)
     status = response.get("status")
     code = status.get("code") if isinstance(status, dict) else response.get("status_code")
     return Exchange(
@@ -65,10 +70,11 @@ def exchange(offset: int, value: dict[str, Any]) -> Exchange:
         method=plain_text(request.get("method") or "").upper(),
         url=plain_text(request.get("uri") or request.get("url") or ""),
         sent=_headers(request.get("headers")),
-        asked=_body(request),
+        asked=_body(request)[0],
         status=code if isinstance(code, int) else None,
         received=_headers(response.get("headers")),
-        told=_body(response),
+        told=told,
+        text=text,
     )
 
 
@@ -82,17 +88,18 @@ def _headers(value: Any) -> dict[str, str]:
     return found
 
 
-def _body(message: dict[str, Any]) -> Any:
+def _body(message: dict[str, Any]) -> tuple[Any, str | None]:
+    """The body of a message, and its text where that is one JSON value."""
     for key in ("parsed_body", "body", "content"):
         body = message.get(key)
         if isinstance(body, dict) and body.keys() == _TYPED and body["type"] in _KINDS:
             body = {"base64_string": body["content"]} if body["type"] == "base64" else body["content"]
         if body is not None:
             return _read(body)
-    return None
+    return None, None
 
 
-def _read(body: Any) -> Any:
+def _read(body: Any) -> tuple[Any, str | None]:
     if isinstance(body, dict) and ("string" in body or "base64_string" in body):
         packed = body.get("base64_string")
         if isinstance(packed, str):
@@ -105,17 +112,17 @@ def _read(body: Any) -> Any:
     if isinstance(body, bytes):
         body = _unpacked(body)
         if is_event_stream(body):
-            return _events(body)
+            return _events(body), None
         try:
             body = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise BodyError(f"a body that is not UTF-8: {error.reason}") from None
     if isinstance(body, str) and body.lstrip()[:1] in ("{", "["):
         try:
-            return json_value(body)
+            return json_value(body), body
         except ValueError:
-            return _lines(body)
-    return body
+            return _lines(body), None
+    return body, None
 
 
 def _lines(text: str) -> Any:

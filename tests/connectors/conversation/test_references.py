@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 
 from connectors.conversation.content import shown
-from connectors.conversation.mcp_content import answered
+from connectors.conversation.mcp_answer import answered
 from connectors.conversation.pairing import conversation
 from connectors.conversation.references import referring, with_references
 from connectors.conversation.turns import Call, Result

@@ -446,3 +446,20 @@ def test_no_more_heads_are_held_than_can_be():
         other.add(one)
     assert held.batch().equals(other.batch())
     assert held.batch().num_rows == 1024 + 1
+
+
+@pytest.mark.parametrize(
+    ("told", "is_asked"), [("done", True), ("the plum by the wall was pruned late in March", False)]
+)
+def test_a_long_text_is_not_asked_for_because_its_member_is_called_result(told, is_asked):
+    others = tuple(json.dumps({"structuredContent": {"result": f"other {number}"}}) for number in range(6))
+    checks = found(turn(json.dumps({"structuredContent": {"result": told}})), others)
+    assert ("json_path" in types(checks)) == is_asked
+
+
+def test_a_long_text_that_the_action_tells_is_asked_for():
+    told = "the plum by the wall was pruned late in March"
+    others = tuple(json.dumps({"structuredContent": {"result": f"other {number}"}}) for number in range(6))
+    held = {"structuredContent": {"result": told, "receipt": "q7x9"}}
+    checks = found(turn(json.dumps(held), {"note": told}), others)
+    assert {"type": "json_path", "path": "$['structuredContent']['result']", "value": told} in checks

@@ -31,7 +31,7 @@ TEXTS = {
     "demonstrations": "The log showed how brass is polished.",
     "simulation_instruction": "Let the polish run out.",
 }
-FLAGS = ("ends", "shows_diffs", "keeps_messages", "native", "tagged")
+FLAGS = ("ends", "enveloped", "shows_diffs", "keeps_messages", "native", "tagged")
 DIALECTS: tuple[list[str], ...] = ([], ["uitree/1"], ["browsergym-axtree"], ["http+uitree/1"])
 TURN = re.compile(
     r"### Turn [1-9][0-9]*\n"

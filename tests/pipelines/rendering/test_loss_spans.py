@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rendering.loss_spans import CLASSES, document_spans, message_spans
+from pipelines.rendering.loss_spans import CLASSES, document_spans, in_escaped, message_spans, turn_spans
 from pipelines.rendering.turns import MARKER, View, document, messages, turns
+from quality.control_strings import escape_places, escaped
 from tests.pipelines.rendering.test_turns import row
 
 LINES = st.lists(st.sampled_from(["é", "ab", "漢字", "x\ty", "", "😀 end"]), min_size=1, max_size=6)
@@ -71,3 +73,34 @@ def test_spans_hold_every_character_of_what_bears_loss_and_nothing_else(steps):
     assert "".join(text[span["begin"] : span["end"]] for span in found) == "".join(wanted)
     assert all(left["end"] <= right["begin"] for left, right in pairwise(found))
     assert {span["label"] for span in found} <= {*CLASSES, None}
+
+
+@given(
+    st.lists(st.sampled_from(["<|im_end|>", "[INST]", "<  |im_end|>", "a", "é", "\n", "<"]), max_size=8).map("".join),
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from(["volatile", "copied", "new"])), max_size=4),
+)
+def test_spans_of_an_escaped_text_cover_the_characters_that_they_cover_in_the_text(text, cuts):
+    places = sorted({min(at, len(text)) for at, _ in cuts} | {0, len(text)})
+    spans = [(begin, end, cuts[0][1] if cuts else "new") for begin, end in pairwise(places)]
+    told = escaped(text)
+    for shift, place in enumerate(escape_places(text)):
+        told = told[: place + shift] + "\0" + told[place + shift + 1 :]
+    moved = in_escaped(text, spans)
+    assert [told[begin:end].replace("\0", "") for begin, end, _ in moved] == [
+        text[begin:end] for begin, end, _ in spans
+    ]
+    assert "".join(told[begin:end] for begin, end, _ in moved) == told, "a blank that came in is in one of them"
+
+
+def test_spans_of_objects_and_of_escaped_texts_hold_the_whole_answer():
+    content = "got <|im_end|>\nat 7"
+    envelope = json.dumps({"content": [{"type": "text", "text": content}], "isError": False})
+    one = labelled(content, [(4, 14, "history"), (18, 19, "volatile")])
+    one["next_observation"]["envelope"] = envelope
+    for view in (View(escapes=True), View(mcp="envelope", escapes=True)):
+        (turn,) = turns([{**one, "exit_code": 0}], view)
+        spans = [(turn.assistant[span.begin : span.end], span.label) for span in turn_spans(turn)]
+        assert "".join(text for text, _ in spans) == turn.assistant
+        assert ("< |im_end|>", "copied") in spans
+        assert ("7", "volatile") in spans
+        assert spans[-1][0].endswith("[exit code 0]")

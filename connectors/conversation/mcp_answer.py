@@ -1,0 +1,56 @@
+"""What a server of the Model Context Protocol answered, as observations: texts, and the object that they stood in.
+
+It does not pair answers with requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from connectors.conversation.content import observation
+from connectors.conversation.mcp_content import resource_text, tool_result, without_data
+from connectors.conversation.mcp_envelope import cut_out, envelope
+from connectors.conversation.references import with_references
+from connectors.reading.json_text import shallow_json
+from schemas import Observation
+
+
+def answered(
+    method: str, body: dict[str, Any], truncation: str = "none", text: str | bytes | None = None
+) -> Observation | None:
+    """The observation of a JSON-RPC response to a request of that method; None if it is nested too deeply.
+
+    A protocol error is the JSON text of the error object, with its code; a null result beside it says nothing. Only a
+    result has an envelope.
+
+    Args:
+        method: of the request.
+        body: the response.
+        truncation: what the log lost of it.
+        text: in which the log holds the response as JSON; None if it stood in no text of its own.
+    """
+    result = body.get("result")
+    if not isinstance(result, dict):
+        error = body.get("error") if result is None else None
+        told = error if isinstance(error, str) else shallow_json(result if error is None else error)
+        return None if told is None else with_references(observation(told, error is not None, (), truncation))
+    if method == "tools/call":
+        content, attached = tool_result(result)
+    elif method == "resources/read" and isinstance(result.get("contents"), list):
+        content, attached = resource_text(result["contents"])
+    else:
+        attached = []
+        content = shallow_json(without_data(result, attached))
+    if content is None and not attached:
+        return None
+    seen = with_references(observation(content, result.get("isError") is True, attached, truncation))
+    return None if seen is None else _enveloped(seen, result, text)
+
+
+def _enveloped(seen: Observation, result: dict[str, Any], text: str | bytes | None) -> Observation:
+    """An observation with the object that it stood in, and what that alone is attached to."""
+    told, attached = envelope(result, cut_out(result, text))
+    known = {one.sha256 for one in seen.attachments}
+    more = tuple({one.sha256: one for one in attached if one.sha256 not in known}.values())
+    return replace(seen, envelope=told, attachments=(*seen.attachments, *more))

@@ -1,0 +1,130 @@
+"""The result object that a server of the Model Context Protocol sent, as JSON text: what its texts stand in.
+
+Where the log holds JSON text of the message on one line (a line of a capture, the body of an HTTP answer, an event of a
+stream) the object is cut out of it, byte for byte. A message that a recorder laid out over several lines, or holds as a
+part of its own document, is written by our one JSON writer: that white space is none of the server's. What is opaque
+(pictures, sound, what an API sealed) is a reference, by the rule that contents follow. It reads no file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from connectors.conversation.mcp_content import without_data
+from connectors.conversation.references import LEAST, may_hold, referring
+from connectors.reading.json_text import is_shallow_text, shallow_json
+from connectors.reading.values import JsonError, first_value, json_value
+from schemas import Attachment
+
+_RESULT: Final = re.compile(r'"result"\s*:\s*(?=\{)')
+_TRIES: Final = 8
+"""Places in a text at which the result is looked for."""
+
+_LITERAL: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_HOLDS: Final = ('"data"', '"blob"')
+"""Members of the blocks that hold base64 of any length."""
+
+
+def envelope(result: dict[str, Any], text: str | None) -> tuple[str | None, tuple[Attachment, ...]]:
+    """The JSON text of a result, None if it is nested too deeply, and the attachments that it refers to.
+
+    Args:
+        result: the object.
+        text: its JSON as the log holds it, which stands only if it is one line; None if it stood in no text of its own.
+    """
+    found = None if text is None or "\n" in text or "\r" in text else text
+    told = shallow_json(result) if found is None else found
+    if told is None or (found is not None and not is_shallow_text(found, result)):
+        return None, ()
+    blocks = any(name in told for name in _HOLDS)
+    if not blocks and "\\/" not in told and not may_hold(told):
+        return told, ()
+    attached: list[Attachment] = []
+    references = _references(result, attached) if blocks else {}
+
+    def named(value: str) -> str:
+        if value in references:
+            return references[value]
+        shown, more = referring(value)
+        attached.extend(more)
+        return shown
+
+    least = min((LEAST, *map(len, references)))
+    return _with_literals(told, named, least), tuple(attached)
+
+
+def cut_out(result: dict[str, Any], message: str | bytes | None) -> str | None:
+    """The stretch of a text that is a result's JSON; None if there is none.
+
+    Args:
+        result: the member `result` of a response.
+        message: in which the log holds the response as JSON, with whatever stands around it.
+    """
+    if message is None:
+        return None
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
+    for place in islice(_RESULT.finditer(text), _TRIES):
+        begin = place.end()
+        for end in _ends(text, begin):
+            found = text[begin:end]
+            if _says(found, result):
+                return found
+    return None
+
+
+def _ends(text: str, begin: int) -> Iterator[int]:
+    """Where the value that begins there may end: before what closes the message, most often; else where it ends."""
+    last = text.rstrip()
+    if last.endswith("}"):
+        yield len(last[:-1].rstrip())
+    try:
+        yield first_value(text, begin)[1]
+    except JsonError:
+        return
+
+
+def _says(text: str, result: dict[str, Any]) -> bool:
+    """Whether a text is the JSON of a result."""
+    try:
+        if orjson.loads(text) == result:
+            return True
+    except orjson.JSONDecodeError:
+        pass  # it may be JSON that only our reader takes
+    try:
+        return bool(json_value(text) == result)
+    except JsonError:
+        return False
+
+
+def _references(result: dict[str, Any], attached: list[Attachment]) -> dict[str, str]:
+    """The base64 that the blocks of a result hold, with the reference that stands for each."""
+    found: dict[str, str] = {}
+    held: list[tuple[Any, Any]] = [(result, without_data(result, attached))]
+    while held:
+        one, other = held.pop()
+        if isinstance(one, dict):
+            held += [(one[key], other[key]) for key in one]
+        elif isinstance(one, list):
+            held += list(zip(one, other, strict=True))
+        elif isinstance(one, str) and one != other:
+            found[one] = other
+    return found
+
+
+def _with_literals(text: str, named: Callable[[str], str], least: int) -> str:
+    """JSON text whose strings of at least so many characters are as `named` gives them; others stay as written."""
+
+    def written(literal: re.Match[str]) -> str:
+        if len(literal[1]) < least:
+            return literal[0]
+        value = json.loads(literal[0], strict=False)
+        shown = named(value)
+        return literal[0] if shown == value else json.dumps(shown, ensure_ascii=literal[1].isascii())
+
+    return _LITERAL.sub(written, text)

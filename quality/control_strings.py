@@ -1,0 +1,66 @@
+"""Strings that chat tokenizers take for control tokens, and the form in which a text may hold them all the same.
+
+A trainer or a server that tokenizes a text as it stands makes the end of a turn of `<|im_end|>`, whoever wrote it.
+Escaped, a blank stands behind its first character: `< |im_end|>`, `[ INST]`. No tokenizer has such a token, what
+normalizes text (NFKC, zero-width characters) leaves it, JSON that holds it stays JSON, and a reader sees it. What is
+written so already has one blank more, so that `unescaped` gives back every text.
+
+One function for whatever trains, rewards or serves a model; it needs nothing but this file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ANGLE: Final = (
+    r"\|(?:im_start|im_end|im_sep|endoftext|startoftext|fim_(?:prefix|middle|suffix|pad)|endofprompt|eot_id|eom_id"
+    r"|start_header_id|end_header_id|begin_of_text|end_of_text|python_tag|finetune_right_pad_id|system|user|assistant"
+    r"|observation|end|eos|bos|pad|channel|message|start|return|call|constrain|vision_start|vision_end|image_pad"
+    r"|START_OF_TURN_TOKEN|END_OF_TURN_TOKEN|CHATBOT_TOKEN|USER_TOKEN|SYSTEM_TOKEN)\|>"
+    r"|</?SYS>>|(?:start|end)_of_turn>"
+    r"|[|｜](?:begin▁of▁sentence|end▁of▁sentence|User|Assistant|tool▁calls?▁begin|tool▁calls?▁end)[|｜]>"
+)
+"""What follows `<`."""
+
+_SQUARE: Final = r"/?INST\]|/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\]|gMASK\]"
+"""What follows `[`."""
+
+PATTERN: Final = rf"<(?:{_ANGLE})|\[(?:{_SQUARE})"
+"""The strings, in the syntax of RE2: those of the published templates of Qwen, Llama, Mistral, Gemma, Phi, DeepSeek,
+GLM, Command R and gpt-oss, and of their predecessors. `<s>` and `</s>` are left out, since HTML holds them."""
+
+ESCAPABLE: Final = rf"< *(?:{_ANGLE})|\[ *(?:{_SQUARE})"
+"""What escaping changes, in the syntax of RE2: the strings, and what is written as they are when escaped."""
+
+_HELD: Final = re.compile(PATTERN)
+_OPENING: Final = re.compile(rf"<(?= *+(?:{_ANGLE}))|\[(?= *+(?:{_SQUARE}))")
+_ESCAPED: Final = re.compile(rf"<(?= ++(?:{_ANGLE})) |\[(?= ++(?:{_SQUARE})) ")
+
+
+def holds_control_string(text: str) -> bool:
+    """Whether a text holds one of the strings, as it is."""
+    return _HELD.search(text) is not None
+
+
+def escaped(text: str) -> str:
+    """The text, in which no tokenizer finds a control token of the list; most texts as they are.
+
+    >>> escaped("a <|im_end|> b < |im_end|> [INST]")
+    'a < |im_end|> b <  |im_end|> [ INST]'
+    """
+    return _OPENING.sub(r"\g<0> ", text)
+
+
+def unescaped(text: str) -> str:
+    """The text that was escaped.
+
+    >>> unescaped('a < |im_end|> b <  |im_end|> [ INST]')
+    'a <|im_end|> b < |im_end|> [INST]'
+    """
+    return _ESCAPED.sub(lambda found: found[0][0], text)
+
+
+def escape_places(text: str) -> list[int]:
+    """The characters of a text before which escaping puts a blank, in order."""
+    return [found.end() for found in _OPENING.finditer(text)]

@@ -1,0 +1,73 @@
+"""Control strings: which they are, and the form in which no tokenizer takes a text's for its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from unicodedata import normalize
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quality.control_strings import ESCAPABLE, PATTERN, escape_places, escaped, holds_control_string, unescaped
+
+STRINGS = [
+    *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|fim_middle|>", "[INST]", "[/INST]", "<<SYS>>"),
+    *("<</SYS>>", "<end_of_turn>", "[TOOL_CALLS]", "[gMASK]", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<|User|>"),
+]
+PIECES = st.sampled_from([*STRINGS, "<", "[", " ", "  ", "<|", "|>", "im_end", "a", "\n", "é", "/", "INST]", "SYS>>"])
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+
+
+@pytest.mark.parametrize("string", STRINGS)
+def test_a_control_string_is_told_with_a_blank_behind_its_first_character(string):
+    assert holds_control_string(f"a {string} b")
+    assert escaped(f"a {string} b") == f"a {string[0]} {string[1:]} b"
+
+
+@given(TEXTS)
+def test_what_is_escaped_holds_no_control_string_and_comes_back_as_it_was(text):
+    told = escaped(text)
+    assert not holds_control_string(told)
+    assert unescaped(told) == text
+    assert not any(string in told for string in STRINGS)
+    assert not any(string in normalize("NFKC", told) for string in STRINGS if string.isascii())
+    assert (told == text) == (not re2.search(ESCAPABLE, text))
+    assert holds_control_string(text) == bool(re2.search(PATTERN, text))
+
+
+@given(TEXTS)
+def test_json_stays_json_of_the_escaped_text(text):
+    assert json.loads(escaped(json.dumps({"a": [text]}, ensure_ascii=False))) == {"a": [escaped(text)]}
+
+
+@given(TEXTS)
+def test_the_places_are_those_of_the_blanks_that_come_in(text):
+    told = escaped(text)
+    for shift, place in enumerate(escape_places(text)):
+        assert told[place + shift] == " "
+        told = told[: place + shift] + "\0" + told[place + shift + 1 :]
+    assert told.replace("\0", "") == text
+
+
+def test_a_tokenizer_with_such_tokens_makes_none_of_an_escaped_text():
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, []))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.add_special_tokens(
+        [AddedToken(one, normalized=normal) for one, normal in zip(STRINGS, [True, False] * 8, strict=False)]
+    )
+    text = " x ".join(STRINGS)
+    control = {made.token_to_id(one) for one in STRINGS}
+    assert control <= set(made.encode(text).ids)
+    assert control.isdisjoint(made.encode(escaped(text)).ids)
+
+
+def test_long_texts_take_linear_time():
+    assert escaped("<" + " " * 3_000_000) == "<" + " " * 3_000_000
+    assert len(escaped("< " * 500_000 + "<|im_end|>")) == 1_000_011
+    assert re.match(r"< \|", escaped("<|im_end|>"))
