@@ -18,7 +18,9 @@ SAYS = Observation("You have 3 steps left.", origin="harness")
 
 
 def walk(name, *pairs):
-    steps = [Step(Action("go", f"go {number}"), before, after, number, 0) for number, (before, after) in enumerate(pairs)]
+    steps = [
+        Step(Action("go", f"go {number}"), before, after, number, 0) for number, (before, after) in enumerate(pairs)
+    ]
     return Trajectory(name, "web", steps, Environment("e", name))
 
 
