@@ -237,7 +237,7 @@ def weight(turn: Answered, checks: Sequence[Mapping[str, Any]], seed: int = 0) -
 
 
 def looked_at(keys: Iterable[str], seed: int, most: int = 8) -> set[str]:
-    """The turns of a trajectory whose checks are worked out before one is drawn: all, or those of least hash."""
+    """The turns of a trajectory that one is drawn from, by their checks: all, or those of least hash."""
     return set(sorted(keys, key=lambda key: xxhash.xxh3_64_intdigest(f"looked_at:{key}".encode(), seed))[:most])
 
 

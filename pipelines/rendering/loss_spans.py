@@ -95,7 +95,9 @@ def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tupl
 def message_spans(shown: Sequence[Turn]) -> list[dict[str, Any]]:
     """The spans of the messages that `turns.messages` makes: `message` is the number of the message, from 0."""
     return [
-        {"message": 2 * number + 2, **span._asdict()} for number, turn in enumerate(shown) for span in turn_spans(turn)
+        {"message": 2 * number + 2, "begin": one.begin, "end": one.end, "label": one.label}
+        for number, turn in enumerate(shown)
+        for one in turn_spans(turn)
     ]
 
 
