@@ -60,7 +60,7 @@ def test_only_drawn_trajectories_come_each_whole_and_with_its_states(written, dr
     folder, beside, ordinal = written
     found = list(drawn_rows(folder, NAME, beside, np.isin(ordinal, drawn)))
     assert [rows[0]["ordinal"] for rows in found] == list(drawn)
-    assert [[state_of(row) for row in rows] for rows in found] == [STATES[number] for number in drawn]
+    assert [[state_of(row, View()) for row in rows] for rows in found] == [STATES[number] for number in drawn]
     for rows, number in zip(found, drawn, strict=True):
         after = [step.next_observation.content for step in TRAJECTORIES[number].steps]
         assert [row["next_observation"]["content"] for row in rows] == after
