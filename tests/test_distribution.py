@@ -88,14 +88,13 @@ def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
 def made(installed, tmp_path_factory) -> tuple[Path, str]:
     """An empty folder in which the console script has made shards, and what it said."""
     folder = tmp_path_factory.mktemp("empty")
-    return folder, call(installed, "run", "terminal", "--raw", SAMPLES, "--out", "made", cwd=folder)
+    return folder, call(installed, "run", "terminal", "--raw", SAMPLES / "claude_code", "--out", "made", cwd=folder)
 
 
 @pytest.mark.slow
 def test_the_console_script_makes_shards_from_an_empty_folder(installed, made):
     folder, said = made
     assert "asciicast" in call(installed, "connectors", cwd=folder)
-    assert "claude_code" in call(installed, "sniff", SAMPLES / "claude_code", cwd=folder)
     assert "trajectories" in said
     assert (folder / "made" / "shards" / "README.md").is_file()
     assert "transitions" in call(installed, "inspect", "made", cwd=folder)
@@ -104,7 +103,18 @@ def test_the_console_script_makes_shards_from_an_empty_folder(installed, made):
 
 @pytest.mark.slow
 def test_two_workers_find_the_installed_packages(installed, made, tmp_path):
-    command = ("run", "terminal", "--raw", SAMPLES, "--out", "two", "--stop-after", "normalize", "--workers", "2")
+    command = (
+        "run",
+        "terminal",
+        "--raw",
+        SAMPLES / "claude_code",
+        "--out",
+        "two",
+        "--stop-after",
+        "normalize",
+        "--workers",
+        "2",
+    )
     said = called(installed, *command, cwd=tmp_path).stderr
     assert "INFO" not in said
     assert "WARNING" not in said

@@ -23,7 +23,7 @@ RECIPE = load_recipe("terminal")
 def raw(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("raw")
     logs = (
-        sorted((ROOT / "samples" / "terminal").rglob("*.jsonl"))[-10:] + sorted((ROOT / "samples").rglob("*.cast"))[:5]
+        sorted((ROOT / "samples" / "terminal").rglob("*.jsonl"))[-5:] + sorted((ROOT / "samples").rglob("*.cast"))[:3]
     )
     for number, log in enumerate(logs):
         shutil.copy(log, folder / f"{number}-{log.name}")

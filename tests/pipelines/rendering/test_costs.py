@@ -14,6 +14,7 @@ from pipelines.recipe.recipe import Mix
 from pipelines.rendering.turns import View, trajectories
 from quality.control_strings import holds_control_string
 from quality.tokens import TokenCounter
+from tests.conftest import FUZZ
 from tests.pipelines.rendering.costed import costed, costs_of
 from tests.pipelines.rendering.test_turns import row
 
@@ -149,7 +150,7 @@ def counted_loss(sample: dict[str, Any], counter: TokenCounter) -> int:
 
 @pytest.mark.parametrize("name", ["estimate", "bpe"])
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
-@settings(max_examples=40)
+@settings(max_examples=12 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix):
     counter = bpe if name == "bpe" else TokenCounter()
@@ -162,7 +163,7 @@ def test_a_sample_has_the_tokens_that_it_says(pool, name, bpe, unit, mix):
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft"])
-@settings(max_examples=60)
+@settings(max_examples=16 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most):
     counter, rows = TokenCounter(), [one for part in unit for one in part]
@@ -181,7 +182,7 @@ def test_what_a_draw_is_told_is_what_samples_say(pool, unit, mix, most):
 
 
 @pytest.mark.parametrize("pool", ["rl", "eval"])
-@settings(max_examples=60)
+@settings(max_examples=16 * FUZZ)
 @given(unit=UNIT, mix=MIXES)
 def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
     counter, rows = TokenCounter(), [one for part in unit for one in part]
@@ -196,7 +197,7 @@ def test_a_draw_counts_the_questions_that_there_are(pool, unit, mix):
 
 
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
-@settings(max_examples=60)
+@settings(max_examples=16 * FUZZ)
 @given(unit=UNIT, mix=MIXES, most=st.sampled_from([None, 2500]))
 def test_no_sample_holds_what_the_policy_on_control_strings_forbids(pool, unit, mix, most):
     mix = mix.model_copy(update={"window_tokens": dict.fromkeys(("cpt", "sft", "rl", "eval"), most)})
