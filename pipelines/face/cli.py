@@ -23,7 +23,9 @@ from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
 
 if TYPE_CHECKING:
+    from pipelines.engine.execution import Execution
     from pipelines.plan.plan import Plan
+    from pipelines.recipe.recipe import Recipe
 
 app = typer.Typer(
     name="trajmill",
@@ -46,6 +48,12 @@ class Stage(StrEnum):
     NORMALIZE = "normalize"
     JUDGE = "judge"
     MIX = "mix"
+
+
+class HandStage(StrEnum):
+    """Of which stage a share can be done by itself."""
+
+    NORMALIZE = "normalize"
 
 
 def _paths(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
@@ -73,9 +81,24 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
+    part_size: Annotated[
+        str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two."),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds."),
+    ] = None,
+    stage: Annotated[HandStage | None, typer.Option(help="With --part: do only a share of this stage.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="With --stage: which share, such as 0/16; a run without it does the rest.")
+    ] = None,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
-    from pipelines.engine.runner import Execution
+    from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
     from pipelines.face.summaries import show_broken, show_summary
     from pipelines.recipe.recipe_file import load_recipe
@@ -84,7 +107,10 @@ def run(
     console = notices()
     paths, flags = _paths(raw, context.args)
     recipe = load_recipe(config)
-    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
+    execution = execution_of(workers, flags, limit, part_size, partitions, records, strict=strict)
+    if stage is not None or part is not None:
+        _do_share(recipe, paths, out, part if stage is not None else None, execution, overwrite=overwrite)
+        return
     with StageProgress(console) as progress:
         made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
         summary = made.run(stop_after.value)
@@ -92,6 +118,21 @@ def run(
     if summary.broken:
         show_broken(summary.broken, console)
         raise typer.Exit(Code.CONNECTOR)
+
+
+def _do_share(
+    recipe: Recipe, paths: list[str], out: str, part: str | None, execution: Execution, *, overwrite: bool
+) -> None:
+    """Does a share of the parts, and tells how many that were."""
+    from pipelines.normalize.parts_by_hand import Share, normalize_share
+
+    if part is None:
+        raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
+    if overwrite or not execution.is_plain:
+        raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
+    done = normalize_share(recipe, paths, out, Share.of(part), execution)
+    before = f", {done.before} done before" if done.before else ""
+    results().print(f"normalize {part}: {done.parts} parts{before}", soft_wrap=True)
 
 
 @app.command()

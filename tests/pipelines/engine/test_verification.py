@@ -16,8 +16,8 @@ from apache_beam import Pipeline
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.parquet import read_batches
-from pipelines.engine.runner import Execution, Seeing
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import finish_stage, finish_unit
 from pipelines.engine.verification import verify
