@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
@@ -98,15 +99,17 @@ def run(
     ] = None,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
+    from pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
     from pipelines.face.summaries import show_broken, show_summary
-    from pipelines.recipe.recipe_file import load_recipe
     from pipelines.run import Run
 
     console = notices()
     paths, flags = _paths(raw, context.args)
-    recipe = load_recipe(config)
     execution = execution_of(workers, flags, limit, part_size, partitions, records, strict=strict)
     if stage is not None or part is not None:
         _do_share(recipe, paths, out, part if stage is not None else None, execution, overwrite=overwrite)
@@ -168,16 +171,21 @@ def plan(
 
     Nothing is written.
     """
-    from pipelines.face.summaries import show_mixture, show_plan
-    from pipelines.mix.mixture_plan import mixture_plan
-    from pipelines.plan.plan import make_plan
     from pipelines.recipe.recipe_file import load_recipe
 
     if raw is None and out is None:
         _fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
-    made = None
     try:
         recipe = load_recipe(config)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+
+    from pipelines.face.summaries import show_mixture, show_plan
+    from pipelines.mix.mixture_plan import mixture_plan
+    from pipelines.plan.plan import make_plan
+
+    made = None
+    try:
         if raw is not None:
             made = make_plan(recipe, raw)
             show_plan(made, recipe, results())
@@ -444,14 +452,13 @@ def _goes_on() -> bool:
 
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
-    from pipelines.account.reject_bounds import TooManyRejectsError
-    from pipelines.face.summaries import show_broken
-
     ending = ending_of(error, goes_on=_goes_on())
     if ending.traceback:
         traceback.print_exception(error)
-    if isinstance(error, TooManyRejectsError) and error.broken:
-        show_broken(error.broken, notices())
+    if ending.code == Code.REJECTS and (broken := getattr(error, "broken", ())):
+        from pipelines.face.summaries import show_broken
+
+        show_broken(broken, notices())
     try:
         _fail(ValueError(ending.line), ending.code)
     except typer.Exit as done:
@@ -461,6 +468,8 @@ def _end(error: Exception) -> NoReturn:
 def main() -> None:
     """Entry point of the console script."""
     guard()
+    if sys.argv[1:2] == [run.__name__]:
+        without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:

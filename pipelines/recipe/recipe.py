@@ -76,7 +76,7 @@ class Normalize(Section):
     @field_validator("connectors")
     @classmethod
     def _known_connectors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return known("connector", value, connectors())
+        return known("connector", value, connectors() if value else ())
 
     @field_validator("scrub")
     @classmethod
