@@ -55,7 +55,7 @@ def test_a_wrong_recipe_is_told_without_an_engine(tmp_path):
     (tmp_path / "bad.yaml").write_text("name: x\nsourcee: y\n")
     loaded = loaded_by("run", str(tmp_path / "bad.yaml"), "--raw", str(tmp_path), "--out", str(tmp_path / "out"))
     assert "sourcee:" in loaded
-    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "pyghostty"}
+    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "jinja2", "pyghostty"}
 
 
 def test_a_run_in_one_process_loads_no_engine(tmp_path):
