@@ -75,9 +75,10 @@ def through(stage: str) -> Callable[[str, str, str], None]:
     """Runs the pipeline up to a stage, through Beam."""
 
     def run(fmt: str, raw: str, out: str) -> None:
+        from pipelines.engine.execution import LOCAL, Execution
         from pipelines.run import Run
 
-        Run(recipe_for(fmt), [raw], out).run(stage)
+        Run(recipe_for(fmt), [raw], out, Execution(beam=(f"--runner={LOCAL}",))).run(stage)
 
     return run
 

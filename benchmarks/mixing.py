@@ -24,7 +24,8 @@ from rich.table import Table
 from benchmarks.judge_memory import UNITS, write_unit
 from benchmarks.logs.rollouts import DOMAINS
 from benchmarks.processes import Task, load_ours, measured, work
-from pipelines.engine.runner import Execution, run_over
+from pipelines.engine.execution import Execution
+from pipelines.engine.runner import run_over
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.mix.candidates import candidates

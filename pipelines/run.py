@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-import apache_beam as beam
-
 from pipelines.account.conservation import (
     Line,
     attachment_line,
@@ -32,10 +30,11 @@ from pipelines.account.reject_bounds import check_rejects
 from pipelines.account.run_record import Record
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
+from pipelines.engine.execution import Execution, Seeing
+from pipelines.engine.flow import Step, run_over
 from pipelines.engine.ownership import BLOBS, PLAN, RUN, SPILL, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.paths import local_path, url_of
-from pipelines.engine.runner import Execution, Seeing, run_over
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import (
     finish_stage,
@@ -51,7 +50,7 @@ from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from pipelines.judge.evaluation_index import write_index
 from pipelines.judge.judge import UnitsToVerdicts
-from pipelines.judge.judging import Judging, Unit, judging_digest
+from pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
 from pipelines.judge.measure_files import measure_names
 from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
@@ -66,9 +65,9 @@ from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Preparation
 from pipelines.mix.passages.preparing import kept_names, prepare
 from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, must_be_read_again, withdrawals
-from pipelines.normalize.normalizer import STAGE as NORMALIZE
-from pipelines.normalize.normalizer import Normalizer, PartsToTransitions, unit_digest
+from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
+from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
+from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.publish.card import CARD, card, told_apart
 from pipelines.publish.diversity import Varieties, kept_variety
@@ -225,7 +224,7 @@ class Run:
         finish_unit(folder, Manifest("plan", unit, plan.digest, SCHEMA_VERSION, (entry,)))
         finish_stage(folder, "plan", plan.digest, [unit])
 
-    def _over(self, work: Sequence[Any], transform: beam.PTransform) -> None:
+    def _over(self, work: Sequence[Any], transform: Step) -> None:
         """Runs the transform over the work; workers elsewhere first prove that they see the folder."""
         seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
         self._owner.make_spill()
@@ -243,20 +242,12 @@ class Run:
         return open_units
 
     def _normalize(self, plan: Plan) -> Manifest:
-        folder, rejects = self.transitions, self._rejects / NORMALIZE
         digests = {part.name: unit_digest(part) for part in plan.parts}
-        todo = self._begin("normalize", folder, digests, sum(part.bytes for part in plan.parts))
-        beside = [rejects, *([self.blobs] if self.blobs is not None else [])]
-        todo |= {name for name, digest in digests.items() if not all(is_done(one, name, digest) for one in beside)}
-        strict = self.execution.strict
-        todo |= {one.unit for one in unit_manifests(folder, digests) if must_be_read_again(one, strict=strict)}
-        parts = [part for part in plan.parts if part.name in todo]
-        files = {f"transitions/{domain}/{part.name}.parquet" for domain in self.recipe.domains for part in parts}
-        self._owner.intend(files | {f"rejects/normalize/{part.name}.parquet" for part in parts})
-        stages = ("transitions", "rejects/normalize", *([BLOBS] if self.blobs is not None else []))
-        self._owner.intend(set().union(*(written_names(stage, digests) for stage in stages)))
-        self._over(parts, PartsToTransitions(Normalizer(self.recipe, folder, rejects, strict, self.blobs)))
-        return self._sealed(stages, "normalize", plan.digest, digests)
+        todo = self._begin("normalize", self.transitions, digests, sum(part.bytes for part in plan.parts))
+        normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict)
+        self._owner.intend(names_of(plan, normalizer))
+        self._over(open_parts(plan.parts, normalizer, todo), PartsToTransitions(normalizer))
+        return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
 
     def _sealed(self, stages: Sequence[str], name: str, digest: str, units: Iterable[str], **more: Any) -> Manifest:
         """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
@@ -282,7 +273,8 @@ class Run:
         labels = [unit.label for unit in units]
         spill = self.out / SPILL if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
-        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, spill)
+        partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
+        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]

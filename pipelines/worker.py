@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from pipelines.engine.unused_imports import without_pandas
 from pipelines.face.printing import guard
 
 _PERIOD_S: Final = 0.5
@@ -54,6 +55,7 @@ def _telling(worker: Any, response: Any) -> None:
 def main() -> None:
     """Runs Beam's worker until the runner, or the process that it runs in, ends."""
     guard()
+    without_pandas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     threading.excepthook = _later(threading.excepthook)

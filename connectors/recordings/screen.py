@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from pyghostty.core import Terminal, check, ffi, init_sized, lib, union_fn
-
 from schemas import Observation
 
 DIALECT: Final = "ansi-screen/1"
@@ -28,14 +26,6 @@ _HELD_CHARS: Final = 1 << 15
 _STATUS: Final = re.compile(r"\x1b\]133;D;(\d{1,10})(?:[;\x07]|\x1b\\)")
 """Shell integration (OSC 133, FinalTerm): D marks the end of a command and states its exit status."""
 
-_OUT_OF_SPACE: Final = lib.GHOSTTY_OUT_OF_SPACE
-_GRID_REF: Final = union_fn(
-    "ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
-)
-_ACTIVE_SCREEN: Final = lib.GHOSTTY_TERMINAL_DATA_ACTIVE_SCREEN
-_CURSOR_X: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_X
-_CURSOR_Y: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_Y
-_PENDING_WRAP: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_PENDING_WRAP
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -74,19 +64,22 @@ class Screen:
     """
 
     def __init__(self, columns: int, rows: int) -> None:
-        self._terminal = Terminal(columns, rows, scrollback=SCROLLBACK)
+        from connectors.recordings import emulator
+
+        self._emulator = emulator
+        self._terminal = self._emulator.Terminal(columns, rows, scrollback=SCROLLBACK)
         self._columns, self._rows = columns, rows
         self._held: list[str] = []
         self._held_chars = 0
-        self._options: Any = init_sized("GhosttyTerminalSelectionFormatOptions")
-        self._options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
-        self._selection: Any = init_sized("GhosttySelection")
-        self._first, self._last = (ffi.addressof(self._selection, name) for name in ("start", "end"))
-        self._point: Any = ffi.new("GhosttyPointS*")
-        self._point.tag = lib.GHOSTTY_POINT_TAG_ACTIVE
+        self._options: Any = self._emulator.init_sized("GhosttyTerminalSelectionFormatOptions")
+        self._options.emit = self._emulator.lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        self._selection: Any = self._emulator.init_sized("GhosttySelection")
+        self._first, self._last = (self._emulator.ffi.addressof(self._selection, name) for name in ("start", "end"))
+        self._point: Any = self._emulator.ffi.new("GhosttyPointS*")
+        self._point.tag = self._emulator.lib.GHOSTTY_POINT_TAG_ACTIVE
         self._options.selection = self._selection
-        self._buffer: Any = ffi.new("uint8_t[]", 16384)
-        self._length: Any = ffi.new("size_t*")
+        self._buffer: Any = self._emulator.ffi.new("uint8_t[]", 16384)
+        self._length: Any = self._emulator.ffi.new("size_t*")
         self.statuses: list[int] = []
         self._blank = True
 
@@ -126,7 +119,8 @@ class Screen:
     def alternate(self) -> bool:
         """Whether the alternate screen is shown, that of full-screen programs."""
         self._emulate()
-        return bool(self._told(_ACTIVE_SCREEN, "int*") == lib.GHOSTTY_TERMINAL_SCREEN_ALTERNATE)
+        shown = self._told(self._emulator.ACTIVE_SCREEN, "int*")
+        return bool(shown == self._emulator.lib.GHOSTTY_TERMINAL_SCREEN_ALTERNATE)
 
     @property
     def wraps(self) -> bool:
@@ -137,7 +131,8 @@ class Screen:
     def column(self) -> int:
         """The cursor's column from 0; the number of columns if the next character would wrap."""
         self._emulate()
-        return int(self._told(_CURSOR_X, "uint16_t*")) + bool(self._told(_PENDING_WRAP, "bool*"))
+        column, wraps = self._emulator.CURSOR_X, self._emulator.PENDING_WRAP
+        return int(self._told(column, "uint16_t*")) + bool(self._told(wraps, "bool*"))
 
     def text(self) -> str:
         """The visible rows, in the form of `DIALECT`."""
@@ -167,7 +162,7 @@ class Screen:
     def _above(self) -> str:
         """What stands before the cursor, on the screen; rows that a line wrapped over are joined."""
         column = self.column
-        row = int(self._told(_CURSOR_Y, "uint16_t*"))
+        row = int(self._told(self._emulator.CURSOR_Y, "uint16_t*"))
         if column:
             return self._between(column - 1, row, unwrap=True, trim=False)
         return self._between(self._columns - 1, row - 1, unwrap=True, trim=False) + "\n" if row else ""
@@ -178,21 +173,21 @@ class Screen:
         options.unwrap, options.trim = unwrap, trim
         self._place(self._first, 0, 0)
         self._place(self._last, column, row)
-        format_buffer = lib.ghostty_terminal_selection_format_buf
+        format_buffer = self._emulator.lib.ghostty_terminal_selection_format_buf
         result = format_buffer(handle, options[0], self._buffer, len(self._buffer), length)
-        if result == _OUT_OF_SPACE:
-            self._buffer = ffi.new("uint8_t[]", length[0])
+        if result == self._emulator.OUT_OF_SPACE:
+            self._buffer = self._emulator.ffi.new("uint8_t[]", length[0])
             result = format_buffer(handle, options[0], self._buffer, len(self._buffer), length)
-        check(result, "selection_format")
-        return str(ffi.buffer(self._buffer, length[0]), "utf-8")
+        self._emulator.check(result, "selection_format")
+        return str(self._emulator.ffi.buffer(self._buffer, length[0]), "utf-8")
 
     def _told(self, what: int, kind: str) -> Any:
         """A property of the terminal; `kind` is the C type of a pointer to it."""
-        place: Any = ffi.new(kind)
-        check(lib.ghostty_terminal_get(self._terminal._t[0], what, place), "terminal_get")
+        place: Any = self._emulator.ffi.new(kind)
+        self._emulator.check(self._emulator.lib.ghostty_terminal_get(self._terminal._t[0], what, place), "terminal_get")
         return place[0]
 
     def _place(self, reference: Any, column: int, row: int) -> None:
         """Points a reference to a cell; valid until the terminal changes."""
         self._point.value.x, self._point.value.y = column, row
-        check(_GRID_REF(self._terminal._t[0], self._point[0], reference), "grid_ref")
+        self._emulator.check(self._emulator.GRID_REF(self._terminal._t[0], self._point[0], reference), "grid_ref")

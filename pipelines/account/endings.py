@@ -61,14 +61,14 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
     if isinstance(error, Interrupted):  # before the imports, since it may come in the middle of one
         line = "interrupted; run the same command again to go on" if goes_on else "interrupted"
         return Ending(Code(128 + error.number), line)
+    if isinstance(error, ConfigError):  # before the imports too: a slip of the pen should be told at once
+        return Ending(Code.USAGE, str(error))
     from pipelines.account.reject_bounds import TooManyRejectsError
     from pipelines.engine.paths import missing_package
     from pipelines.normalize.connector_errors import is_noted, of_store
 
     if isinstance(error, TooManyRejectsError):
         return Ending(Code.REJECTS, str(error))
-    if isinstance(error, ConfigError):
-        return Ending(Code.USAGE, str(error))
     missing = missing_package(error)
     if missing:
         return Ending(Code.USAGE, missing)

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from pipelines.account.summary import Summary
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import SALTED, VERSION_KEY
 from quality.scrub import scrub_text
@@ -49,7 +49,6 @@ class Record:
         recipe = self._recipe.model_dump(mode="json")
         if recipe["normalize"]["scrub_salt"] is not None:
             recipe["normalize"]["scrub_salt"] = SALTED
-        options = self._execution.options().get_all_options(drop_default=True)
         values: dict[str, Any] = {
             VERSION_KEY: RECORD_VERSION,
             "version": PROGRAM_VERSION,
@@ -58,7 +57,7 @@ class Record:
             "command": [scrub_text(word) for word in self._command],
             "recipe": recipe,
             "recipe_digest": self._recipe.digest(),
-            "runner": options.get("runner"),
+            "runner": self._execution.runner,
             "workers": self._execution.workers,
             "part_bytes": self._execution.part_bytes,
             "limit": self._execution.limit,

@@ -14,8 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import apache_beam as beam
-
+from pipelines.engine.flow import Collection, FlatMapTuple, GroupByKey, MapTuple, Transform
 from pipelines.engine.storage import Folder
 
 BLOCK_BYTES: Final = 16 << 20
@@ -97,7 +96,7 @@ class SpilledBlocks:
                     yield stream.read(span.length)
 
 
-class Exchange(beam.PTransform):
+class Exchange(Transform):
     """Numbered part → (key, blocks) of every key that any part produced a block for.
 
     Args:
@@ -110,13 +109,13 @@ class Exchange(beam.PTransform):
         self._produce = produce
         self._folder = spill_folder
 
-    def expand(self, parts: beam.PCollection[tuple[int, Any]]) -> beam.PCollection[tuple[int, Iterable[bytes]]]:
+    def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[bytes]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
-            return parts | "Produce" >> beam.FlatMapTuple(lambda _, part: produce(part)) | "Gather" >> beam.GroupByKey()
+            return parts | "Produce" >> FlatMapTuple(lambda _, part: produce(part)) | "Gather" >> GroupByKey()
         return (
             parts
-            | "Spill" >> beam.FlatMapTuple(lambda number, part: spill(number, produce(part), folder))
-            | "Gather" >> beam.GroupByKey()
-            | "Fetch" >> beam.MapTuple(lambda key, spans: (key, SpilledBlocks(folder, spans)))
+            | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder))
+            | "Gather" >> GroupByKey()
+            | "Fetch" >> MapTuple(lambda key, spans: (key, SpilledBlocks(folder, spans)))
         )

@@ -291,7 +291,52 @@ class Ownership:
         self._made = [str(one) for one in reversed(missing)]
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def shared(self, names: Iterable[str]) -> Iterator[None]:
+        """Holds the folder for a share of this run's work, beside processes that do other shares of it.
+
+        A run that holds the folder keeps shares out, and they keep out a run. Each lists the names of all shares, which
+        are the same, so that whoever writes the marker last loses no name of another; one after the other where the
+        file system locks folders. Nothing is cleared: what looks left over may be another's.
+
+        Args:
+            names: that all shares may write, relative to the folder.
+
+        Raises:
+            ConfigError: the folder cannot be made, is in use by a run, or is another run's by now.
+            ShardError: the marker cannot be written.
+        """
+        self._make()
+        self.keep()
+        with self._locked(fcntl.LOCK_SH):
+            with self._marking():
+                values = _marker(self.out)
+                if values is not None:
+                    other = Identity(**values["identity"])
+                    if other != self.identity:
+                        what = self.identity.difference(other)
+                        raise ConfigError(f"{self.out.path()} holds another run: of {what}. Choose another --out.")
+                    self.token, self._names = values.get("token", self.token), set(values["names"])
+                if values is None or set(names) - self._names:
+                    self._names |= set(names)
+                    self._write_marker()
+            yield
+
+    @contextmanager
+    def _marking(self) -> Iterator[None]:
+        """While it lasts, no other share of this run writes the marker."""
+        if not self.out.is_local:
+            yield
+            return
+        held = os.open(self.out.path(), os.O_RDONLY)
+        try:
+            with suppress(OSError):  # file systems of a network may lock no folders
+                fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
+
+    @contextmanager
+    def _locked(self, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         if not self.out.is_local:
             yield
             return
@@ -300,10 +345,11 @@ class Ownership:
         except OSError as error:
             raise ConfigError(f"{self.out.path()} cannot be an output folder: {error.strerror}.") from error
         with stream:
-            self._lock(stream, fcntl.LOCK_EX)
+            self._lock(stream, how)
             stream.truncate(0)
-            stream.write(f"process {os.getpid()}")
-            stream.flush()
+            if how == fcntl.LOCK_EX:
+                stream.write(f"process {os.getpid()}")
+                stream.flush()
             yield
 
     def _take(self, found: Survey) -> None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import platform
 import shlex
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -36,89 +33,48 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.engine.addresses import require_answer
+from pipelines.engine.execution import LOCAL, Execution, Seeing
 from pipelines.engine.options import Options
-from pipelines.engine.ownership import is_held
 from pipelines.engine.passed_errors import original
-from pipelines.engine.storage import Folder, unfinished_name
-from pipelines.engine.units import PART_BYTES
 from schemas import ConfigError, ShardError
 
 _OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
 """Threads of Beam that end with an exception where a worker process does."""
 
-LOCAL: Final = "FnApiRunner"
 RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
 """Runners that a run can be given; other names are taken for a slip of the pen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """How a run is executed: none of it changes a byte of the shards.
+def require_runner(options: PipelineOptions) -> None:
+    """Returns if the runner can be reached, as far as its options say where it is.
 
-    Attributes:
-        workers: processes of the local runner.
-        beam: flags for Beam's PipelineOptions, as on a command line.
-        part_bytes: decompressed bytes of raw input that one part holds.
-        limit: inputs to take, the first by uri; None takes all.
-        strict: whether the run stops at the first exception of a connector; as the environment variable
-            `TRAJMILL_STRICT` says by default.
+    Raises:
+        ConfigError: an address is none.
+        ShardError: nobody answers there.
     """
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if endpoint and endpoint != "embed":
+        require_answer(endpoint, "job_endpoint")
+    if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
+        master = options.view_as(FlinkRunnerOptions).flink_master
+        if master not in MAGIC_HOST_NAMES:
+            require_answer(master, "flink_master")
 
-    workers: int = 1
-    beam: tuple[str, ...] = ()
-    part_bytes: int = PART_BYTES
-    limit: int | None = None
-    strict: bool = field(default_factory=lambda: os.environ.get("TRAJMILL_STRICT", "") not in ("", "0"))
 
-    def options(self) -> PipelineOptions:
-        """Beam's options: ours, then the flags given, which win.
+def pipeline(options: PipelineOptions, workers: int) -> Pipeline:
+    """An empty pipeline with these options.
 
-        Raises:
-            ConfigError: a flag is not one of Beam's or has no valid value, one that the runner needs is missing, or the
-                runner is none of `RUNNERS`.
-        """
-        return _checked(self.beam, self.workers).again()
-
-    def require_runner(self) -> None:
-        """Returns if the runner can be reached, as far as its options say where it is.
-
-        Raises:
-            ConfigError: as of `options`, or an address is none.
-            ShardError: nobody answers there.
-        """
-        options = self.options()
-        endpoint = options.view_as(PortableOptions).job_endpoint
-        if endpoint and endpoint != "embed":
-            require_answer(endpoint, "job_endpoint")
-        if options.view_as(StandardOptions).runner == "FlinkRunner" and not endpoint:
-            master = options.view_as(FlinkRunnerOptions).flink_master
-            if master not in MAGIC_HOST_NAMES:
-                require_answer(master, "flink_master")
-
-    def pipeline(self) -> Pipeline:
-        """An empty pipeline with these options.
-
-        Several workers are processes of `pipelines.worker`: those of Beam's mode `multi_processing` write dozens of
-        lines to stderr.
-
-        Raises:
-            ConfigError: as of `options`.
-        """
-        options = self.options()
-        if options.view_as(StandardOptions).runner != LOCAL or self.workers < 2:
-            return Pipeline(options=options)
-        command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
-        workers = SubprocessSDKEnvironment.from_command_string(command)
-        return Pipeline(FnApiRunner(workers), options)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the runner is the local one, which holds a GroupByKey in memory."""
-        return _checked(self.beam, self.workers).view_as(StandardOptions).runner == LOCAL
+    Several workers are processes of `pipelines.worker`: those of Beam's mode `multi_processing` write dozens of lines
+    to stderr.
+    """
+    if options.view_as(StandardOptions).runner != LOCAL or workers < 2:
+        return Pipeline(options=options)
+    command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
+    return Pipeline(FnApiRunner(SubprocessSDKEnvironment.from_command_string(command)), options)
 
 
 @cache
-def _checked(flags: tuple[str, ...], workers: int) -> Options:
+def checked(flags: tuple[str, ...], workers: int) -> Options:
     """The options, which nobody changes: a run asks for them a dozen times, and to check them takes 0.1 seconds."""
     given = [f"--runner={LOCAL}", "--no_save_main_session", *flags]
     unknown = _unknown(given)
@@ -229,41 +185,6 @@ def silence_beam() -> None:
     logging.getLogger("apache_beam").setLevel(logging.ERROR)
     for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
         logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Seeing:
-    """The proof that a worker elsewhere sees the output folder: it reads the run's token there, and writes a file.
-
-    Attributes:
-        out: the output folder.
-        token: of the run that holds it.
-    """
-
-    out: Folder
-    token: str
-
-    def __call__(self, element: Any) -> Any:
-        """The element, once this process has proved it.
-
-        Raises:
-            ShardError: the folder is not the run's, or cannot be written.
-        """
-        _prove_seen(self)
-        return element
-
-
-@cache
-def _prove_seen(seeing: Seeing) -> None:
-    where, host = seeing.out.path(), platform.node()
-    if not is_held(seeing.out, seeing.token):
-        raise ShardError(
-            f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "
-            "under the same path or URL: a shared file system or an object store."
-        )
-    proof = unfinished_name("proof")  # a killed worker leaves it to the next run to clear
-    seeing.out.write(proof, seeing.token.encode())
-    seeing.out.remove(proof)
 
 
 def run_over(

@@ -16,8 +16,6 @@ from schemas.transition import SCHEMA_VERSION
 
 UNITS: Final = "_units"
 MANIFEST: Final = "manifest.json"
-PART_BYTES: Final = 256 << 20
-"""Decompressed bytes of raw input, estimated from file sizes, that one part holds."""
 
 
 def units_of(stage: Folder) -> Folder:

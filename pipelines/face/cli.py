@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
 
 if TYPE_CHECKING:
+    from pipelines.engine.execution import Execution
     from pipelines.plan.plan import Plan
+    from pipelines.recipe.recipe import Recipe
 
 app = typer.Typer(
     name="trajmill",
@@ -46,6 +49,12 @@ class Stage(StrEnum):
     NORMALIZE = "normalize"
     JUDGE = "judge"
     MIX = "mix"
+
+
+class HandStage(StrEnum):
+    """Of which stage a share can be done by itself."""
+
+    NORMALIZE = "normalize"
 
 
 def _paths(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
@@ -73,18 +82,38 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
+    part_size: Annotated[
+        str | None, typer.Option(help="Raw input that one part holds, such as 64MB; by default what suits the corpus.")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="Into how many partitions hashes are cut: a power of two."),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option("--records-per-worker", min=1, help="Hashes of a partition that a worker holds."),
+    ] = None,
+    stage: Annotated[HandStage | None, typer.Option(help="With --part: do only a share of this stage.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="With --stage: which share, such as 0/16; a run without it does the rest.")
+    ] = None,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
-    from pipelines.engine.runner import Execution
+    from pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+
+    from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
     from pipelines.face.summaries import show_broken, show_summary
-    from pipelines.recipe.recipe_file import load_recipe
     from pipelines.run import Run
 
     console = notices()
     paths, flags = _paths(raw, context.args)
-    recipe = load_recipe(config)
-    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
+    execution = execution_of(workers, flags, limit, part_size, partitions, records, strict=strict)
+    if stage is not None or part is not None:
+        _do_share(recipe, paths, out, part if stage is not None else None, execution, overwrite=overwrite)
+        return
     with StageProgress(console) as progress:
         made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
         summary = made.run(stop_after.value)
@@ -92,6 +121,21 @@ def run(
     if summary.broken:
         show_broken(summary.broken, console)
         raise typer.Exit(Code.CONNECTOR)
+
+
+def _do_share(
+    recipe: Recipe, paths: list[str], out: str, part: str | None, execution: Execution, *, overwrite: bool
+) -> None:
+    """Does a share of the parts, and tells how many that were."""
+    from pipelines.normalize.parts_by_hand import Share, normalize_share
+
+    if part is None:
+        raise ConfigError("--stage and --part go together: --stage normalize --part 0/16 does the first of 16 shares.")
+    if overwrite or not execution.is_plain:
+        raise ConfigError("A share is done in one process, beside others: it takes no --overwrite, --workers or flags.")
+    done = normalize_share(recipe, paths, out, Share.of(part), execution)
+    before = f", {done.before} done before" if done.before else ""
+    results().print(f"normalize {part}: {done.parts} parts{before}", soft_wrap=True)
 
 
 @app.command()
@@ -127,16 +171,21 @@ def plan(
 
     Nothing is written.
     """
-    from pipelines.face.summaries import show_mixture, show_plan
-    from pipelines.mix.mixture_plan import mixture_plan
-    from pipelines.plan.plan import make_plan
     from pipelines.recipe.recipe_file import load_recipe
 
     if raw is None and out is None:
         _fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
-    made = None
     try:
         recipe = load_recipe(config)
+    except ConfigError as error:
+        _fail(error, Code.USAGE)
+
+    from pipelines.face.summaries import show_mixture, show_plan
+    from pipelines.mix.mixture_plan import mixture_plan
+    from pipelines.plan.plan import make_plan
+
+    made = None
+    try:
         if raw is not None:
             made = make_plan(recipe, raw)
             show_plan(made, recipe, results())
@@ -403,14 +452,13 @@ def _goes_on() -> bool:
 
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
-    from pipelines.account.reject_bounds import TooManyRejectsError
-    from pipelines.face.summaries import show_broken
-
     ending = ending_of(error, goes_on=_goes_on())
     if ending.traceback:
         traceback.print_exception(error)
-    if isinstance(error, TooManyRejectsError) and error.broken:
-        show_broken(error.broken, notices())
+    if ending.code == Code.REJECTS and (broken := getattr(error, "broken", ())):
+        from pipelines.face.summaries import show_broken
+
+        show_broken(broken, notices())
     try:
         _fail(ValueError(ending.line), ending.code)
     except typer.Exit as done:
@@ -420,6 +468,8 @@ def _end(error: Exception) -> NoReturn:
 def main() -> None:
     """Entry point of the console script."""
     guard()
+    if sys.argv[1:2] == [run.__name__]:
+        without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:

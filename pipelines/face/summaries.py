@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
 from connectors.connector import Connector
 from pipelines.account.mixture_warnings import mixture_warnings
 from pipelines.account.summary import Summary
-from pipelines.engine.verification import Verification
-from pipelines.face.inspection import Found, difference
 from pipelines.face.printing import Printer, labelled, text
-from pipelines.face.turn_report import MaskReport
-from pipelines.mix.mixture_plan import MixturePlan
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
-from pipelines.publish.disjointness import Disjointness
-from pipelines.publish.forms.job import LEFT_OUT
 from pipelines.recipe.recipe import Recipe
-from quality.diversity import Diversity
 from quality.turns import KEEPS
 from schemas.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pipelines.engine.verification import Verification
+    from pipelines.face.inspection import Found
+    from pipelines.face.turn_report import MaskReport
+    from pipelines.mix.mixture_plan import MixturePlan
+    from pipelines.publish.disjointness import Disjointness
+    from quality.diversity import Diversity
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -228,6 +229,8 @@ def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
     marks += [f"{len(after['attachments'])} attachments"] if after["attachments"] else []
     console.print(f"→ {', '.join(marks)}", style="cyan")
     if after["form"] in ("screen", "state") and row["observation"]:
+        from pipelines.face.inspection import difference
+
         changed = list(difference(row["observation"], after))
         for line in changed[:lines] or ["(nothing changed)"]:
             console.print(text(line, _STYLES.get(line[:1], "")))
@@ -285,6 +288,8 @@ def show_disjointness(found: Disjointness, console: Printer) -> None:
 
 def show_export(made: Manifest, console: Printer) -> None:
     """What an export wrote, by domain, and the digests of what it was written with."""
+    from pipelines.publish.forms.job import LEFT_OUT
+
     told, left_out = dict[str, dict[str, int]](), Counter[str]()
     for key, count in made.counts.items():
         name, _, domain = key.partition(".")

@@ -45,7 +45,7 @@ def showing(standing: Standing) -> Keys:
     run, task = tasks_showing(_matches(standing.unit, standing.judging), tasks)
     found = np.zeros(len(run), SHOWING)
     found["run"], found["task"] = run, task
-    yield from partitioned(found, "run")
+    yield from partitioned(found, "run", standing.judging.partitions)
 
 
 def counted(key: Key, packed: Iterable[bytes]) -> Answers:

@@ -44,7 +44,7 @@ class Copies:
         """Packed keys of the trajectories, or targets, that are left, by partition."""
         starts = standing.measures.starts
         rows = starts[standing.kept()[starts]] if self.whole else np.flatnonzero(standing.targets())
-        yield from partitioned(self._keys(standing, rows), "high")
+        yield from partitioned(self._keys(standing, rows), "high", standing.judging.partitions)
 
     def _keys(self, standing: Standing, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
         """Keys of the given rows; for trajectories, of their first rows."""

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import apache_beam as beam
-
 from pipelines.engine.exchange import Span
+from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
 from pipelines.judge.caps import Caps
 from pipelines.judge.contamination import Contamination
 from pipelines.judge.copies import Copies
@@ -58,18 +57,18 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     return tuple(found)
 
 
-class UnitsToVerdicts(beam.PTransform):
+class UnitsToVerdicts(Transform):
     """Unit → the manifest of its verdicts."""
 
     def __init__(self, judging: Judging) -> None:
         super().__init__()
         self._judging = judging
 
-    def expand(self, units: beam.PCollection[Unit]) -> beam.PCollection[Manifest]:
+    def expand(self, units: Collection[Unit]) -> Collection[Manifest]:
         judging, made = self._judging, decisions(self._judging)
-        done = units | "Measure" >> beam.Map(measure_unit, judging)
-        told = {_UNIT: done | "KeyUnits" >> beam.Map(lambda unit: (unit.number, (_UNIT, unit)))}
-        told[LABELS] = done | "Labels" >> beam.Map(lambda unit: (unit.number, (LABELS, unit.label.encode())))
+        done = units | "Measure" >> Map(measure_unit, judging)
+        told = {_UNIT: done | "KeyUnits" >> Map(lambda unit: (unit.number, (_UNIT, unit)))}
+        told[LABELS] = done | "Labels" >> Map(lambda unit: (unit.number, (LABELS, unit.label.encode())))
         lost: list[str] = []
         for decision in made:
             for one in rounds(decision):
@@ -79,39 +78,39 @@ class UnitsToVerdicts(beam.PTransform):
         told[GROUPS] = _heard(told, (NEAR_DUPLICATE,)) | GROUPS >> _Asked(groups, judging, told)
         return (
             _heard(told, (*lost, *REPORTED))
-            | "AllTold" >> beam.Flatten()
-            | "JoinAll" >> beam.GroupByKey()
-            | "Decide" >> beam.Map(_decided, judging, made, _whole(told[GROUPS]))
+            | "AllTold" >> Flatten()
+            | "JoinAll" >> GroupByKey()
+            | "Decide" >> Map(_decided, judging, made, _whole(told[GROUPS]))
         )
 
 
-class _Asked(beam.PTransform):
+class _Asked(Transform):
     """What units were told → what the round tells them."""
 
-    def __init__(self, one: Round, judging: Judging, told: dict[str, beam.PCollection[Told]]) -> None:
+    def __init__(self, one: Round, judging: Judging, told: dict[str, Collection[Told]]) -> None:
         super().__init__()
         self._round, self._judging = one, judging
         self._common = told.get(one.common)
 
-    def expand(self, heard: tuple[beam.PCollection[Told], ...]) -> beam.PCollection[Told]:
+    def expand(self, heard: tuple[Collection[Told], ...]) -> Collection[Told]:
         one, judging = self._round, self._judging
-        common = {} if self._common is None else _whole(self._common)
+        common: Any = {} if self._common is None else _whole(self._common)
         return (
             heard
-            | "Told" >> beam.Flatten()
-            | "Join" >> beam.GroupByKey()
-            | "Keys" >> beam.FlatMap(_keys, one, judging, common)
-            | "Gather" >> beam.GroupByKey()
-            | "Answers" >> beam.FlatMap(_answers, one, judging)
+            | "Told" >> Flatten()
+            | "Join" >> GroupByKey()
+            | "Keys" >> FlatMap(_keys, one, judging, common)
+            | "Gather" >> GroupByKey()
+            | "Answers" >> FlatMap(_answers, one, judging)
         )
 
 
-def _heard(told: dict[str, beam.PCollection[Told]], names: Sequence[str]) -> tuple[beam.PCollection[Told], ...]:
+def _heard(told: dict[str, Collection[Told]], names: Sequence[str]) -> tuple[Collection[Told], ...]:
     return tuple(told[name] for name in dict.fromkeys((_UNIT, *names)) if name in told)
 
 
-def _whole(answers: beam.PCollection[Told]) -> beam.pvalue.AsDict:
-    return beam.pvalue.AsDict(answers | "Whole" >> beam.MapTuple(lambda number, of: (number, of[1])))
+def _whole(answers: Collection[Told]) -> Whole:
+    return Whole(answers | "Whole" >> MapTuple(lambda number, of: (number, of[1])))
 
 
 def _standing(values: Iterable[tuple[str, Any]], judging: Judging, common: Mapping[int, bytes]) -> Standing:

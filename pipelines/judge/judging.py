@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from pipelines.engine.exchange import Key, Span, carried, fetched
 from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, read_manifest
+from pipelines.judge.packed_rows import PARTITIONS
 from pipelines.recipe.recipe import Recipe
 from quality.measure import tells
 from quality.signal import Signal
@@ -49,6 +51,8 @@ class Judging:
     """Digest of the index of benchmarks; empty without benchmarks."""
     models: tuple[tuple[str, str], ...] = ()
     """Names and digests of the files that the recipe names: tokenizer and models."""
+    partitions: int = PARTITIONS
+    """Into how many packed records are cut; no verdict depends on it."""
     spill: Folder | None = None
     """Where hashes on their way lie; None leaves them to the runner."""
 
@@ -76,6 +80,16 @@ class Judging:
     def telling(self) -> tuple[str, ...]:
         """Those of them that give reasons."""
         return tuple(name for name, one in self.made.items() if tells(one))
+
+
+def packed_records(recipe: Recipe, transitions: Folder) -> int:
+    """How many packed records the largest exchange of a corpus holds: one a row, or one a band of a trajectory."""
+    sealed = read_manifest(transitions, MANIFEST)
+    if sealed is None:
+        return 0
+    near = recipe.judge.near_duplicates
+    bands = 0 if near is None else near.bands * sealed.counts.get("trajectories", 0)
+    return max(sum(file.rows for file in sealed.files), bands)
 
 
 def judging_digest(

@@ -63,7 +63,7 @@ def steps(standing: Standing) -> Keys:
     found = np.zeros(len(rows), STEP)
     found["task"], found["step"], found["content"] = task[rows], sketches.step[rows], content[rows]
     found["unit"], found["row"] = unit.number, rows
-    yield from partitioned(found, "task")
+    yield from partitioned(found, "task", standing.judging.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,8 @@ class NearCopies:
         who["rank"], who["node"] = measures.column("rank")[first], measures.column("task_node")[first]
         who["tie"] = identities(measures.table["trajectory_id"].take(first).to_pylist())
         who["unit"], who["row"] = unit.number, first
-        yield from partitioned(members(sketches, chosen, _flags(standing), self.near.made(), who), "band")
+        found = members(sketches, chosen, _flags(standing), self.near.made(), who)
+        yield from partitioned(found, "band", standing.judging.partitions)
 
     def pairs(self, key: Key, packed: Packed) -> Answers:
         """The pairs to compare, told to the unit of the one that might go."""

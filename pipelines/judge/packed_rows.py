@@ -15,9 +15,14 @@ SIMILAR: Final = "similar"
 """What a unit is told of likeness: packed pairs of nodes of its trajectories and of others, one group each."""
 
 
-def partitioned(keys: npt.NDArray[np.void], by: str) -> Iterator[tuple[int, bytes]]:
-    """The records as bytes, by partition (0 to 63) of a hash among their fields."""
-    partition = (keys[by] >> np.uint64(58)).astype(np.int64)
+PARTITIONS: Final = 64
+"""Into how many partitions records are cut where nobody says otherwise."""
+
+
+def partitioned(keys: npt.NDArray[np.void], by: str, partitions: int = PARTITIONS) -> Iterator[tuple[int, bytes]]:
+    """The records as bytes, by partition of a hash among their fields; of partitions there is a power of two."""
+    bits = partitions.bit_length() - 1
+    partition = (keys[by] >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.int64)
     for number in np.unique(partition):
         yield int(number), keys[partition == number].tobytes()
 

@@ -40,7 +40,9 @@ REPORTER: Final = 0
 """The number of the unit that is told all tallies."""
 
 SAMPLED: Final = 200
-"""Keys of a domain whose answers are compared word by word, in each of 64 partitions: those of the smallest hashes."""
+"""Keys of a domain whose answers are compared word by word, in each of `PARTITIONS`: those of the smallest hashes.
+
+Which they are hangs on that number, so this exchange is always cut so."""
 
 Packed = Iterable[bytes]
 Tallies = tuple[str, dict[str, float]]
@@ -205,7 +207,9 @@ class Replicates:
     def keys(self, standing: Standing) -> Keys:
         """Packed keys of the rows that bear the loss when equal transitions have lost theirs, by partition."""
         if self.most is not None:
-            yield from partitioned(_rows(standing, np.flatnonzero(standing.targets())), "key")
+            yield from partitioned(
+                _rows(standing, np.flatnonzero(standing.targets())), "key", standing.judging.partitions
+            )
 
     def losers(self, key: Key, packed: Packed) -> Answers:
         """The rows after the first `most` of their key."""

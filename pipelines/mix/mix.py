@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
 from pipelines.engine.exchange import BLOCK_BYTES, Exchange
+from pipelines.engine.flow import Collection, Map, MapTuple, Transform
 from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
@@ -329,7 +329,7 @@ def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
     return FileEntry(name, table.num_rows, len(data), digest)
 
 
-class UnitsToShards(beam.PTransform):
+class UnitsToShards(Transform):
     """Unit → the manifests of all open shards.
 
     Args:
@@ -342,11 +342,11 @@ class UnitsToShards(beam.PTransform):
         self._mixing = mixing
         self._spill = spill_folder
 
-    def expand(self, units: beam.PCollection[Unit | PassageUnit]) -> beam.PCollection[Manifest]:
+    def expand(self, units: Collection[Unit | PassageUnit]) -> Collection[Manifest]:
         mixing = self._mixing
         return (
             units
-            | "Number" >> beam.Map(lambda unit: (unit.number, unit))
+            | "Number" >> Map(lambda unit: (unit.number, unit))
             | "Exchange" >> Exchange(lambda unit: sample_blocks(unit, mixing), self._spill)
-            | "Write" >> beam.MapTuple(lambda number, blocks: write_shard(number, blocks, mixing))
+            | "Write" >> MapTuple(lambda number, blocks: write_shard(number, blocks, mixing))
         )

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.reading.attached import handed_to
+from pipelines.engine.flow import Collection, Map, Transform
 from pipelines.engine.garbage_collection import rare_collections
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.engine.storage import Folder
@@ -263,12 +263,12 @@ def _write_transitions(
     return tuple(sinks[domain].close() for domain in sorted(sinks)), flow
 
 
-class PartsToTransitions(beam.PTransform):
+class PartsToTransitions(Transform):
     """Part → the manifest of its transitions."""
 
     def __init__(self, normalizer: Normalizer) -> None:
         super().__init__()
         self._normalizer = normalizer
 
-    def expand(self, parts: beam.PCollection[Part]) -> beam.PCollection[Manifest]:
-        return parts | "Normalize" >> beam.Map(normalize_part, self._normalizer)
+    def expand(self, parts: Collection[Part]) -> Collection[Manifest]:
+        return parts | "Normalize" >> Map(normalize_part, self._normalizer)

@@ -17,7 +17,6 @@ from typing import Any, Final
 from connectors.registry import connectors
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
-from pipelines.engine.units import PART_BYTES
 from pipelines.plan.column_mapping import ColumnMapping
 from pipelines.plan.raw_files import gather
 from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
@@ -36,6 +35,13 @@ __all__ = [
 ]
 
 PART_INPUTS: Final = 20_000
+
+PART_BYTES: Final = 256 << 20
+"""Decompressed bytes of raw input, estimated from file sizes, that one part holds in a large corpus."""
+
+LEAST_PART_BYTES: Final = 16 << 20
+_PARTS: Final = 8
+"""Into how many parts a small corpus is cut at least, so that several workers share it."""
 
 _EXPANSION: Final = 8
 """By how much compressed logs grow, for sizing parts only."""
@@ -114,8 +120,18 @@ def _weight(one: Input) -> int:
     return one.bytes * (_EXPANSION if grows else 1)
 
 
-def binned(inputs: Iterable[Input], recipe: Recipe, part_bytes: int = PART_BYTES) -> list[Part]:
+def part_bytes_of(inputs: Iterable[Input]) -> int:
+    """Decompressed bytes that a part of these inputs holds by default.
+
+    It hangs on nothing but their size, and only in steps of two: a log more leaves the parts before it as they were.
+    """
+    share = sum(map(_weight, inputs)) // _PARTS
+    return min(PART_BYTES, max(LEAST_PART_BYTES, 1 << share.bit_length() >> 1))
+
+
+def binned(inputs: Sequence[Input], recipe: Recipe, part_bytes: int | None = None) -> list[Part]:
     """The inputs in parts of about `part_bytes`, in order; an input is never split."""
+    part_bytes = part_bytes_of(inputs) if part_bytes is None else part_bytes
     bins: list[list[Input]] = []
     size = 0
     for one in inputs:
@@ -166,7 +182,7 @@ def _identity(one: Input) -> list[str | int]:
 def make_plan(
     recipe: Recipe,
     raws: Sequence[str],
-    part_bytes: int = PART_BYTES,
+    part_bytes: int | None = None,
     limit: int | None = None,
     *,
     strict: bool = False,
@@ -176,7 +192,7 @@ def make_plan(
     Args:
         recipe: names the connectors that are looked for.
         raws: files, folders or globs.
-        part_bytes: decompressed bytes that a part holds.
+        part_bytes: decompressed bytes that a part holds; None chooses by what there is.
         limit: take only this many inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
 

@@ -21,8 +21,7 @@ from pipelines.recipe.judgement import Judge
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.passages import Passages, check_names
 from pipelines.recipe.section import LISTED, Day, Section, Share, known
-from pipelines.recipe.templates import check_templates
-from quality.scrub import KINDS
+from quality.scrubbing.kinds import KINDS
 from schemas import DOMAINS, ConfigError
 
 Domain = Literal["mcp", "search", "terminal", "swe", "web", "os", "android"]
@@ -76,7 +75,7 @@ class Normalize(Section):
     @field_validator("connectors")
     @classmethod
     def _known_connectors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return known("connector", value, connectors())
+        return known("connector", value, connectors() if value else ())
 
     @field_validator("scrub")
     @classmethod
@@ -169,6 +168,8 @@ class Mix(Section):
     def _readable(cls, value: str | None) -> str | None:
         if value is not None:
             try:
+                from pipelines.recipe.templates import check_templates
+
                 check_templates(Path(value))
             except ConfigError as error:
                 raise ValueError(error.message.removeprefix("mix.templates: ")) from error

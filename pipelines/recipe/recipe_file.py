@@ -15,8 +15,8 @@ from typing import Any, Final, get_args, get_origin
 import yaml
 from pydantic import ValidationError
 
+from pipelines.recipe.config_files import configs
 from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.templates import configs
 from schemas import ConfigError
 
 VERSION_KEY: Final = "trajmill_run"

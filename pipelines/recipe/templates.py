@@ -11,7 +11,6 @@ import hashlib
 import re
 from difflib import get_close_matches
 from functools import cache
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -21,6 +20,7 @@ import jinja2.meta
 import jinja2.sandbox
 import xxhash
 
+from pipelines.recipe.config_files import configs
 from schemas import DOMAINS, ConfigError
 
 VARIABLES: Final = frozenset(
@@ -67,12 +67,6 @@ class PromptTemplate(NamedTuple):
     def reference(self) -> str:
         """What a sample says that its prompt was made from: `terminal/sft-2@` and 12 digits of the digest."""
         return f"{self.name}@{self.digest[:12]}"
-
-
-def configs() -> Traversable:
-    """The folder of built-in recipes, templates and rubrics."""
-    packaged = files("pipelines") / "configs"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
 
 
 def template(name: str) -> jinja2.Template:

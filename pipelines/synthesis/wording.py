@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from pipelines.recipe.templates import configs, template
+from pipelines.recipe.config_files import configs
+from pipelines.recipe.templates import template
 
 
 class Asking(NamedTuple):

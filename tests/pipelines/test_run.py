@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.rendering.prompts import ASKING
 from pipelines.run import Run

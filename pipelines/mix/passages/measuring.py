@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.engine.flow import Collection, Map, Transform
 from pipelines.engine.parquet import ParquetSink
 from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_unit
@@ -279,7 +279,7 @@ def _batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class UnitsToPassages(beam.PTransform):
+class UnitsToPassages(Transform):
     """Unit → its number, once what it holds was read.
 
     Args:
@@ -290,8 +290,8 @@ class UnitsToPassages(beam.PTransform):
         super().__init__()
         self._preparing = preparing
 
-    def expand(self, units: beam.PCollection[PassageUnit]) -> beam.PCollection[int]:
-        return units | "Read" >> beam.Map(_read, self._preparing)
+    def expand(self, units: Collection[PassageUnit]) -> Collection[int]:
+        return units | "Read" >> Map(_read, self._preparing)
 
 
 def _read(unit: PassageUnit, preparing: Preparation) -> int:

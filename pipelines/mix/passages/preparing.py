@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from pipelines.engine.flow import Collection, Map, Step, Transform
 from pipelines.engine.parquet import ParquetSink, read_batches, write_parquet
 from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_stage, finish_unit, is_done, stage_names, unit_manifests, written_names
@@ -37,7 +37,7 @@ from pipelines.mix.passages.reading import check_columns
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ContractError, Reject, reject_table
 from schemas.manifest import Manifest
 
-Over = Callable[[Sequence[Any], beam.PTransform], None]
+Over = Callable[[Sequence[Any], Step], None]
 Intend = Callable[[Iterable[str]], None]
 
 
@@ -185,7 +185,7 @@ def _rejects(work: PartWork, preparing: Preparation) -> pa.Table:
     return pa.concat_tables([before, decided]).cast(REJECT_SCHEMA).combine_chunks()
 
 
-class PartsToFiles(beam.PTransform):
+class PartsToFiles(Transform):
     """Work on a part → its unit's number, once it is written.
 
     Args:
@@ -196,8 +196,8 @@ class PartsToFiles(beam.PTransform):
         super().__init__()
         self._preparing = preparing
 
-    def expand(self, parts: beam.PCollection[PartWork]) -> beam.PCollection[int]:
-        return parts | "Write" >> beam.Map(_write, self._preparing)
+    def expand(self, parts: Collection[PartWork]) -> Collection[int]:
+        return parts | "Write" >> Map(_write, self._preparing)
 
 
 def _write(work: PartWork, preparing: Preparation) -> int:

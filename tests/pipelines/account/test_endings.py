@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.account.endings import Code, Ending, ending_of
+from pipelines.engine.execution import Execution
 from pipelines.engine.parquet import read_transitions
-from pipelines.engine.runner import Execution
 from pipelines.engine.storage import Folder
 from pipelines.face import cli
 from pipelines.recipe.recipe_file import load_recipe

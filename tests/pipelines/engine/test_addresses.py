@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pipelines.engine.addresses import require_answer, require_openable
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from schemas import ConfigError, ShardError

@@ -2,8 +2,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.exchange import Exchange, Span, carried, fetched
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.engine.storage import Folder
 
 PARTS = {0: [(7, b"a"), (9, b"b" * 1000)], 1: [(7, b"c"), (7, b"")], 2: []}
@@ -20,7 +21,7 @@ def test_every_block_arrives_at_its_key_by_either_road(tmp_path, spilled):
         found = (
             pipeline
             | beam.Create([(number, number) for number in PARTS])
-            | Exchange(produced, folder)
+            | OnBeam(Exchange(produced, folder))
             | beam.MapTuple(lambda key, blocks: (key, sorted(blocks)))
         )
         assert_that(found, equal_to([(7, [b"", b"a", b"c"]), (9, [b"b" * 1000])]))

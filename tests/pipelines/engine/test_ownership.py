@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pipelines.engine.execution import Execution
 from pipelines.engine.ownership import LOCK, MARKER, Identity, Ownership, survey
-from pipelines.engine.runner import Execution
 from pipelines.engine.storage import Folder
 from pipelines.face.cli import app
 from pipelines.face.export import export

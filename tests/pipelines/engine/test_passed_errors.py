@@ -3,8 +3,9 @@
 import apache_beam as beam
 import pytest
 
+from pipelines.engine.execution import Execution
 from pipelines.engine.passed_errors import original, told
-from pipelines.engine.runner import Execution, run_over
+from pipelines.engine.runner import run_over
 from schemas import ConfigError, ContractError, ShardError
 
 

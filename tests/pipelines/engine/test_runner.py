@@ -9,7 +9,8 @@ import pytest
 from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, GoogleCloudOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 
-from pipelines.engine.runner import LOCAL, Execution, bound_to_loopback, run_over
+from pipelines.engine.execution import LOCAL, Execution
+from pipelines.engine.runner import bound_to_loopback, run_over
 from schemas import ConfigError
 
 

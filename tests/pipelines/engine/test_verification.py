@@ -16,8 +16,8 @@ from apache_beam import Pipeline
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.parquet import read_batches
-from pipelines.engine.runner import Execution, Seeing
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import finish_stage, finish_unit
 from pipelines.engine.verification import verify
@@ -224,6 +224,7 @@ def test_a_worker_in_a_mount_namespace_of_its_own_seals_nothing(raw, tmp_path, m
     alone = f"mount -t tmpfs none {out} && exec {shlex.quote(sys.executable)} -m pipelines.worker"
     worker = SubprocessSDKEnvironment.from_command_string(f"unshare -m sh -c {shlex.quote(alone)}")
     monkeypatch.setattr(Execution, "pipeline", lambda self: Pipeline(FnApiRunner(worker), self.options()))
+    monkeypatch.setattr(Execution, "is_plain", False)
     monkeypatch.setattr(Execution, "is_local", not elsewhere)
     with pytest.raises(ShardError, match=said):
         Run(RECIPE, [str(raw)], str(out)).run()

@@ -3,7 +3,7 @@ import json
 import polars as pl
 import pytest
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif

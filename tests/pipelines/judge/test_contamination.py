@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.engine.storage import Folder
 from pipelines.judge.evaluation_index import NAME, read_index, write_index
 from pipelines.recipe.judgement import Benchmark

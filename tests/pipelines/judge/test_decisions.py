@@ -11,6 +11,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
+from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.storage import Folder
 from pipelines.judge.decision import rounds
 from pipelines.judge.judge import UnitsToVerdicts, decisions
@@ -68,7 +69,7 @@ def test_a_recipe_that_asks_for_nothing_has_no_decision():
 
 def test_the_graph_stays_small():
     pipeline = beam.Pipeline()
-    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | UnitsToVerdicts(judging())
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "0")]) | OnBeam(UnitsToVerdicts(judging()))
     transforms = pipeline.to_runner_api().components.transforms
     assert len(transforms) <= 115
 

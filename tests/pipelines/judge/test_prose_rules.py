@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif

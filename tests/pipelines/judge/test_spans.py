@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.run import Run
 from tests.pipelines.judge.test_replicates import raw, recipe
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.mix.mixture_plan import mixture_plan
 from pipelines.mix.simulation_instructions import INSTRUCTION_SCHEMA
 from pipelines.recipe.recipe import Mix

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from pipelines.account.summary import Summary
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.engine.storage import Folder
 from pipelines.engine.verification import verify
 from pipelines.normalize.attachments import KEPT, LOST, NOT_IN_LOG, Attachments

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import connectors.registry
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.normalize import connector_errors
 from pipelines.normalize import normalizer as normalize
 from pipelines.normalize.connector_errors import CONNECTOR_ERROR, is_connectors, is_noted

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.engine.runner import Execution
+from pipelines.engine.execution import Execution
 from pipelines.face.inspection import inspect
 from pipelines.mix import mix
 from pipelines.recipe.recipe import Recipe

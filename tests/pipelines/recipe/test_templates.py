@@ -9,7 +9,8 @@ import pytest
 
 from connectors.screens.numbers import Numbers
 from connectors.screens.tree import Tree
-from pipelines.recipe.templates import VARIABLES, check_templates, configs, prompt_template
+from pipelines.recipe.config_files import configs
+from pipelines.recipe.templates import VARIABLES, check_templates, prompt_template
 from schemas import DOMAINS, ConfigError
 from tests.conftest import ROOT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from pipelines.recipe.templates import configs
+from pipelines.recipe.config_files import configs
 from pipelines.synthesis.tagged_prompts import tagged_system
 
 ENDING = "\n{%- if tagged %}\n\nTag it.\n{%- else %}\n\nHead it.\n{%- endif %}\n"

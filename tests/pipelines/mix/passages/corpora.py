@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.engine.runner import Execution, run_over
+from pipelines.engine.execution import Execution
+from pipelines.engine.flow import Step, run_over
 from pipelines.engine.storage import Folder
 from pipelines.judge.evaluation_index import write_index
 from pipelines.mix.passages.measuring import UnitsToPassages, read_unit
@@ -49,7 +49,7 @@ def written(path: Path, rows: Iterable[Any]) -> Path:
 def here(preparing: Preparation) -> Over:
     """Does the work one after the other, without Beam."""
 
-    def over(work: Sequence[Any], transform: beam.PTransform) -> None:
+    def over(work: Sequence[Any], transform: Step) -> None:
         for one in work:
             (read_unit if isinstance(transform, UnitsToPassages) else write_part)(one, preparing)
 
@@ -71,7 +71,7 @@ def prepared(
     digest = write_index(recipe.judge.benchmarks, folder / "measures")
     preparing = Preparation(recipe, components, folder, digest)
 
-    def beamed(work: Sequence[Any], transform: beam.PTransform) -> None:
+    def beamed(work: Sequence[Any], transform: Step) -> None:
         run_over(work, transform, Execution(workers=workers))
 
     manifest = prepare(preparing, beamed if workers else here(preparing))

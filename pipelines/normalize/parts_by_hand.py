@@ -1,0 +1,121 @@
+"""Which parts of a plan are still to be normalized, and a share of them done by itself, without a runner.
+
+A part is a pure function of its inputs and the recipe, under names of its own. So whatever starts processes can share
+out the parts, such as an array of Slurm or GNU parallel: each process makes the same plan, does its share and seals
+nothing. A run then does what is left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.engine.addresses import require_openable
+from pipelines.engine.execution import Execution
+from pipelines.engine.ownership import BLOBS, Identity, Ownership
+from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import is_done, unit_manifests, written_names
+from pipelines.normalize.connector_errors import must_be_read_again
+from pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
+from pipelines.plan.plan import Part, Plan, make_plan
+from pipelines.recipe.recipe import Recipe
+from schemas import ConfigError
+
+_SHARE: Final = re.compile(r"(\d+)/(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One of `count` shares of all parts: the parts whose number leaves `number` when divided by `count`."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def of(cls, words: str) -> Share:
+        """The share that is written `0/16`, the first of sixteen.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        found = _SHARE.fullmatch(words)
+        if found is None or int(found[1]) >= int(found[2]):
+            raise ConfigError(f"--part takes a share such as 0/16, the first of 16, to 15/16, the last; not '{words}'.")
+        return cls(int(found[1]), int(found[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class ShareDone:
+    """What was done of a share: how many parts it has, and how many of them were done before."""
+
+    parts: int
+    before: int
+
+
+def normalizer_of(recipe: Recipe, out: Folder, *, strict: bool) -> Normalizer:
+    """What normalizing into an output folder needs besides the part."""
+    blobs = out / BLOBS if recipe.normalize.attachments == "keep" else None
+    return Normalizer(recipe, out / "transitions", out / "rejects" / STAGE, strict, blobs)
+
+
+def stages_of(normalizer: Normalizer) -> tuple[str, ...]:
+    """The folders that parts are written to, relative to the output folder; the transitions first."""
+    return ("transitions", f"rejects/{STAGE}", *([BLOBS] if normalizer.blobs is not None else []))
+
+
+def names_of(plan: Plan, normalizer: Normalizer) -> set[str]:
+    """The names of all files that normalizing a plan may write, blobs aside, relative to the output folder."""
+    labels = [part.name for part in plan.parts]
+    files = {f"transitions/{domain}/{label}.parquet" for domain in normalizer.recipe.domains for label in labels}
+    files |= {f"rejects/{STAGE}/{label}.parquet" for label in labels}
+    return files.union(*(written_names(stage, labels) for stage in stages_of(normalizer)))
+
+
+def open_parts(parts: Sequence[Part], normalizer: Normalizer, known: Set[str] | None = None) -> list[Part]:
+    """Those of the parts that are not done, or have to be read again by other code.
+
+    Args:
+        parts: of a plan.
+        normalizer: where they are written.
+        known: names of those whose transitions are not there, where that was looked up.
+    """
+    folders = [normalizer.rejects, *([normalizer.blobs] if normalizer.blobs is not None else [])]
+    folders += [normalizer.transitions] if known is None else []
+    digests = {part.name: unit_digest(part) for part in parts}
+    todo = {name for name, digest in digests.items() if not all(is_done(one, name, digest) for one in folders)}
+    todo |= known or set()
+    made = unit_manifests(normalizer.transitions, digests)
+    todo |= {one.unit for one in made if must_be_read_again(one, strict=normalizer.strict)}
+    return [part for part in parts if part.name in todo]
+
+
+def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share, execution: Execution) -> ShareDone:
+    """Normalizes a share of a plan's parts in this process, beside others that may do theirs at the same time.
+
+    Args:
+        recipe: what to make.
+        raws: raw logs: files, folders, globs; the same for all shares.
+        out: the output folder, a path or a URL.
+        share: which.
+        execution: of which sizes, limit and strictness count, and have to be the same for all shares and the run.
+
+    Raises:
+        ConfigError: an input or an option is wrong, or the folder is not this run's to write; nothing was written.
+        ShardError: a file of the folder cannot be read or written; the same share again goes on.
+        ContractError: our own bug.
+    """
+    require_openable([*raws, out])
+    folder = Folder(out if url_of(out) is not None else local_path(out))
+    owner = Ownership(folder, Identity.of(recipe, raws))
+    owner.check(raws)
+    plan = make_plan(recipe, raws, execution.part_bytes, execution.limit, strict=execution.strict)
+    normalizer = normalizer_of(recipe, folder, strict=execution.strict)
+    mine = plan.parts[share.number :: share.count]
+    with owner.shared(names_of(plan, normalizer)):
+        todo = open_parts(mine, normalizer)
+        for part in todo:
+            normalize_part(part, normalizer)
+    return ShareDone(len(mine), len(mine) - len(todo))

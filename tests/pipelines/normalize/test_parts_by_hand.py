@@ -1,0 +1,141 @@
+"""Shares of the parts, done by hand in any order and at once, then a run: the bytes of one run."""
+
+import fcntl
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pipelines.engine.execution import Execution
+from pipelines.engine.ownership import LOCK, MARKER
+from pipelines.face.cli import app
+from pipelines.normalize.parts_by_hand import Share, normalize_share
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from schemas import ConfigError
+from tests.pipelines.test_run import RAW, shards_of
+
+RECIPE = load_recipe("terminal")
+SMALL = Execution(part_bytes=20_000)
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    for log in sorted((RAW / "asciicast").glob("*.cast"))[:8]:
+        (folder / log.name).write_bytes(log.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(raw, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("whole")
+    Run(RECIPE, [str(raw)], str(out), SMALL).run()
+    return out
+
+
+def transitions(out: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(out)): one.read_bytes() for one in sorted((out / "transitions").rglob("*.parquet"))}
+
+
+def share(raw: Path, out: Path, words: str):
+    return normalize_share(RECIPE, [str(raw)], str(out), Share.of(words), SMALL)
+
+
+@pytest.mark.parametrize("count", [1, 3, 16])
+def test_shares_in_random_order_and_the_rest_by_a_run_give_the_bytes_of_one_run(raw, whole, tmp_path, count):
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    done = [share(raw, tmp_path, f"{number}/{count}") for number in numbers]
+    parts = len(json.loads((whole / "plan.json").read_bytes())["parts"])
+    assert parts > 3
+    assert sum(one.parts for one in done) == parts
+    assert not any(one.before for one in done)
+    assert transitions(tmp_path) == transitions(whole)
+    assert not (tmp_path / "transitions" / "manifest.json").exists()
+    files = {name: (tmp_path / name).stat().st_ino for name in transitions(tmp_path)}
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
+    assert {name: (tmp_path / name).stat().st_ino for name in transitions(tmp_path)} == files
+    assert shards_of(tmp_path) == shards_of(whole)
+
+
+def test_two_shares_at_once_do_not_stand_in_each_others_way(raw, whole, tmp_path):
+    words = [sys.executable, "-m", "pipelines", "run", "terminal", "--raw", str(raw), "--out", str(tmp_path / "out")]
+    words += ["--part-size", "20000", "--stage", "normalize", "--part"]
+    both = [subprocess.Popen([*words, f"{number}/2"], stderr=subprocess.PIPE) for number in (1, 0)]
+    said = [one.communicate()[1] for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert transitions(tmp_path / "out") == transitions(whole)
+
+
+def test_what_a_share_did_before_is_not_done_again(raw, tmp_path):
+    first = share(raw, tmp_path, "1/2")
+    assert share(raw, tmp_path, "1/2").before == first.parts > 0
+
+
+def test_a_run_and_a_share_keep_each_other_out(raw, tmp_path):
+    share(raw, tmp_path, "0/2")
+    with (tmp_path / LOCK).open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)
+        share(raw, tmp_path, "1/2")
+        with pytest.raises(ConfigError, match="in use"):
+            Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run()
+    with (tmp_path / LOCK).open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="in use"):
+            share(raw, tmp_path, "0/2")
+
+
+def test_what_another_share_is_writing_stays(raw, tmp_path):
+    share(raw, tmp_path, "0/2")
+    writing = tmp_path / "transitions" / "terminal" / ".unfinished-0123456789abcdef-part.parquet"
+    writing.write_bytes(b"half")
+    share(raw, tmp_path, "1/2")
+    assert writing.read_bytes() == b"half"
+    Run(RECIPE, [str(raw)], str(tmp_path), SMALL).run("normalize")
+    assert not writing.exists()
+
+
+def test_all_shares_list_the_names_of_all(raw, tmp_path):
+    share(raw, tmp_path, "0/2")
+    first = (tmp_path / MARKER).read_bytes()
+    share(raw, tmp_path, "1/2")
+    assert (tmp_path / MARKER).read_bytes() == first
+
+
+def test_a_share_of_another_run_or_beside_a_strangers_files_is_refused(raw, tmp_path):
+    share(raw, tmp_path / "out", "0/2")
+    with pytest.raises(ConfigError, match="another run"):
+        normalize_share(load_recipe("swe"), [str(raw)], str(tmp_path / "out"), Share(1, 2), SMALL)
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match="no run wrote"):
+        share(raw, tmp_path / "out", "1/2")
+
+
+@pytest.mark.parametrize("words", ["1", "2/2", "0/0", "-1/2", "a/b", "1/2/3"])
+def test_what_is_no_share_is_refused(words):
+    with pytest.raises(ConfigError, match="0/16"):
+        Share.of(words)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--part", "0/2"], "go together"),
+        (["--stage", "normalize"], "go together"),
+        (["--stage", "normalize", "--part", "0/2", "--workers", "2"], "one process"),
+        (["--part-size", "many"], "--part-size takes a size"),
+        (["--part-size", "0MB"], "--part-size takes a size"),
+        (["--partitions", "48"], "a power of two"),
+    ],
+)
+def test_what_does_not_go_together_is_told_before_anything_is_written(raw, tmp_path, more, told):
+    out = tmp_path / "out"
+    result = CliRunner().invoke(app, ["run", "terminal", "--raw", str(raw), "--out", str(out), *more])
+    assert isinstance(result.exception, ConfigError)
+    assert told in str(result.exception)
+    assert not out.exists()
