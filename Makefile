@@ -4,6 +4,7 @@ DOMAINS := mcp search terminal swe web os android
 DOMAIN ?= android
 RAW ?= $(if $(filter all world-model,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
 OUT ?= out/$(DOMAIN)
+RUNNER ?= local
 ARGS ?=
 TOKENIZER ?= out/tokenizer/qwen2_5
 CONSUMER ?= all
@@ -19,7 +20,7 @@ UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 	@echo
-	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder ARGS='--limit 10'"
+	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder RUNNER=flink ARGS='--limit 10'"
 
 .venv/uv/bin/uv:
 	$(PYTHON) -m venv .venv/uv
@@ -40,7 +41,7 @@ help: ## list the targets
 install: .venv/installed ## set up .venv with the trajmill command
 
 shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
-	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) $(ARGS)
+	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) --runner $(RUNNER) $(ARGS)
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 

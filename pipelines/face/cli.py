@@ -66,7 +66,11 @@ def run(
     out: Annotated[str, typer.Option("--out", help="The folder that is written; a run that was killed goes on there.")],
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+    runner: Annotated[
+        str,
+        typer.Option(help="local, portable, prism or flink, which is started and stopped; or a runner of Beam's."),
+    ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
     ] = False,
@@ -75,6 +79,7 @@ def run(
     ] = False,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
+    from pipelines.engine.engines import running
     from pipelines.engine.runner import Execution
     from pipelines.face.progress import StageProgress
     from pipelines.face.summaries import show_broken, show_summary
@@ -84,8 +89,8 @@ def run(
     console = notices()
     paths, flags = _paths(raw, context.args)
     recipe = load_recipe(config)
-    execution = Execution(workers=workers, beam=tuple(flags), limit=limit, strict=strict)
-    with StageProgress(console) as progress:
+    with running(runner, workers) as engine, StageProgress(console) as progress:
+        execution = Execution(workers=workers, beam=(*engine, *flags), limit=limit, strict=strict)
         made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
         summary = made.run(stop_after.value)
     show_summary(summary, recipe, results())
