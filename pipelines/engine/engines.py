@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from typing import Final
 
 from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
 from pipelines.engine.flink.jars import missing as missing_of_flink
+from pipelines.engine.prism import missing as missing_of_prism
+from pipelines.engine.prism import prism
 from pipelines.engine.runner import RUNNERS
 from pipelines.engine.server_process import Servers, free_port, listens
 from schemas import ConfigError
@@ -25,7 +26,6 @@ from schemas import ConfigError
 ENGINES: Final = ("local", "portable", "prism", "flink")
 WORKER: Final = "trajmill-worker"
 FLINK_MASTER: Final = "FLINK_MASTER"
-_PRISM: Final = "prism"
 _PATIENCE_S: Final = 60.0
 _QUIET: Final = "--experiments=disable_logging_submission_environment"
 """Beam would else list the packages of this environment by a program that need not be there."""
@@ -35,7 +35,7 @@ def lacks(name: str) -> tuple[str, ...]:
     """Programs that the engine needs and that are not here."""
     if name == "flink":
         return missing_of_flink()
-    return ("prism",) if name == "prism" and _prism() is None else ()
+    return missing_of_prism() if name == "prism" else ()
 
 
 @contextmanager
@@ -105,16 +105,9 @@ def _flink(folder: Path) -> Iterator[str]:
         yield endpoint
 
 
-def _prism() -> str | None:
-    """Prism's program: on PATH, or where `go install` puts it."""
-    return shutil.which(_PRISM) or shutil.which(_PRISM, path=str(Path.home() / "go" / "bin"))
-
-
 @contextmanager
 def _prism_server(folder: Path) -> Iterator[str]:
-    program = _prism()
-    if program is None:
-        raise ConfigError("--runner prism wants the program prism on PATH: make prism installs it where Go is.")
+    program = str(prism())
     port = free_port()
     with Servers(folder) as servers:
         servers.start("Prism", [program, f"--job_port={port}", "--serve_http=false", "--log_level=warn"])

@@ -1,8 +1,9 @@
-"""Servers that run beside us for a while: each a process with a log, which ends when we do, however we end."""
+"""Programs of others: called until they end, or servers that run beside us and end when we do, however we end."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import socket
 import subprocess
@@ -16,9 +17,34 @@ from typing import Final, Self
 from schemas import ShardError
 
 _PERIOD_S: Final = 0.1
+_TOLD_LINES: Final = 5
 _GRACE_S: Final = 10.0
 _SET_DEATH_SIGNAL: Final = 1
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def cache_folder() -> Path:
+    """Where what was gathered or built once is kept, of this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajmill"
+
+
+def call(command: Sequence[str], wanted: str, environment: Mapping[str, str] | None = None) -> str:
+    """What a program writes on stdout.
+
+    Args:
+        command: its name and words.
+        wanted: what it is for, for the message.
+        environment: variables beside those of this process.
+
+    Raises:
+        ShardError: it failed; with the last that it said.
+    """
+    variables = dict(os.environ) | dict(environment or {})
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)  # noqa: S603
+    if done.returncode:
+        told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-_TOLD_LINES:]
+        raise ShardError(f"{command[0]} could not make what {wanted} needs: {' '.join(told)}")
+    return done.stdout
 
 
 def free_port() -> int:

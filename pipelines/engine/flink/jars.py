@@ -6,19 +6,17 @@ Beside them lies an agent of ours, compiled from `Loopback.java`: with it server
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
 from typing import Final
 
-from schemas import ConfigError, ShardError
+from pipelines.engine.server_process import cache_folder, call
+from schemas import ConfigError
 
 HERE: Final = Path(__file__).parent
 AGENT: Final = "loopback.jar"
-_TOLD_LINES: Final = 5
 
 
 def missing() -> tuple[str, ...]:
@@ -45,7 +43,7 @@ def jars() -> Path:
         lib = Path(made) / "lib"
         pom = shutil.copy(HERE / "pom.xml", made)
         goal = "dependency:copy-dependencies"
-        _call("mvn", "-B", "-q", "-f", pom, goal, f"-DoutputDirectory={lib}", "-DincludeScope=runtime")
+        call(["mvn", "-B", "-q", "-f", pom, goal, f"-DoutputDirectory={lib}", "-DincludeScope=runtime"], "Flink")
         _make_agent(lib, Path(made) / "classes")
         if not cache.is_dir():
             lib.rename(cache)
@@ -55,20 +53,13 @@ def jars() -> Path:
 def _cache() -> Path:
     """Named by what it is made of, so that another pom is another folder."""
     content = b"".join((HERE / name).read_bytes() for name in ("pom.xml", "Loopback.java"))
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "trajmill" / f"flink-{hashlib.sha256(content).hexdigest()[:16]}"
+    return cache_folder() / f"flink-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def _make_agent(lib: Path, classes: Path) -> None:
-    _call("javac", "--release", "11", "-cp", f"{lib}/*", "-d", str(classes), str(HERE / "Loopback.java"))
+    source = str(HERE / "Loopback.java")
+    call(["javac", "--release", "11", "-cp", f"{lib}/*", "-d", str(classes), source], "Flink")
     with zipfile.ZipFile(lib / AGENT, "w") as archive:
         archive.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\nPremain-Class: Loopback\n")
         for path in sorted(classes.iterdir()):
             archive.write(path, path.name)
-
-
-def _call(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - words of our own
-    if done.returncode:
-        told = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-_TOLD_LINES:]
-        raise ShardError(f"{command[0]} could not gather what Flink needs: {' '.join(told)}")

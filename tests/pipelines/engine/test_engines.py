@@ -1,0 +1,180 @@
+"""One suite over the engines: the same recipe and logs give the same bytes.
+
+By default what runs in seconds and needs nothing that is not here. `make engines` runs all of it over more logs
+(`TRAJMILL_ENGINES=here`), and with `TRAJMILL_ENGINES=all` what a machine lacks is a failure.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pipelines.engine.engines import ENGINES, lacks, running
+from pipelines.engine.flink.cluster import TASK_MANAGERS
+from pipelines.engine.prism import is_built
+from pipelines.engine.runner import Execution
+from pipelines.engine.server_process import Servers, free_port, listens
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from schemas import ConfigError, ShardError
+from tests.conftest import ROOT
+from tests.pipelines.engine.test_runner import LOOPBACK
+
+ASKED = os.environ.get("TRAJMILL_ENGINES", "")
+LOGS, RECIPE = (ROOT / "samples" / "android", "android") if ASKED else (None, "terminal")
+WORKERS = 2 if ASKED else 1
+PART_BYTES = 20_000
+"""So small that there are several parts, and units that have to be brought together."""
+
+needs_asking = pytest.mark.skipif(not ASKED, reason="takes minutes: make engines")
+
+
+def shards(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in (out / "shards").rglob("*") if path.is_file()}
+
+
+def require(engine: str) -> None:
+    """Skips where the machine lacks something, or fails where everything was asked for."""
+    lacking = ", ".join(lacks(engine))
+    if lacking and ASKED == "all":
+        pytest.fail(f"{engine} was asked for, and is not run: {lacking} is not on PATH")
+    if lacking:
+        pytest.skip(f"{engine} is not run: {lacking} is not on PATH")
+    if not ASKED and engine == "prism" and not is_built():
+        pytest.skip("prism is not run: it is not built yet, which make engines does")
+
+
+@pytest.fixture(scope="module")
+def logs(raw) -> Path:
+    return LOGS or raw
+
+
+@pytest.fixture(scope="module")
+def expected(logs, tmp_path_factory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("local") / "out"
+    summary = Run(load_recipe(RECIPE), [str(logs)], str(out), Execution(part_bytes=PART_BYTES)).run()
+    assert len(summary.plan.parts) > 1
+    return shards(out)
+
+
+def listening(pids: set[int]) -> set[str]:
+    """Local addresses at which processes listen."""
+    sockets = set()
+    for pid in pids:
+        with suppress(OSError):
+            sockets |= {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                found.add(fields[1].partition(":")[0])
+    return found
+
+
+def below(pid: int) -> dict[int, str]:
+    """The processes that descend from one, and their command lines."""
+    parents, lines = {}, {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            one = int(status.parent.name)
+            parents[one] = int(status.read_text().rpartition(")")[2].split()[1])
+            lines[one] = (status.parent / "cmdline").read_text().replace("\0", " ")
+    found = {pid}
+    while more := {one for one, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {one: lines[one] for one in found - {pid}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [pytest.param("local", marks=needs_asking), "portable", "prism"])
+def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, tmp_path):
+    require(engine)
+    with running(engine, WORKERS) as flags:
+        execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
+        assert listening(set(below(os.getpid()))) <= LOOPBACK
+        Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
+    assert shards(tmp_path / "out") == expected
+
+
+def command(logs: Path, out: Path) -> list[str]:
+    words = [sys.executable, "-m", "pipelines", "run", RECIPE, "--raw", str(logs), "--out", str(out)]
+    return [*words, "--runner", "flink"]
+
+
+@pytest.mark.slow
+@needs_asking
+def test_flink_gives_the_bytes_of_one_local_worker_also_where_a_task_manager_is_killed(logs, tmp_path):
+    require("flink")
+    whole = tmp_path / "local"
+    Run(load_recipe(RECIPE), [str(logs)], str(whole)).run()
+    for name, kill in (("undisturbed", False), ("killed", True)):
+        out = tmp_path / name
+        with subprocess.Popen(command(logs, out), stderr=subprocess.PIPE, text=True) as run:
+            if kill:
+                kill_a_task_manager(run, out)
+            said = run.communicate()[1]
+        if kill and run.returncode:
+            assert run.returncode == 4, said
+            again = subprocess.run(command(logs, out), capture_output=True, text=True, check=False)
+            assert again.returncode == 0, again.stderr
+        else:
+            assert run.returncode == 0, said
+        assert shards(out) == shards(whole)
+
+
+def kill_a_task_manager(run: subprocess.Popen[str], out: Path) -> None:
+    """Kills one, and sees its workers go, once there are measures of a unit."""
+    until = time.monotonic() + 300
+    while not any((out / "_units" / "measures").glob("*")):
+        assert run.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    managers = {one for one, line in below(run.pid).items() if "TaskManagerRunner" in line}
+    assert len(managers) == TASK_MANAGERS
+    assert listening(set(below(run.pid))) <= LOOPBACK
+    one = min(managers)
+    workers = set(below(one))
+    os.kill(one, signal.SIGKILL)
+    time.sleep(3)
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_a_name_that_is_no_engine_is_refused_with_those_that_are():
+    with pytest.raises(ConfigError, match=", ".join(ENGINES)), running("flnik"):
+        pass
+
+
+def test_what_is_started_ends_with_the_process_that_started_it(tmp_path):
+    starts = (
+        "import sys, time; from pathlib import Path; from pipelines.engine.server_process import Servers\n"
+        "servers = Servers(Path(sys.argv[1])); servers.start('sleeper', ['sleep', '60'])\n"
+        "print(servers.processes['sleeper'].pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", starts, str(tmp_path)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        sleeper = int(parent.stdout.readline())
+        parent.kill()
+    until = time.monotonic() + 5
+    while Path(f"/proc/{sleeper}").exists() and not is_zombie(sleeper):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_zombie(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def test_a_server_that_ends_too_soon_is_told_with_what_it_said_last(tmp_path):
+    with Servers(tmp_path) as servers:
+        servers.start("server", ["sh", "-c", "echo no room; exit 3"])
+        port = free_port()
+        with pytest.raises(ShardError, match="server ended with 3: no room"):
+            servers.wait_for(lambda: listens(port), 10)
