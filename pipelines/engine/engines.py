@@ -19,7 +19,6 @@ from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
 from pipelines.engine.flink.jars import missing as missing_of_flink
 from pipelines.engine.prism import missing as missing_of_prism
 from pipelines.engine.prism import prism
-from pipelines.engine.runner import RUNNERS
 from pipelines.engine.server_process import Servers, free_port, listens
 from schemas import ConfigError
 
@@ -50,12 +49,17 @@ def running(name: str, workers: int = 1) -> Iterator[tuple[str, ...]]:
         ConfigError: something is missing.
         ShardError: what was started is not ready in time.
     """
+    if name == "local":
+        yield ()
+        return
+    from pipelines.engine.runner import RUNNERS
+
     if name not in (*ENGINES, *RUNNERS):
         raise ConfigError(
             f"There is no runner '{name}'; there are: {', '.join(ENGINES)}; of Beam's {', '.join(RUNNERS)}."
         )
-    if name in RUNNERS or name == "local":
-        yield () if name == "local" else (f"--runner={name}",)
+    if name in RUNNERS:
+        yield (f"--runner={name}",)
         return
     with tempfile.TemporaryDirectory(prefix="trajmill-") as made:
         folder = Path(made)

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
-
-import apache_beam as beam
 
 from pipelines.engine.server_process import cache_folder, call
 from schemas import ConfigError, ShardError
 
-_MODULE: Final = f"github.com/apache/beam/sdks/v2@v{beam.__version__}"
+_VERSION: Final = version("apache-beam")
+_MODULE: Final = f"github.com/apache/beam/sdks/v2@v{_VERSION}"
 _SERVER: Final = "go/pkg/beam/runners/prism/internal/jobservices/server.go"
 _ANYWHERE: Final = 'net.Listen("tcp", fmt.Sprintf(":%d", port))'
 _LOOPBACK: Final = 'net.Listen("tcp", fmt.Sprintf("localhost:%d", port))'
@@ -60,4 +60,4 @@ def prism() -> Path:
 
 
 def _place() -> Path:
-    return cache_folder() / f"prism-{beam.__version__}"
+    return cache_folder() / f"prism-{_VERSION}"

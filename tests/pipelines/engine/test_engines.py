@@ -5,20 +5,29 @@ By default what runs in seconds and needs nothing that is not here. `make engine
 """
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 
 from pipelines.engine.engines import ENGINES, lacks, running
 from pipelines.engine.flink.cluster import TASK_MANAGERS
+from pipelines.engine.paths import Place
 from pipelines.engine.prism import is_built
-from pipelines.engine.runner import Execution
+from pipelines.engine.runner import Execution, Seeing, run_over
 from pipelines.engine.server_process import Servers, free_port, listens
+from pipelines.engine.storage import Folder
+from pipelines.engine.work_blocks import Taken, kept
+from pipelines.normalize.normalizer import Normalizer, PartsToTransitions
+from pipelines.plan.plan import Part
+from pipelines.plan.recognition import Input
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from schemas import ConfigError, ShardError
@@ -178,3 +187,46 @@ def test_a_server_that_ends_too_soon_is_told_with_what_it_said_last(tmp_path):
         port = free_port()
         with pytest.raises(ShardError, match="server ended with 3: no room"):
             servers.wait_for(lambda: listens(port), 10)
+
+
+class CapturedError(Exception):
+    """Ends a run where its graph would go to an engine."""
+
+
+def part_of(inputs: int) -> Part:
+    logs = (
+        Input(name, "asciicast", "1", "its first line", {name: Place(f"/corpus/{name}")}, 1_000_000, "0" * 64)
+        for name in (f"sessions/of/somebody/{number:06d}.cast" for number in range(inputs))
+    )
+    return Part(0, "0" * 64, tuple(logs))
+
+
+def test_a_graph_over_a_hundred_thousand_inputs_is_small(tmp_path, monkeypatch):
+    sizes = []
+
+    def run(pipeline: beam.Pipeline) -> None:
+        sizes.append(len(pipeline.to_runner_api().SerializeToString()))
+        raise CapturedError
+
+    monkeypatch.setattr(beam.Pipeline, "run", run)
+    out = Folder(str(tmp_path))
+    normalizer = Normalizer(load_recipe("terminal"), out / "transitions", out / "rejects")
+    execution = Execution(beam=("--runner=PortableRunner", "--job_endpoint=localhost:1"))
+    parts = [part_of(10_000)] * 10
+    assert len(pickle.dumps(parts[0])) * len(parts) > 5 << 20
+    with pytest.raises(CapturedError):
+        run_over(parts, PartsToTransitions(normalizer), execution, Seeing(out, "token"))
+    assert 0 < sizes[0] < 100_000
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_workers_take_is_what_was_kept_or_nothing(tmp_path):
+    out = Folder(str(tmp_path))
+    work = [part_of(number) for number in (1, 9_000, 9_000, 3, 9_000)]
+    with kept(work, out) as places:
+        assert [Taken(out)(one) for one in places] == work
+        assert len({one.block for one in places}) > 1
+        (tmp_path / places[-1].block).write_bytes(b"another")
+        with pytest.raises(ShardError, match="not as it was written"):
+            Taken(Folder(str(tmp_path)))(replace(places[-1], sha256="0" * 64))
+    assert not any(tmp_path.iterdir())
