@@ -57,7 +57,7 @@ def _telling(worker: Any, response: Any) -> None:
     worker.do_instruction = do_instruction
 
 
-def _provisioned(words: Sequence[str]) -> dict[str, str]:
+def provisioned(words: Sequence[str]) -> dict[str, str]:
     """What a worker has to know, as the local runner says it in the environment.
 
     Args:
@@ -98,7 +98,7 @@ def main() -> None:
     guard()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    os.environ.update(_provisioned(sys.argv[1:]))
+    os.environ.update(provisioned(sys.argv[1:]))
     threading.excepthook = _later(threading.excepthook)
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)

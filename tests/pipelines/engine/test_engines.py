@@ -10,12 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import apache_beam as beam
+import grpc
 import pytest
+from apache_beam.portability.api import beam_provision_api_pb2 as provision
+from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
+from apache_beam.portability.api import endpoints_pb2 as endpoints
 
 from pipelines.engine.engines import ENGINES, lacks, running
 from pipelines.engine.flink.cluster import TASK_MANAGERS
@@ -30,6 +35,7 @@ from pipelines.plan.plan import Part
 from pipelines.plan.recognition import Input
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
+from pipelines.worker import provisioned
 from schemas import ConfigError, ShardError
 from tests.conftest import ROOT
 from tests.pipelines.engine.test_runner import LOOPBACK
@@ -230,3 +236,31 @@ def test_what_workers_take_is_what_was_kept_or_nothing(tmp_path):
         with pytest.raises(ShardError, match="not as it was written"):
             Taken(Folder(str(tmp_path)))(replace(places[-1], sha256="0" * 64))
     assert not any(tmp_path.iterdir())
+
+
+class Provisioning(services.ProvisionServiceServicer):
+    """Answers as an engine does, and holds who asked."""
+
+    def GetProvisionInfo(self, request, context):  # noqa: N802 - the protocol's name
+        self.asked_by = dict(context.invocation_metadata())["worker_id"]
+        control = endpoints.ApiServiceDescriptor(url="localhost:7")
+        return provision.GetProvisionInfoResponse(info=provision.ProvisionInfo(control_endpoint=control))
+
+
+@pytest.mark.parametrize("quoted", ["worker-1", "'worker-1'"])
+def test_a_worker_that_an_engine_starts_asks_it_where_its_work_comes_from(quoted):
+    answering, server = Provisioning(), grpc.server(ThreadPoolExecutor(1))
+    services.add_ProvisionServiceServicer_to_server(answering, server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    told = provisioned([f"--id={quoted}", f"--provision_endpoint=localhost:{port}"])
+    server.stop(None)
+    assert answering.asked_by == told["WORKER_ID"] == "worker-1"
+    assert told["CONTROL_API_SERVICE_DESCRIPTOR"] == 'url: "localhost:7"\n'
+
+
+def test_a_worker_that_nobody_tells_anything_says_who_starts_it(monkeypatch, capsys):
+    monkeypatch.delenv("CONTROL_API_SERVICE_DESCRIPTOR", raising=False)
+    with pytest.raises(SystemExit):
+        provisioned([])
+    assert "started by an engine" in capsys.readouterr().err
