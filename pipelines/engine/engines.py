@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from pipelines.engine.addresses import require_answer
 from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
 from pipelines.engine.flink.jars import missing as missing_of_flink
 from pipelines.engine.prism import missing as missing_of_prism
@@ -102,8 +103,11 @@ def _boot() -> tuple[str, ...]:
 
 @contextmanager
 def _flink(folder: Path) -> Iterator[str]:
+    named = os.environ.get(FLINK_MASTER)
+    if named:
+        require_answer(named, "flink_master")
     with FlinkServers(folder) as servers:
-        master = os.environ.get(FLINK_MASTER) or servers.start_cluster()
+        master = named or servers.start_cluster()
         endpoint = servers.start_job_server(master)
         servers.wait()
         yield endpoint

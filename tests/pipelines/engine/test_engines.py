@@ -18,11 +18,12 @@ from pathlib import Path
 import apache_beam as beam
 import grpc
 import pytest
+from _pytest.mark import ParameterSet
 from apache_beam.portability.api import beam_provision_api_pb2 as provision
 from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
 from apache_beam.portability.api import endpoints_pb2 as endpoints
 
-from pipelines.engine.engines import ENGINES, lacks, running
+from pipelines.engine.engines import ENGINES, FLINK_MASTER, lacks, running
 from pipelines.engine.flink.cluster import TASK_MANAGERS
 from pipelines.engine.paths import Place
 from pipelines.engine.prism import is_built
@@ -47,6 +48,10 @@ PART_BYTES = 20_000
 """So small that there are several parts, and units that have to be brought together."""
 
 needs_asking = pytest.mark.skipif(not ASKED, reason="takes minutes: make engines")
+
+
+def asked(engine: str) -> ParameterSet:
+    return pytest.param(engine, marks=needs_asking)
 
 
 def shards(out: Path) -> dict[str, bytes]:
@@ -107,7 +112,10 @@ def below(pid: int) -> dict[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [pytest.param("local", marks=needs_asking), "portable", "prism"])
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param("local", marks=needs_asking), "portable", "prism", pytest.param("flink", marks=needs_asking)],
+)
 def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, tmp_path):
     require(engine)
     with running(engine, WORKERS) as flags:
@@ -117,42 +125,34 @@ def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, t
     assert shards(tmp_path / "out") == expected
 
 
-def command(logs: Path, out: Path) -> list[str]:
-    words = [sys.executable, "-m", "pipelines", "run", RECIPE, "--raw", str(logs), "--out", str(out)]
-    return [*words, "--runner", "flink"]
-
-
 @pytest.mark.slow
 @needs_asking
-def test_flink_gives_the_bytes_of_one_local_worker_also_where_a_task_manager_is_killed(logs, tmp_path):
+def test_a_task_manager_that_is_killed_amid_judging_changes_no_byte(logs, expected, tmp_path):
     require("flink")
-    whole = tmp_path / "local"
-    Run(load_recipe(RECIPE), [str(logs)], str(whole)).run()
-    for name, kill in (("undisturbed", False), ("killed", True)):
-        out = tmp_path / name
-        with subprocess.Popen(command(logs, out), stderr=subprocess.PIPE, text=True) as run:
-            if kill:
-                kill_a_task_manager(run, out)
-            said = run.communicate()[1]
-        if kill and run.returncode:
-            assert run.returncode == 4, said
-            again = subprocess.run(command(logs, out), capture_output=True, text=True, check=False)
-            assert again.returncode == 0, again.stderr
-        else:
-            assert run.returncode == 0, said
-        assert shards(out) == shards(whole)
+    out, done = tmp_path / "out", False
+    for kills in (True, False):
+        with running("flink", WORKERS) as flags, ThreadPoolExecutor(1) as beside:
+            killed = beside.submit(kill_a_task_manager, out) if kills else None
+            execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
+            with suppress(ShardError):
+                Run(load_recipe(RECIPE), [str(logs)], str(out), execution).run()
+                done = True
+            if killed is not None:
+                killed.result()
+        if done:
+            break
+    assert shards(out) == expected
 
 
-def kill_a_task_manager(run: subprocess.Popen[str], out: Path) -> None:
-    """Kills one, and sees its workers go, once there are measures of a unit."""
+def kill_a_task_manager(out: Path) -> None:
+    """Kills one once a unit is measured, and sees its workers go."""
     until = time.monotonic() + 300
-    while not any((out / "_units" / "measures").glob("*")):
-        assert run.poll() is None
+    while not any((out / "_units" / "measures").glob("part-*")):
         assert time.monotonic() < until
         time.sleep(0.1)
-    managers = {one for one, line in below(run.pid).items() if "TaskManagerRunner" in line}
+    managers = {one for one, line in below(os.getpid()).items() if "TaskManagerRunner" in line}
     assert len(managers) == TASK_MANAGERS
-    assert listening(set(below(run.pid))) <= LOOPBACK
+    assert listening(set(below(os.getpid()))) <= LOOPBACK
     one = min(managers)
     workers = set(below(one))
     os.kill(one, signal.SIGKILL)
@@ -163,6 +163,15 @@ def kill_a_task_manager(run: subprocess.Popen[str], out: Path) -> None:
 def test_a_name_that_is_no_engine_is_refused_with_those_that_are():
     with pytest.raises(ConfigError, match=", ".join(ENGINES)), running("flnik"):
         pass
+
+
+@pytest.mark.parametrize(("master", "error"), [("nowhere", ConfigError), ("localhost:1", ShardError)])
+def test_a_flink_cluster_that_is_not_there_is_told_before_anything_is_started(master, error, monkeypatch, tmp_path):
+    monkeypatch.setenv(FLINK_MASTER, master)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(error, match=master), running("flink"):
+        pass
+    assert not any(tmp_path.iterdir())
 
 
 def test_what_is_started_ends_with_the_process_that_started_it(tmp_path):
