@@ -4,6 +4,8 @@ DOMAINS := mcp search terminal swe web os android
 DOMAIN ?= android
 RAW ?= $(if $(filter all world-model,$(DOMAIN)),$(addprefix samples/,$(DOMAINS)),samples/$(DOMAIN))
 OUT ?= out/$(DOMAIN)
+RUNNER ?= local
+ENGINES ?= here
 ARGS ?=
 TOKENIZER ?= out/tokenizer/qwen2_5
 CONSUMER ?= all
@@ -14,12 +16,12 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench fuzz consumers lock samples clean
+.PHONY: help install shards test lint bench engines fuzz consumers lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 	@echo
-	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder ARGS='--limit 10'"
+	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder RUNNER=flink ARGS='--limit 10'"
 
 .venv/uv/bin/uv:
 	$(PYTHON) -m venv .venv/uv
@@ -40,7 +42,7 @@ help: ## list the targets
 install: .venv/installed ## set up .venv with the trajmill command
 
 shards: .venv/installed ## make shards of DOMAIN (or all, or world-model) from RAW (default: the samples) into OUT
-	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) $(ARGS)
+	$(BIN)/trajmill run configs/$(DOMAIN).yaml --raw $(RAW) --out $(OUT) --runner $(RUNNER) $(ARGS)
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
@@ -58,6 +60,9 @@ test: .venv/developing ## check and test everything, and say how many lines of e
 	cat "$$said"; \
 	[ $$checks = 0 ] || echo "make lint failed: see above"; \
 	exit $$((tests ? tests : checks))
+
+engines: .venv/developing ## one recipe on every engine: the same bytes. What a machine lacks is told and left out, or with ENGINES=all a failure
+	TRAJMILL_ENGINES=$(ENGINES) $(BIN)/pytest -v -rs tests/pipelines/engine/test_engines.py $(ARGS)
 
 fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line (half an hour)
 	TRAJMILL_FUZZ=80 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"

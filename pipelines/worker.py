@@ -1,23 +1,29 @@
-"""A worker process of the local runner: Beam's own, whose errors the runner is told so that it can raise them again.
+"""A worker process: Beam's own, whose errors the runner is told so that it can raise them again.
 
-It says on stderr only what goes wrong with itself, leaves interrupts to the process that started it, and ends with it.
+The local runner says in the environment what a worker has to know. Engines elsewhere start `trajmill-worker` (in
+Beam's words the boot of a PROCESS environment) and only say who answers such questions, the provision service.
+
+A worker says on stderr only what goes wrong with itself, leaves interrupts to the process that started it, and ends
+with it.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face.printing import guard
 
 _PERIOD_S: Final = 0.5
+_PATIENCE_S: Final = 60.0
 
 
 def _end_with(parent: int) -> None:
@@ -52,12 +58,49 @@ def _telling(worker: Any, response: Any) -> None:
     worker.do_instruction = do_instruction
 
 
+def provisioned(words: Sequence[str]) -> dict[str, str]:
+    """What a worker has to know, as the local runner says it in the environment.
+
+    Args:
+        words: an engine's: the worker's id and the provision service's address; none of the local runner.
+    """
+    parser = argparse.ArgumentParser(prog="trajmill-worker", description=main.__doc__)
+    parser.add_argument("--id", help="how the engine calls this worker")
+    parser.add_argument("--provision_endpoint", help="host:port of the service that knows the rest")
+    given, _ = parser.parse_known_args(words)
+    if given.provision_endpoint is None:
+        if "CONTROL_API_SERVICE_DESCRIPTOR" not in os.environ:
+            parser.error("it is started by an engine, with --id and --provision_endpoint")
+        return {}
+    import grpc
+    from apache_beam.portability.api import beam_provision_api_pb2 as provision
+    from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
+    from google.protobuf import json_format, text_format
+
+    name = given.id.strip("'")  # Prism quotes it
+    with grpc.insecure_channel(given.provision_endpoint) as channel:
+        asked = services.ProvisionServiceStub(channel).GetProvisionInfo(
+            provision.GetProvisionInfoRequest(),
+            metadata=[("worker_id", name)],
+            timeout=_PATIENCE_S,
+            wait_for_ready=True,
+        )
+    return {
+        "WORKER_ID": name,
+        "PIPELINE_OPTIONS": json_format.MessageToJson(asked.info.pipeline_options),
+        "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(asked.info.control_endpoint),
+        "LOGGING_API_SERVICE_DESCRIPTOR": text_format.MessageToString(asked.info.logging_endpoint),
+        "RUNNER_CAPABILITIES": " ".join(asked.info.runner_capabilities),
+    }
+
+
 def main() -> None:
     """Runs Beam's worker until the runner, or the process that it runs in, ends."""
     guard()
     without_pandas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    os.environ.update(provisioned(sys.argv[1:]))
     threading.excepthook = _later(threading.excepthook)
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)

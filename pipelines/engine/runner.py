@@ -12,7 +12,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from functools import cache
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from pipelines.engine.addresses import require_answer
 from pipelines.engine.execution import LOCAL, Execution, Seeing
 from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
+from pipelines.engine.work_blocks import Taken, kept
 from schemas import ConfigError, ShardError
 
 _OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
@@ -204,11 +205,14 @@ def run_over(
     if not work:
         return
     silence_beam()
-    with bound_to_loopback(), lost_workers_told():
+    with bound_to_loopback(), lost_workers_told(), ExitStack() as ends:
         pipeline = execution.pipeline()
-        elements = pipeline | "Work" >> beam.Create(list(work))
-        if seeing is not None:
-            elements = elements | "See" >> beam.Map(seeing)
+        if seeing is None:
+            elements = pipeline | "Work" >> beam.Create(list(work))
+        else:
+            places = ends.enter_context(kept(work, seeing.out))
+            numbered = pipeline | "Work" >> beam.Create(places) | "See" >> beam.Map(seeing)
+            elements = numbered | "Take" >> beam.Map(Taken(seeing.out))
         _ = elements | transform
         try:
             pipeline.run().wait_until_finish()

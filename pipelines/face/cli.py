@@ -75,7 +75,11 @@ def run(
     out: Annotated[str, typer.Option("--out", help="The folder that is written; a run that was killed goes on there.")],
     stop_after: Annotated[Stage, typer.Option(help="The last stage to run.")] = Stage.MIX,
     limit: Annotated[int | None, typer.Option(min=1, help="Take only so many inputs, the first by name.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes of the local runner.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+    runner: Annotated[
+        str,
+        typer.Option(help="local, portable, prism or flink, which is started and stopped; or a runner of Beam's."),
+    ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
     ] = False,
@@ -103,6 +107,7 @@ def run(
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
 
+    from pipelines.engine.engines import running
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
     from pipelines.face.summaries import show_broken, show_summary
@@ -110,11 +115,13 @@ def run(
 
     console = notices()
     paths, flags = _paths(raw, context.args)
-    execution = execution_of(workers, flags, limit, part_size, partitions, records, strict=strict)
+    sizes = limit, part_size, partitions, records
     if stage is not None or part is not None:
-        _do_share(recipe, paths, out, part if stage is not None else None, execution, overwrite=overwrite)
+        share = execution_of(workers, flags, *sizes, strict=strict)
+        _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
         return
-    with StageProgress(console) as progress:
+    with running(runner, workers) as engine, StageProgress(console) as progress:
+        execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
         made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
         summary = made.run(stop_after.value)
     show_summary(summary, recipe, results())

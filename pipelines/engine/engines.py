@@ -1,0 +1,133 @@
+"""Engines by name: what each needs on this machine, and the options for Beam while it runs.
+
+`local` is Beam's local runner in our processes; the others speak the portable protocol, and their workers are processes
+of `pipelines.worker`. What is started here ends with the command that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pipelines.engine.addresses import require_answer
+from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
+from pipelines.engine.flink.jars import missing as missing_of_flink
+from pipelines.engine.prism import missing as missing_of_prism
+from pipelines.engine.prism import prism
+from pipelines.engine.server_process import Servers, free_port, listens
+from schemas import ConfigError
+
+ENGINES: Final = ("local", "portable", "prism", "flink")
+WORKER: Final = "trajmill-worker"
+FLINK_MASTER: Final = "FLINK_MASTER"
+_PATIENCE_S: Final = 60.0
+_QUIET: Final = "--experiments=disable_logging_submission_environment"
+"""Beam would else list the packages of this environment by a program that need not be there."""
+
+
+def lacks(name: str) -> tuple[str, ...]:
+    """Programs that the engine needs and that are not here."""
+    if name == "flink":
+        return missing_of_flink()
+    return missing_of_prism() if name == "prism" else ()
+
+
+@contextmanager
+def running(name: str, workers: int = 1) -> Iterator[tuple[str, ...]]:
+    """Flags for Beam's options; while it lasts, the engine runs.
+
+    Args:
+        name: one of `ENGINES`; any other is taken for one of Beam's runners, which is left to start by itself.
+        workers: processes that work at once; the local runner's are another's matter.
+
+    Raises:
+        ConfigError: something is missing.
+        ShardError: what was started is not ready in time.
+    """
+    if name == "local":
+        yield ()
+        return
+    from pipelines.engine.runner import RUNNERS
+
+    if name not in (*ENGINES, *RUNNERS):
+        raise ConfigError(
+            f"There is no runner '{name}'; there are: {', '.join(ENGINES)}; of Beam's {', '.join(RUNNERS)}."
+        )
+    if name in RUNNERS:
+        yield (f"--runner={name}",)
+        return
+    with tempfile.TemporaryDirectory(prefix="trajmill-") as made:
+        folder = Path(made)
+        if name == "flink":
+            with _flink(folder) as endpoint:
+                at_once = f"--parallelism={max(workers, TASK_MANAGERS)}"
+                yield _portable(endpoint, *_boot(), at_once, "--sdk_worker_parallelism=1")
+        elif name == "prism":
+            with _prism_server(folder) as endpoint:
+                yield _portable(endpoint, *_boot())
+        else:
+            with _job_service(folder) as endpoint:
+                yield _portable(
+                    endpoint,
+                    "--environment_type=beam:env:harness_subprocess_python:v1",
+                    f"--environment_config=exec {sys.executable} -m pipelines.worker",
+                    f"--direct_num_workers={workers}",
+                )
+
+
+def _portable(endpoint: str, *more: str) -> tuple[str, ...]:
+    return ("--runner=PortableRunner", f"--job_endpoint={endpoint}", _QUIET, *more)
+
+
+def _boot() -> tuple[str, ...]:
+    """The options of workers that an engine starts by itself: one command without words.
+
+    Raises:
+        ConfigError: the command is not installed beside this interpreter.
+    """
+    command = Path(sys.executable).with_name(WORKER)
+    if not command.exists():
+        raise ConfigError(f"{command} is missing: install trajmill anew, such as by make install.")
+    return (
+        "--environment_type=PROCESS",
+        f"--environment_config={json.dumps({'command': str(command)})}",
+        "--environment_cache_millis=300000",
+    )
+
+
+@contextmanager
+def _flink(folder: Path) -> Iterator[str]:
+    named = os.environ.get(FLINK_MASTER)
+    if named:
+        require_answer(named, "flink_master")
+    with FlinkServers(folder) as servers:
+        master = named or servers.start_cluster()
+        endpoint = servers.start_job_server(master)
+        servers.wait()
+        yield endpoint
+
+
+@contextmanager
+def _prism_server(folder: Path) -> Iterator[str]:
+    program = str(prism())
+    port = free_port()
+    with Servers(folder) as servers:
+        servers.start("Prism", [program, f"--job_port={port}", "--serve_http=false", "--log_level=warn"])
+        servers.wait_for(lambda: listens(port), _PATIENCE_S)
+        yield f"localhost:{port}"
+
+
+@contextmanager
+def _job_service(folder: Path) -> Iterator[str]:
+    """Beam's own job service, in a process that is not ours."""
+    port = free_port()
+    with Servers(folder) as servers:
+        servers.start("job service", [sys.executable, "-m", "pipelines.engine.job_service", str(port), str(folder)])
+        servers.wait_for(lambda: listens(port), _PATIENCE_S)
+        yield f"localhost:{port}"
