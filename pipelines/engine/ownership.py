@@ -379,7 +379,7 @@ class Ownership:
 
     @property
     def spill(self) -> Folder:
-        """Where workers of this machine spill blocks: in the output folder, or, where that is in a store, on its disk."""
+        """Where workers of this machine spill blocks: in the output folder; where that is in a store, on its disk."""
         if self.out.is_local:
             return self.out / SPILL
         if not self._scratch:

@@ -102,7 +102,7 @@ class Folder:
     @cached_property
     def _place(self) -> tuple[Any, str]:
         url = url_of(self.url)
-        return filesystem_of(url) if url is not None else (LocalFileSystem(), local_path(self.url))
+        return filesystem_of(url, listings=False) if url is not None else (LocalFileSystem(), local_path(self.url))
 
     @cached_property
     def _store(self) -> ObjectStore:
@@ -288,6 +288,8 @@ class Folder:
             try:
                 return self._store.put_over(local.name, self.path(name), seen)
             except ReplacedError as error:
+                if self.found(name) == data:  # it was ours, and the store's answer did not come
+                    return self.version(name)
                 raise ShardError(f"{self.path(name)} was written by another run since this one began") from error
             except OSError as error:
                 raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error

@@ -1,10 +1,12 @@
 """A door before a store's local server: it counts what is asked, and fails on request as stores do.
 
-It speaks as much HTTP as the clients of stores do. Nothing of what it passes on is changed.
+It speaks as much HTTP as the clients of stores do. Nothing of what it passes on is
+changed.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import threading
@@ -14,7 +16,7 @@ from contextlib import suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 Fault = int | str
 """A status that is answered in place of the store's, `reset`, or `lost`: the store does it, and its answer is lost."""
@@ -87,6 +89,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "reset":
             self._reset()
             return
+        if self._refused():
+            self._answer(412, [], b'{"error": {"code": 412, "message": "conditionNotMet"}}')
+            return
         upstream = HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         if body or self.command in ("PUT", "POST"):
@@ -102,6 +107,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(answer.status, answer.getheaders(), data, length)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = _pass  # noqa: N815 - the names that the server asks for
+
+    def _refused(self) -> bool:
+        """Whether Google's condition does not hold: the emulator knows none."""
+        url = urlsplit(self.path)
+        asked = parse_qs(url.query)
+        if "ifGenerationMatch" not in asked:
+            return False
+        bucket = url.path.partition("/b/")[2].partition("/")[0]
+        upstream = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        upstream.request("GET", f"/storage/v1/b/{bucket}/o/{quote(asked['name'][0], safe='')}")
+        answer = upstream.getresponse()
+        there = json.loads(answer.read()) if answer.status == 200 else {}
+        upstream.close()
+        return str(there.get("generation", "0")) != asked["ifGenerationMatch"][0]
 
     def _body(self) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
