@@ -140,8 +140,8 @@ def filesystem_class(url: str) -> Any:
 _PATIENT: Final[Mapping[str, dict[str, Any]]] = {
     "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
 }
-"""How clients of stores are told to try again after 429, 5xx and broken connections: gcsfs tries 6 times by itself, with
-up to 32 seconds between. Botocore's later modes take 429 for an answer, which stores that speak S3 give."""
+"""How clients of stores are told to try again after 429, 5xx and broken connections: gcsfs tries 6 times by itself,
+up to 32 seconds apart. Botocore's later modes take 429 for an answer, which stores that speak S3 give."""
 
 
 def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:

@@ -16,6 +16,9 @@ from tests.stores.counting_proxy import CountingProxy
 
 STORES = ("s3", "gs")
 
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+"""Before gcsfs is imported: it would ask Google what kind of bucket it is, which no emulator answers."""
+
 
 @dataclass(frozen=True)
 class Store:
@@ -59,10 +62,11 @@ def served(request: pytest.FixtureRequest) -> Iterator[Store]:
         told = (
             {"AWS_ENDPOINT_URL": door.url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
             if request.param == "s3"
-            else {"STORAGE_EMULATOR_HOST": door.url}
+            else {"STORAGE_EMULATOR_HOST": door.url, "NO_GCE_CHECK": "true"}
         )
         before = {name: os.environ.get(name) for name in told}
         os.environ.update(told)
+        fsspec.config.conf["gs"] = {"token": "anon"}
         filesystem = fsspec.filesystem(request.param)
         filesystem.mkdir("made-for-tests")
         yield Store(f"{request.param}://made-for-tests", door, filesystem)

@@ -65,7 +65,8 @@ def test_a_run_from_a_store_into_it_gives_the_same_bytes_with_few_requests(store
     lines = store.door.lines.copy()
     assert shards_in(store) == beside_us
     read = [line for line in lines if "raw/" in line and (".jsonl" in line or ".cast" in line)]
-    assert len(read) <= 2 * LOGS + 1  # the beginning for the plan, then the log
+    each = 2 if store.url.startswith("s3") else 4  # gcsfs asks what it is before it reads it
+    assert len(read) <= each * LOGS + 1  # the beginning for the plan, then the log
     assert len(lines) <= MOST
     written = [line for line in lines if line.startswith(("PUT", "POST")) and MARKER not in line]
     assert len(written) == len(set(written)) + 1  # the record of the run, when it begins and when it ends
