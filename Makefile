@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines fuzz consumers lock samples clean
+.PHONY: help install shards test lint bench engines fuzz stores consumers lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -70,6 +70,13 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
+.venv/stores: requirements/stores.txt .venv/developing
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/stores.txt
+	@touch $@
+
+stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers have them, that fail as stores do
+	$(BIN)/pytest tests/stores $(ARGS)
+
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 	$(BIN)/python -m benchmarks.scrubbing
@@ -91,6 +98,11 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 		pyproject.toml --group build -o requirements/runtime.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	for store in s3 gcs; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url pyproject.toml --extra $$store -c requirements/runtime.txt -o requirements/$$store.txt || exit; done
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		pyproject.toml --extra s3 --extra gcs --group stores -c requirements/runtime.txt -c requirements/dev.txt \
+		-o requirements/stores.txt
 	echo uv | $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		- -o requirements/uv.txt
 

@@ -32,14 +32,14 @@ from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flow import Step, run_over
-from pipelines.engine.ownership import BLOBS, PLAN, RUN, SPILL, Identity, Ownership
+from pipelines.engine.ownership import BLOBS, PLAN, RUN, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import (
+    done_units,
     finish_stage,
     finish_unit,
-    is_done,
     stage_names,
     unit_manifests,
     units_folder,
@@ -119,11 +119,12 @@ class Run:
         told = recipe.mix.instructions
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
-        self._rejects = self.out / "rejects"
-        self.transitions, self.verdicts = self.out / "transitions", self.out / "verdicts"
-        self.blobs = self.out / BLOBS if recipe.normalize.attachments == "keep" else None
-        self.spans, self.measures = self.out / "spans", self.out / "measures"
-        self.draws, self.shards = self.out / "draws", self.out / "shards"
+        self._work = work = self.out.held(self._owner.token)
+        self._rejects = work / "rejects"
+        self.transitions, self.verdicts = work / "transitions", work / "verdicts"
+        self.blobs = work / BLOBS if recipe.normalize.attachments == "keep" else None
+        self.spans, self.measures = work / "spans", work / "measures"
+        self.draws, self.shards = work / "draws", work / "shards"
 
     def run(self, last: str = "mix") -> Summary:
         """Runs the stages up to `last` and returns what was done.
@@ -235,7 +236,7 @@ class Run:
 
     def _begin(self, stage: str, folder: Folder, digests: dict[str, str], size: int) -> set[str]:
         """Tells that a stage begins and returns the labels of the units still to do."""
-        open_units = {label for label, digest in digests.items() if not is_done(folder, label, digest)}
+        open_units = set(digests) - done_units(folder, digests)
         self._tell(
             StageStart(stage, len(digests), len(digests) - len(open_units), size, units_of(folder), tuple(digests))
         )
@@ -253,10 +254,10 @@ class Run:
         """Seals folders of equal units and removes what an earlier run left there; returns the first one's manifest."""
         labels = list(units)
         for stage in stages[1:]:
-            finish_stage(self.out / stage, name, digest, labels)
-        sealed = finish_stage(self.out / stages[0], name, digest, labels, **more)
+            finish_stage(self._work / stage, name, digest, labels)
+        sealed = finish_stage(self._work / stages[0], name, digest, labels, **more)
         for stage in stages:
-            self._prune(stage, stage_names(self.out, stage, labels))
+            self._prune(stage, stage_names(self._work, stage, labels))
         return sealed
 
     def _prune(self, stage: str, wanted: set[str]) -> None:
@@ -271,7 +272,7 @@ class Run:
         models = tuple(sorted(self._models.items()))
         digest = judging_digest(self.recipe, units, self._benchmarks, models)
         labels = [unit.label for unit in units]
-        spill = self.out / SPILL if self.execution.is_local else None
+        spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill)
@@ -280,11 +281,11 @@ class Run:
         beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]
         reported = bool(units) and self.recipe.judge.replicates is not None  # a unit writes it
         measured = [*labels, *([REPLICATES_UNIT] if reported else [])]
-        undone = any(not is_done(self.out / other, label, digest) for other in beside for label in labels)
-        undone = undone or any(
-            not is_done(self.measures, unit.label, measuring_digest(unit, judging)) for unit in units
-        )
-        undone = undone or not all(is_done(self.measures, label, digest) for label in measured[len(labels) :])
+        whole = dict.fromkeys(labels, digest)
+        made = {unit.label: measuring_digest(unit, judging) for unit in units}
+        made |= dict.fromkeys(measured[len(labels) :], digest)
+        undone = any(len(done_units(self._work / other, whole)) < len(labels) for other in beside)
+        undone = undone or len(done_units(self.measures, made)) < len(made)
         if todo or undone:
             self._intend_judging(units, beside, measured)
             self._over(units, UnitsToVerdicts(judging))
@@ -306,9 +307,9 @@ class Run:
         self._owner.intend(names | written_names("measures", measured))
 
     def _replicates(self) -> dict[str, dict[str, float]]:
-        if self.recipe.judge.replicates is None or not self.measures.exists(REPLICATES):
+        if self.recipe.judge.replicates is None or (data := self.measures.found(REPLICATES)) is None:
             return {}
-        found: dict[str, dict[str, float]] = json.loads(self.measures.read(REPLICATES))
+        found: dict[str, dict[str, float]] = json.loads(data)
         return found
 
     def _mix(
@@ -327,9 +328,9 @@ class Run:
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)
-        if todo or not all(is_done(rejects, label, digest) for label in labels):
+        if todo or len(done_units(rejects, dict.fromkeys(labels, digest))) < len(labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
-            spill = self.out / SPILL if self.execution.is_local else None
+            spill = self._owner.spill if self.execution.is_local else None
             names = {f"shards/{shard.name}" for shard in shards} | {f"rejects/mix/{label}.parquet" for label in labels}
             names |= written_names("shards", [shard.label for shard in shards]) | written_names("rejects/mix", labels)
             self._owner.intend(names)
@@ -349,7 +350,7 @@ class Run:
         if not self.recipe.mix.passages:
             return None
         return Preparation(
-            self.recipe, self.recipe.mix.passages, self.out, self._benchmarks, tuple(sorted(self._models.items()))
+            self.recipe, self.recipe.mix.passages, self._work, self._benchmarks, tuple(sorted(self._models.items()))
         )
 
     def _pass_through(self, preparation: Preparation | None) -> Manifest | None:

@@ -12,6 +12,8 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -21,14 +23,14 @@ from typing import Any, Final
 
 from fsspec.utils import glob_translate
 
+from pipelines.engine.object_store import forget
 from pipelines.engine.paths import JUNK, local_path, url_of
-from pipelines.engine.storage import Folder, is_unfinished
+from pipelines.engine.storage import MARKER, Folder, is_unfinished
 from pipelines.engine.units import MANIFEST, UNITS, read_manifest
 from pipelines.recipe.recipe import Recipe
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
 
-MARKER: Final = "trajmill.json"
 LOCK: Final = ".lock"
 SPILL: Final = "spill"
 LAYOUT: Final = 2
@@ -158,10 +160,11 @@ def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
 
 def _marker(out: Folder) -> dict[str, Any] | None:
     """What the marker says; None if there is none that can be read."""
-    if not out.exists(MARKER):
+    data = out.found(MARKER)
+    if data is None:
         return None
     try:
-        values = json.loads(out.read(MARKER))
+        values = json.loads(data)
         Identity(**values["identity"])
         return values if isinstance(values["layout"], int) and isinstance(values["names"], list) else None
     except (ValueError, KeyError, TypeError):
@@ -182,6 +185,9 @@ class Ownership:
         self.token = token_hex(16)
         self._names: set[str] = set()
         self._made: list[str] = []
+        self._version = ""
+        self._stale = False
+        self._scratch = ""
 
     def check(self, raws: Sequence[str]) -> Survey:
         """What lies in the folder, if this run may have it; nothing is written.
@@ -191,6 +197,7 @@ class Ownership:
                 is in use.
         """
         self._check_apart(raws)
+        forget()  # what an earlier run of this process read
         found = survey(self.out)
         where = self.out.path()
         if found.foreign:
@@ -264,12 +271,15 @@ class Ownership:
         self._make()
         try:
             with self._locked():
+                self._version = self.out.version(MARKER)  # who writes it from now on is met by our own first write
                 found = survey(self.out)
                 if found.foreign:  # since it was checked
                     raise ConfigError(f"{self.out.path()} holds a file that no run wrote: {found.foreign[0]!r}.")
                 try:
                     self._take(found)
                     yield
+                    if self._stale:
+                        self._write_marker()
                 except BaseException:
                     if self._made:
                         self._remove({*self._names, *_ALWAYS})
@@ -373,7 +383,8 @@ class Ownership:
             "token": self.token,
             "names": sorted(self._names),
         }
-        self.out.write(MARKER, json.dumps(values, indent=0).encode() + b"\n")
+        self._version = self.out.write_over(MARKER, json.dumps(values, indent=0).encode() + b"\n", self._version)
+        self._stale = False
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):
@@ -385,7 +396,7 @@ class Ownership:
 
     def intend(self, names: Iterable[str]) -> None:
         """Lists files of the folder that are about to be written, by name relative to it."""
-        fresh = set(names) - self._names
+        fresh = set(names) - self._names - _ALWAYS
         if fresh:
             self._names |= fresh
             self._write_marker()
@@ -403,17 +414,33 @@ class Ownership:
             mine |= {name for name in (f"{BLOBS}/{one}" for one in (self.out / BLOBS).names()) if _BLOB.fullmatch(name)}
         gone = mine - set(wanted)
         if gone:
-            self._remove(gone)
+            self._remove(gone if self.out.is_local else gone & self._there(folders, gone))
             self._names -= gone
-            self._write_marker()
+            self._stale = True
+
+    def _there(self, folders: Sequence[str], names: Iterable[str]) -> set[str]:
+        """The names of what lies in these folders, of those that any of the names is of."""
+        some = [folder for folder in folders if any(name.startswith(f"{folder}/") for name in names)]
+        return {f"{folder}/{name}" for folder in some for name in (self.out / folder).names()}
+
+    @property
+    def spill(self) -> Folder:
+        """Where workers of this machine spill blocks: in the output folder; where that is in a store, on its disk."""
+        if self.out.is_local:
+            return self.out / SPILL
+        if not self._scratch:
+            self._scratch = tempfile.mkdtemp(prefix="trajmill-spill-")
+        return Folder(self._scratch)
 
     def make_spill(self) -> None:
         """Makes the folder of spill files, which only the user may enter; one that is empty at the end goes."""
-        if self.out.is_local:
-            Path(self.out.path(SPILL)).mkdir(mode=0o700, exist_ok=True)
+        Path(self.spill.path()).mkdir(mode=0o700, exist_ok=True)
 
     def clear_spill(self) -> None:
         """Empties the folder of spill files, and removes it."""
+        if not self.out.is_local:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            return
         names = (f"{SPILL}/{name}" for name in (self.out / SPILL).names())
         self._remove(name for name in names if _SPILLED.fullmatch(name))
         if self.out.is_local:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
@@ -136,14 +137,27 @@ def filesystem_class(url: str) -> Any:
         raise ConfigError(missing_package(error) or f"{url} cannot be opened: {error}") from error
 
 
-def filesystem_of(url: str) -> tuple[Any, str]:
+_PATIENT: Final[Mapping[str, dict[str, Any]]] = {
+    "s3": {"config_kwargs": {"retries": {"mode": "legacy", "total_max_attempts": 8}}},
+}
+"""How clients of stores are told to try again after 429, 5xx and broken connections: gcsfs tries 6 times by itself,
+up to 32 seconds apart. Botocore's later modes take 429 for an answer, which stores that speak S3 give."""
+
+
+def filesystem_of(url: str, *, listings: bool = True) -> tuple[Any, str]:
     """The file system of a URL and the path on it, which is everything behind the scheme: nothing is chained.
+
+    Args:
+        url: what is to be read or written.
+        listings: whether what was listed is believed until it is listed again; for what nobody writes.
 
     Raises:
         ConfigError: as of `filesystem_class`.
     """
     kind = filesystem_class(url)
-    return kind(**kind._get_kwargs_from_urls(url)), str(kind._strip_protocol(url)).rstrip("/")
+    more = {} if listings else {"use_listings_cache": False}
+    patience = _PATIENT.get(url.partition("://")[0], {})
+    return kind(**kind._get_kwargs_from_urls(url), **patience, **more), str(kind._strip_protocol(url)).rstrip("/")
 
 
 def opened(path: str) -> BinaryIO:

@@ -1,18 +1,21 @@
 """Output files wherever they are, written whole or not at all.
 
 A `Folder` is an output folder on any file system that fsspec knows. A file appears under its name only when it is
-complete: locally by renaming, elsewhere as one object. This module does not know what the files hold.
+complete: locally by renaming, elsewhere as one object; where a run holds the folder, a writer of another run that comes
+late replaces nothing. This module does not know what the files hold.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
@@ -20,6 +23,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from fsspec.implementations.local import LocalFileSystem
 
+from pipelines.engine.object_store import Listed, ObjectStore, ReplacedError
 from pipelines.engine.paths import filesystem_of, local_path, url_of
 from schemas import ShardError
 
@@ -32,16 +36,77 @@ _BASE: Final = 200
 """Characters of a file's name that its temporary name ends with."""
 
 
+MARKER: Final = "trajmill.json"
+"""The file of an output folder that says, among much else, which run holds it."""
+
+_TRIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """That a run holds an output folder in an object store: what it wrote there no other one replaces.
+
+    Attributes:
+        out: URL of the output folder.
+        token: of the run.
+    """
+
+    out: str
+    token: str
+
+    def put(self, store: ObjectStore, local: str, path: str) -> None:
+        """Writes a whole object: in place of what an earlier run left, but not of what it holds already.
+
+        Raises:
+            OSError: another run holds the folder by now.
+        """
+        for _ in range(_TRIES):
+            with suppress(ReplacedError):
+                store.put_over(local, path, "")
+                return
+            there = store.version(path)
+            if there is None:
+                continue
+            with store.opened(path, again=True) as stream, open(local, "rb") as mine:
+                if _digest(stream) == _digest(mine):
+                    return
+            self._check(store)
+            with suppress(ReplacedError):
+                store.put_over(local, path, there.version)
+                return
+        raise OSError("others write it at the same time")
+
+    def _check(self, store: ObjectStore) -> None:
+        marker = Folder(self.out).path(MARKER)
+        try:
+            with store.opened(marker, again=True) as stream:
+                token = json.load(stream).get("token")
+        except (FileNotFoundError, ValueError):
+            token = None
+        if token != self.token:
+            raise OSError("it is another run's, which has taken the folder since this one began")
+
+
 @dataclass(frozen=True)
 class Folder:
-    """An output folder, by URL or path; picklable, so that workers reach the same files."""
+    """An output folder, by URL or path; picklable, so that workers reach the same files.
+
+    Attributes:
+        url: where it is.
+        hold: of the run that writes there; None writes over whatever is there.
+    """
 
     url: str
+    hold: Hold | None = field(default=None, compare=False)
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
         url = url_of(self.url)
-        return filesystem_of(url) if url is not None else (LocalFileSystem(), local_path(self.url))
+        return filesystem_of(url, listings=False) if url is not None else (LocalFileSystem(), local_path(self.url))
+
+    @cached_property
+    def _store(self) -> ObjectStore:
+        return ObjectStore(self._place[0])
 
     @property
     def is_local(self) -> bool:
@@ -53,24 +118,53 @@ class Folder:
         return f"{self._place[1]}/{name}" if name else self._place[1]
 
     def __truediv__(self, name: str) -> Folder:
-        return Folder(f"{self.url.rstrip('/')}/{name}")
+        return Folder(f"{self.url.rstrip('/')}/{name}", self.hold)
 
-    def __getstate__(self) -> dict[str, str]:
-        return {"url": self.url}
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url, "hold": self.hold}
 
-    def __setstate__(self, state: dict[str, str]) -> None:
-        object.__setattr__(self, "url", state["url"])
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    def held(self, token: str) -> Folder:
+        """The same output folder, as the run of that token writes to it."""
+        return Folder(self.url, Hold(self.url, token))
 
     def exists(self, name: str = "") -> bool:
         """Whether there is a complete file of that name, or the folder itself."""
-        return bool(self._place[0].exists(self.path(name)))
+        return self._place[0].exists(self.path(name)) if self.is_local else self._store.exists(self.path(name))
 
     def size(self, name: str) -> int:
         """Bytes of a file; -1 if there is none."""
+        if not self.is_local:
+            found = self._store.version(self.path(name))
+            return found.bytes if found is not None else -1
         try:
             return int(self._place[0].size(self.path(name)))
         except FileNotFoundError:
             return -1
+
+    def sizes(self) -> dict[str, int]:
+        """Name → bytes of every complete file below the folder: of an object store by one listing.
+
+        Raises:
+            ShardError: it cannot be listed.
+        """
+        if self.is_local:
+            return {name: self.size(name) for name in self.names()}
+        return {name: one.bytes for name, one in self._listed().items() if not is_unfinished(name)}
+
+    def version(self, name: str) -> str:
+        """What is another after each write of a file in an object store; empty where there is none, or it is local."""
+        found = None if self.is_local else self._store.version(self.path(name))
+        return found.version if found is not None else ""
+
+    def _listed(self) -> dict[str, Listed]:
+        try:
+            return self._store.listed(self.path())
+        except OSError as error:
+            raise ShardError(f"{self.path()} cannot be listed: {why(error)}") from error
 
     def read(self, name: str) -> bytes:
         """The whole file.
@@ -78,15 +172,29 @@ class Folder:
         Raises:
             ShardError: it cannot be read.
         """
+        found = self.found(name)
+        if found is None:
+            raise ShardError(f"{self.path(name)} cannot be read: {os.strerror(errno.ENOENT)}")
+        return found
+
+    def found(self, name: str) -> bytes | None:
+        """The whole file; None if there is none.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
         try:
-            return bytes(self._place[0].cat_file(self.path(name)))
+            with self.open(name) as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """The file, open for reading at any place."""
-        with self._place[0].open(self.path(name), "rb") as stream:
+        with open(self.path(name), "rb") if self.is_local else self._store.opened(self.path(name)) as stream:
             yield stream
 
     def sha256(self, name: str) -> str:
@@ -97,7 +205,7 @@ class Folder:
         """
         try:
             with self.open(name) as stream:
-                return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
+                return _digest(stream)
         except FileNotFoundError:
             return ""
         except OSError as error:
@@ -112,12 +220,12 @@ class Folder:
             suffix: of the names.
             unfinished: whether to list what killed writers left too.
         """
-        filesystem, root = self._place
         if self.is_local:
+            root = self.path()
             found = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
+            names = [path[len(root) + 1 :] for path in found]
         else:
-            found = filesystem.find(root) if filesystem.exists(root) else []
-        names = [str(path)[len(root) + 1 :] for path in found]
+            names = list(self._listed())
         return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
 
     def write(self, name: str, data: bytes, *, private: bool = False) -> None:
@@ -140,7 +248,7 @@ class Folder:
         Raises:
             ShardError: the file cannot be written, or not be put in its place.
         """
-        filesystem, target = self._place[0], self.path(name)
+        target = self.path(name)
         directory, base = os.path.split(target) if self.is_local else (tempfile.gettempdir(), name.replace("/", "_"))
         temporary = f"{directory}/{unfinished_name(base)}"
         mode = 0o600 if private or not self.is_local else 0o666
@@ -150,13 +258,41 @@ class Folder:
             yield temporary
             if self.is_local:
                 os.replace(temporary, target)
+            elif self.hold is None or not self._store.has_conditions:
+                self._store.put(temporary, target)
             else:
-                filesystem.put_file(temporary, target)
+                self.hold.put(self._store, temporary, target)
         except OSError as error:
             raise ShardError(f"{target} cannot be written: {why(error)}") from error
         finally:
             with suppress(OSError):
                 Path(temporary).unlink(missing_ok=True)
+
+    def write_over(self, name: str, data: bytes, seen: str) -> str:
+        """Writes a whole file in place of the version that was seen, and returns its own; locally whatever was there.
+
+        Args:
+            name: of the file in the folder.
+            data: what it holds.
+            seen: as of `version`.
+
+        Raises:
+            ShardError: it cannot be written, or there is another by now.
+        """
+        if self.is_local:
+            self.write(name, data)
+            return ""
+        with tempfile.NamedTemporaryFile() as local:
+            local.write(data)
+            local.flush()
+            try:
+                return self._store.put_over(local.name, self.path(name), seen)
+            except ReplacedError as error:
+                if self.found(name) == data:  # it was ours, and the store's answer did not come
+                    return self.version(name)
+                raise ShardError(f"{self.path(name)} was written by another run since this one began") from error
+            except OSError as error:
+                raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
 
     def remove(self, name: str) -> None:
         """Removes a file, and the folders below this one that are empty without it; nothing happens if there is none.
@@ -167,8 +303,8 @@ class Folder:
         try:
             if self.is_local:
                 Path(self.path(name)).unlink(missing_ok=True)
-            elif self.exists(name):
-                self._place[0].rm_file(self.path(name))
+            else:
+                self._store.remove(self.path(name))
         except OSError as error:
             raise ShardError(f"{self.path(name)} cannot be removed: {why(error)}") from error
         if self.is_local:
@@ -195,6 +331,10 @@ def _links(at: str, folders: Sequence[str]) -> list[str]:
 def why(error: OSError) -> str:
     """What the system says, without the path that the message names already."""
     return error.strerror or str(error)
+
+
+def _digest(stream: BinaryIO) -> str:
+    return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
 
 
 def sha256_of(path: str) -> str:

@@ -6,7 +6,7 @@ own manifest is written. What an earlier recipe left is the matter of `ownership
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.engine.storage import MADE_AGAIN, Folder
@@ -54,27 +54,51 @@ def stage_names(root: Folder, stage: str, units: Iterable[str]) -> set[str]:
 
 def read_manifest(folder: Folder, name: str) -> Manifest | None:
     """A manifest, or None if there is none or it is not readable as one."""
-    if not folder.exists(name):
-        return None
+    data = folder.found(name)
     try:
-        return Manifest.from_json(folder.read(name))
+        return Manifest.from_json(data) if data is not None else None
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def is_done(stage: Folder, unit: str, digest: str) -> bool:
+def done_units(stage: Folder, digests: Mapping[str, str]) -> set[str]:
+    """Those of the units that are done, as `is_done` says: of an object store by one listing, or two.
+
+    Args:
+        stage: the stage's folder.
+        digests: unit → digest.
+    """
+    if stage.is_local:
+        return {unit for unit, digest in digests.items() if is_done(stage, unit, digest)}
+    listed = units_of(stage).sizes()
+    begun = {unit: digest for unit, digest in digests.items() if manifest_name(unit) in listed}
+    sizes = stage.sizes() if begun else {}
+    return {unit for unit, digest in begun.items() if is_done(stage, unit, digest, sizes)}
+
+
+def is_done(stage: Folder, unit: str, digest: str, sizes: Mapping[str, int] | None = None) -> bool:
     """Whether this version finished the unit: its manifest has that digest, and every file named in it is as it says.
 
     Local files are read for it; object stores check what they hold by themselves, and only sizes are compared there.
+
+    Args:
+        stage: the stage's folder.
+        unit: the unit.
+        digest: that it is to have.
+        sizes: of the stage's files, where they are known already.
     """
     manifest = read_manifest(units_of(stage), manifest_name(unit))
     if manifest is None or manifest.digest != digest:
         return False
     if (manifest.schema_version, manifest.program_version) != (SCHEMA_VERSION, PROGRAM_VERSION):
         return False
-    if any(stage.size(file.name) != file.bytes for file in manifest.files):
+    if any(_size(stage, file.name, sizes) != file.bytes for file in manifest.files):
         return False
     return not stage.is_local or all(stage.sha256(file.name) == file.sha256 for file in manifest.files)
+
+
+def _size(stage: Folder, name: str, sizes: Mapping[str, int] | None) -> int:
+    return stage.size(name) if sizes is None else sizes.get(name, -1)
 
 
 def check_unit(stage: Folder, unit: str, only: str | None = None) -> None:
@@ -140,10 +164,15 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
     Raises:
         ShardError: a unit is not there, so that nothing is sealed.
     """
+    if not stage.is_local:
+        units_of(stage).sizes()  # what others wrote since is read again
+    sizes = None if stage.is_local else stage.sizes()
     manifests = unit_manifests(stage, units)
     lost = sorted(set(units) - {manifest.unit for manifest in manifests})
     if not lost:
-        lost = [one.unit for one in manifests if any(stage.size(file.name) != file.bytes for file in one.files)]
+        lost = [
+            one.unit for one in manifests if any(_size(stage, file.name, sizes) != file.bytes for file in one.files)
+        ]
     if lost:
         raise ShardError(
             f"{len(lost)} of {len(units)} units of {name} are not in {stage.path()}, the first is {lost[0]}: what "
@@ -151,5 +180,7 @@ def finish_stage(stage: Folder, name: str, digest: str, units: Sequence[str], **
         )
     files = tuple(files_of(manifests))
     whole = Manifest(name, "", digest, SCHEMA_VERSION, files, summed_counts(manifests), **more)
-    stage.write(MANIFEST, whole.to_json())
+    data = whole.to_json()
+    if sizes is None or sizes.get(MANIFEST) != len(data) or stage.found(MANIFEST) != data:
+        stage.write(MANIFEST, data)
     return whole

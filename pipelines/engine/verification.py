@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.engine.ownership import MARKER, Survey, survey
+from pipelines.engine.ownership import Survey, survey
 from pipelines.engine.parquet import read_batches
-from pipelines.engine.storage import Folder
+from pipelines.engine.storage import MARKER, Folder
 from pipelines.engine.units import MANIFEST, UNITS, files_of, read_manifest, units_of
 from schemas import ConfigError, ShardError
 from schemas.manifest import FileEntry, Manifest, summed_counts

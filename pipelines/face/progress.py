@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Final, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -10,8 +11,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from pipelines.account.summary import StageStart
 from pipelines.engine.units import manifest_name
 from pipelines.face.printing import Printer
+from schemas import ShardError
 
 _PERIOD_S: Final = 0.5
+_STORE_PERIOD_S: Final = 10.0
+"""Between two listings of an object store."""
 
 
 class StageProgress:
@@ -61,9 +65,19 @@ class StageProgress:
             self._current = None
 
     def _watch(self) -> None:
-        while not self._stop.wait(_PERIOD_S):
+        period = _PERIOD_S
+        while not self._stop.wait(period):
             current = self._current
             if current is not None:
                 task, start = current
-                done = sum(start.manifests.exists(manifest_name(label)) for label in start.labels)
-                self._progress.update(task, completed=done)
+                period = _PERIOD_S if start.manifests.is_local else _STORE_PERIOD_S
+                with suppress(ShardError):  # whoever works there tells it
+                    self._progress.update(task, completed=_done(start))
+
+
+def _done(start: StageStart) -> int:
+    """How many units of a stage are done."""
+    if start.manifests.is_local:
+        return sum(start.manifests.exists(manifest_name(label)) for label in start.labels)
+    listed = set(start.manifests.names())
+    return sum(manifest_name(label) in listed for label in start.labels)

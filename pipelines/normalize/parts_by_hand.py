@@ -17,7 +17,7 @@ from pipelines.engine.execution import Execution
 from pipelines.engine.ownership import BLOBS, Identity, Ownership
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
-from pipelines.engine.units import is_done, unit_manifests, written_names
+from pipelines.engine.units import done_units, unit_manifests, written_names
 from pipelines.normalize.connector_errors import must_be_read_again
 from pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
 from pipelines.plan.plan import Part, Plan, make_plan
@@ -85,8 +85,7 @@ def open_parts(parts: Sequence[Part], normalizer: Normalizer, known: Set[str] | 
     folders = [normalizer.rejects, *([normalizer.blobs] if normalizer.blobs is not None else [])]
     folders += [normalizer.transitions] if known is None else []
     digests = {part.name: unit_digest(part) for part in parts}
-    todo = {name for name, digest in digests.items() if not all(is_done(one, name, digest) for one in folders)}
-    todo |= known or set()
+    todo = set(known or ()).union(*(digests.keys() - done_units(one, digests) for one in folders))
     made = unit_manifests(normalizer.transitions, digests)
     todo |= {one.unit for one in made if must_be_read_again(one, strict=normalizer.strict)}
     return [part for part in parts if part.name in todo]

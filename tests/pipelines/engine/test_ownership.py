@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.engine.execution import Execution
-from pipelines.engine.ownership import LOCK, MARKER, Identity, Ownership, survey
-from pipelines.engine.storage import Folder
+from pipelines.engine.ownership import LOCK, Identity, Ownership, survey
+from pipelines.engine.storage import MARKER, Folder
 from pipelines.face.cli import app
 from pipelines.face.export import export
 from pipelines.judge.classifier_training import train_classifier

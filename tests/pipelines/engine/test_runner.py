@@ -8,6 +8,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, GoogleCloudOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
 from pipelines.engine.execution import LOCAL, Execution
 from pipelines.engine.runner import bound_to_loopback, run_over
@@ -97,6 +98,45 @@ def test_servers_for_workers_listen_on_loopback_only():
         server.stop(None)
     assert mine
     assert {address.split(":")[0] for address in mine} <= LOOPBACK
+
+
+def test_a_pool_of_workers_in_our_process_listens_on_loopback_only():
+    before = opened_by(os.getpid())
+    with bound_to_loopback():
+        _, server = BeamFnExternalWorkerPoolServicer.start()
+        fresh = opened_by(os.getpid()) - before
+        server.stop(None)
+    assert fresh
+    assert {address.split(":")[0] for address in fresh} <= LOOPBACK
+
+
+def opened_by(pid: int) -> set[str]:
+    """Addresses of the listening TCP sockets of a process."""
+    links = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in links:
+                found.add(fields[1])
+    return found
+
+
+def note_ports(number: int, folder: str) -> None:
+    for pid in (os.getpid(), os.getppid()):
+        for address in opened_by(pid):
+            Path(folder, f"{pid}-{address.replace(':', '-')}").touch()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_nothing_that_a_run_starts_listens_beyond_loopback(tmp_path, workers):
+    before = {address.replace(":", "-") for address in opened_by(os.getpid())}
+    run_over(list(range(4)), beam.Map(note_ports, str(tmp_path)), Execution(workers=workers))
+    parents = str(os.getppid())
+    found = [path.name.split("-", 1) for path in tmp_path.iterdir()]
+    fresh = {address for pid, address in found if pid != parents and address not in before}
+    assert bool(fresh) == (workers > 1)
+    assert {address.split("-")[0] for address in fresh} <= LOOPBACK
 
 
 def test_nothing_is_run_over_nothing():

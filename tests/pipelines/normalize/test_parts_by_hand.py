@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.engine.execution import Execution
-from pipelines.engine.ownership import LOCK, MARKER
+from pipelines.engine.ownership import LOCK
+from pipelines.engine.storage import MARKER
 from pipelines.face.cli import app
 from pipelines.normalize.parts_by_hand import Share, normalize_share
 from pipelines.recipe.recipe_file import load_recipe

@@ -1,0 +1,318 @@
+"""Object stores as an output folder needs them: few requests, whole objects, none that replaces what it did not see.
+
+Whatever fails is an `OSError`, after the store's own client has tried again: those of `s3://` and `gs://` back off from
+429, 5xx and broken connections (see `paths.filesystem_of`). This module does not know whose folder it is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any, BinaryIO, Final, TypeAlias, cast
+from urllib.parse import quote
+
+_HELD_BYTES: Final = 512 << 20
+_HELD_FILES: Final = 64
+_SMALL: Final = 256 << 10
+"""Bytes of an object up to which its copy lies in memory; of others each takes a handle of the system."""
+_SMALL_BYTES: Final = 64 << 20
+_AT_ONCE: Final = 64 << 20
+"""Bytes of an object that is put in one request under a condition; a larger one is put in pieces."""
+
+_CLIENTS: Final = frozenset(("aiobotocore", "aiohttp", "botocore", "gcsfs", "google", "requests"))
+_REFUSED: Final = ("preconditionfailed", "pre-conditions you specified did not hold", "conflicting")
+_LACKING: Final = ("not implemented", "notimplemented")
+"""What stores say that speak S3 and know no conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object as a listing tells it: its size, and what is another after each write, empty where that is not told."""
+
+    bytes: int
+    version: str
+
+
+class ReplacedError(OSError):
+    """An object is not, or no longer, the one that a writer has seen."""
+
+
+class ObjectStore:
+    """A file system that fsspec knows, which is not this machine's own.
+
+    What it has read or written is kept on this machine's disk, so that it is not asked for twice: see `forget`.
+
+    Args:
+        filesystem: of fsspec.
+    """
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+        protocol = filesystem.protocol
+        self._kind = protocol if isinstance(protocol, str) else protocol[0]
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether the store can refuse a write."""
+        return self._kind in ("s3", "gs", "gcs")
+
+    def listed(self, root: str) -> dict[str, Listed]:
+        """The objects below a path, by what follows it; copies of those that have changed are forgotten."""
+        with _told():
+            self._filesystem.invalidate_cache()
+            try:
+                found = self._filesystem.find(root, detail=True)
+            except FileNotFoundError:
+                found = {}
+        told = {str(path): _told_of(info) for path, info in found.items() if info["type"] != "directory"}
+        _COPIES.compare(self._filesystem, root, told)
+        return {path[len(root) + 1 :]: one for path, one in told.items() if path.startswith(f"{root}/")}
+
+    def version(self, path: str) -> Listed | None:
+        """An object as it is now; None if there is none."""
+        with _told():
+            self._filesystem.invalidate_cache(path)
+            self._filesystem.invalidate_cache(path.rpartition("/")[0])
+            try:
+                return _told_of(self._filesystem.info(path))
+            except FileNotFoundError:
+                return None
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object of that name, or something below it."""
+        with _told():
+            self._filesystem.invalidate_cache()
+            return bool(self._filesystem.exists(path))
+
+    def opened(self, path: str, *, again: bool = False) -> BinaryIO:
+        """The object, from a copy on this machine's disk; `again` makes the copy anew.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        held = None if again else _COPIES.opened(self._filesystem, path)
+        if held is not None:
+            return held
+        with _temporary() as local:
+            with _told():
+                # one request: by itself gcsfs first asks for the size, to read large ones in pieces
+                more = {"concurrency": 1} if self._kind in ("gs", "gcs") else {}
+                self._filesystem.get_file(path, local, **more)
+            return _COPIES.keep(self._filesystem, path, local)
+
+    def put(self, local: str, path: str) -> None:
+        """Writes a whole object, whatever was there."""
+        with _told():
+            self._filesystem.put_file(local, path)
+        _COPIES.drop(self._filesystem, path)
+
+    def put_over(self, local: str, path: str, seen: str) -> str:
+        """Writes a whole object in place of the one that was seen, and returns the version of the new one.
+
+        Args:
+            local: file with its bytes.
+            path: of the object.
+            seen: version of what it replaces; empty for none.
+
+        Raises:
+            ReplacedError: there is another.
+        """
+        try:
+            with _told():
+                made = self._put_over(local, path, seen)
+        except OSError as error:
+            said = str(error).lower()
+            if isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
+                _COPIES.drop(self._filesystem, path)
+                raise ReplacedError(f"{path} is another than it was") from error
+            if not any(word in said for word in _LACKING):
+                raise
+            self.put(local, path)
+            return ""
+        self._filesystem.invalidate_cache(path)
+        _COPIES.keep(self._filesystem, path, local, made).close()
+        return made
+
+    def _put_over(self, local: str, path: str, seen: str) -> str:
+        if not self.has_conditions:
+            self._filesystem.put_file(local, path)
+            return ""
+        if os.path.getsize(local) > _AT_ONCE:
+            if seen:
+                self._filesystem.rm_file(path)
+            self._filesystem.put_file(local, path, mode="create")
+            return ""
+        bucket, key, _ = self._filesystem.split_path(path)
+        data = Path(local).read_bytes()
+        if self._kind == "s3":
+            condition = {"IfMatch": seen} if seen else {"IfNoneMatch": "*"}
+            told = self._filesystem.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)
+            return str(told["ETag"])
+        told = self._filesystem.call(
+            "POST",
+            f"{self._filesystem._location}/upload/storage/v1/b/{quote(bucket)}/o",
+            uploadType="media",
+            name=key,
+            ifGenerationMatch=seen or "0",
+            headers={"Content-Type": "application/octet-stream"},
+            data=data,
+            json_out=True,
+        )
+        return str(told["generation"])
+
+    def remove(self, path: str) -> None:
+        """Removes an object; nothing happens if there is none."""
+        _COPIES.drop(self._filesystem, path)
+        with _told(), suppress(FileNotFoundError):
+            self._filesystem.rm_file(path)
+
+
+def forget() -> None:
+    """Forgets all copies of this process: for when somebody else may have written since."""
+    _COPIES.clear()
+
+
+def _told_of(info: Mapping[str, Any]) -> Listed:
+    return Listed(int(info["size"] or 0), str(info.get("generation") or info.get("ETag") or ""))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What a store's client raises of its own kind is an OSError too."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _temporary() -> Iterator[str]:
+    """The name of an empty file, which is gone when the block ends."""
+    handle, name = tempfile.mkstemp(prefix=".trajmill-")
+    os.close(handle)
+    try:
+        yield name
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """An object's bytes: as they are, or in a file without a name, which goes with the process however that ends."""
+
+    data: bytes | BinaryIO
+    bytes: int
+    version: str
+
+    def opened(self) -> BinaryIO:
+        if isinstance(self.data, bytes):
+            return io.BytesIO(self.data)
+        return cast("BinaryIO", io.BufferedReader(_At(os.dup(self.data.fileno()))))
+
+
+_Key: TypeAlias = tuple[int, str]
+
+
+class _Copies:
+    """The objects that this process has read or written last, as far as they fit; small ones apart from large ones."""
+
+    def __init__(self) -> None:
+        self._small: OrderedDict[_Key, _Copy] = OrderedDict()
+        self._large: OrderedDict[_Key, _Copy] = OrderedDict()
+        self._listed: dict[_Key, str] = {}
+        self._lock = RLock()
+
+    def opened(self, filesystem: Any, path: str) -> BinaryIO | None:
+        key = id(filesystem), path
+        with self._lock:
+            for held in (self._small, self._large):
+                if key in held:
+                    held.move_to_end(key)
+                    return held[key].opened()
+        return None
+
+    def keep(self, filesystem: Any, path: str, local: str, version: str = "") -> BinaryIO:
+        """Keeps a file as the copy of an object, and returns it open; its name may go afterwards."""
+        size = os.path.getsize(local)
+        with self._lock:
+            # what was read between two listings that tell the same version is of that
+            version = version or self._listed.get((id(filesystem), path), "")
+            made = _Copy(Path(local).read_bytes() if size <= _SMALL else open(local, "rb"), size, version)  # noqa: SIM115
+            self.drop(filesystem, path)
+            held, most = (self._small, _SMALL_BYTES) if size <= _SMALL else (self._large, _HELD_BYTES)
+            held[id(filesystem), path] = made
+            opened = made.opened()
+            while held and (sum(one.bytes for one in held.values()) > most or len(self._large) > _HELD_FILES):
+                self._let_go(held, next(iter(held)))
+            return opened
+
+    def compare(self, filesystem: Any, root: str, listed: Mapping[str, Listed]) -> None:
+        """Drops the copies below a path that are not known to be what was listed."""
+        with self._lock:
+            self._listed.update({(id(filesystem), path): one.version for path, one in listed.items()})
+            for held in (self._small, self._large):
+                for key in [one for one in held if one[0] == id(filesystem) and one[1].startswith(f"{root}/")]:
+                    now = listed.get(key[1])
+                    if now is None or not held[key].version or held[key].version != now.version:
+                        self._let_go(held, key)
+
+    def drop(self, filesystem: Any, path: str) -> None:
+        with self._lock:
+            for held in (self._small, self._large):
+                if (id(filesystem), path) in held:
+                    self._let_go(held, (id(filesystem), path))
+
+    def clear(self) -> None:
+        with self._lock:
+            self._listed.clear()
+            for held in (self._small, self._large):
+                for key in list(held):
+                    self._let_go(held, key)
+
+    def _let_go(self, held: OrderedDict[_Key, _Copy], key: _Key) -> None:
+        gone = held.pop(key)
+        if not isinstance(gone.data, bytes):
+            gone.data.close()
+
+
+class _At(io.RawIOBase):
+    """A file, read from a place of its own."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._place = handle, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        begin = (0, self._place, os.fstat(self._handle).st_size)[whence]
+        self._place = begin + offset
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        data = os.pread(self._handle, len(buffer), self._place)
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+
+_COPIES: Final = _Copies()
