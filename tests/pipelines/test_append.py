@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import shutil
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import polars as pl
 import pytest
 
 from pipelines.append import Append
-from pipelines.engine.generations import chain
+from pipelines.engine.generations import Generation, chain, commit
+from pipelines.engine.ownership import Ownership
 from pipelines.engine.storage import Folder
 from pipelines.engine.verification import verify
-from pipelines.recipe.recipe_file import load_recipe
+from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
+from schemas import ConfigError
 from tests.conftest import ROOT
 
 RAW = ROOT / "samples" / "terminal"
@@ -97,3 +100,78 @@ def test_adding_nothing_changes_nothing(grown):
     assert appended.summary is None
     assert bytes_of(grown / "out" / "shards") == before
     assert len(chain(Folder(str(grown / "out")))) == 2
+
+
+def require_apart(out: Path) -> None:
+    """Fails where a group is in two pools, or what is kept is there twice."""
+    found = samples(out)
+    assert found.group_by("group").agg(pl.col("pool").n_unique())["pool"].max() == 1
+    kept = [
+        file for stage in out.rglob("verdicts") if stage.parent.name != "_units" for file in stage.rglob("*.parquet")
+    ]
+    table = pl.concat([pl.read_parquet(file).filter("kept").select("trajectory_hash", "step") for file in kept])
+    whole = table.filter(pl.col("step") == 0)["trajectory_hash"]
+    assert len(kept) > 1
+    assert whole.n_unique() == len(whole)
+
+
+def test_no_trajectory_comes_twice_and_no_group_is_in_two_pools(grown):
+    require_apart(grown / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_any_order_of_arrivals_keeps_the_invariants(tmp_path, seed):
+    logs = random.Random(seed).sample(LOGS, len(LOGS))
+    out, was = tmp_path / "out", dict[str, str]()
+    for number, some in enumerate((logs[:8], [*logs[8:12], logs[0]], [*logs[12:], logs[9]]), start=1):
+        put(tmp_path / str(number), some)
+        raws = [str(tmp_path / str(place)) for place in range(1, number + 1)]
+        Run(RECIPE, raws, str(out)).run() if number == 1 else Append(RECIPE, raws, str(out)).run()
+        files = {name: digest for name, digest in bytes_of(out / "shards").items() if "/" in name}
+        assert was.items() <= files.items()
+        was = files
+    require_apart(out)
+    assert verify(str(out)).is_whole
+
+
+def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
+    with pytest.raises(ConfigError, match="holds generations"):
+        Run(RECIPE, [str(grown / "logs")], str(grown / "out"), overwrite=True).run()
+
+
+def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, tmp_path, monkeypatch):
+    folder = tmp_path / "all"
+    shutil.copytree(first, folder)
+    out = str(folder / "out")
+    ours, theirs = put(tmp_path / "ours", LOGS[11:14]), put(tmp_path / "theirs", LOGS[14:])
+    won: list[Generation] = []
+
+    def beaten(where: Folder, one: Generation) -> bool:
+        if one.number == 2 and not won:
+            won.append(one)
+            monkeypatch.setattr(Ownership, "_lock", lambda *_: None)
+            Append(RECIPE, [str(theirs)], out).run()
+        return commit(where, one)
+
+    monkeypatch.setattr("pipelines.append.commit", beaten)
+    made = Append(RECIPE, [str(ours)], out).run()
+    assert made.generation.number == 3
+    (second,) = (one for one in chain(Folder(out)) if one.number == 2)
+    assert made.generation.parent == second.digest
+    assert verify(out).is_whole
+
+
+def test_a_recipe_whose_budget_is_not_carried_over_is_refused():
+    text = "name: n\nsource: tests\ndomains: [terminal]\nmix: {stages: {sft: {budget: 100}}}"
+    with pytest.raises(ConfigError, match=r"mix.stages.sft has budget"):
+        Append(parse_recipe(text, "n"), ["logs"], "out")
+
+
+def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first, grown, tmp_path):
+    shutil.copytree(first / "out", tmp_path / "out")
+    logs = put(tmp_path / "logs", LOGS[11:])
+    shutil.copy(LOGS[0], logs / "0-again.jsonl")
+    appended = Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
+    assert appended.known == 1
+    assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
