@@ -15,6 +15,7 @@ from pipelines.engine.generations import Generation, chain, commit
 from pipelines.engine.ownership import Ownership
 from pipelines.engine.storage import Folder
 from pipelines.engine.verification import verify
+from pipelines.mix.earlier_generations import EarlierGenerations
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
@@ -175,3 +176,24 @@ def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first,
     appended = Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
     assert appended.known == 1
     assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
+
+
+def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(first, tmp_path, monkeypatch):
+    shutil.copytree(first / "out", tmp_path / "out")
+    judged: list[dict[str, tuple[int, ...]]] = []
+    found_of = EarlierGenerations.bridges
+
+    def bridges(self, recipe, units):
+        told = {units.units[0].label: (0,)} if not judged else found_of(self, recipe, units)
+        judged.append(dict(told))
+        return told
+
+    monkeypatch.setattr(EarlierGenerations, "bridges", bridges)
+    made = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
+    assert len(judged) == 2
+    assert judged[1] == {}
+    assert made.summary is not None
+    assert made.summary.line("trajectories").lost["bridges_pools"] == 1
+    (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")
+    assert pl.read_parquet(file)["reason"][0] == "bridges_pools"
+    require_apart(tmp_path / "out")
