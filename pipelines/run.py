@@ -46,6 +46,7 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
+from pipelines.judge.earlier import Earlier
 from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from pipelines.judge.evaluation_index import write_index
@@ -56,6 +57,7 @@ from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
+from pipelines.mix.earlier_generations import EarlierGenerations
 from pipelines.mix.mix import STAGE as MIX
 from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest
 from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
@@ -91,6 +93,7 @@ class Run:
         tell: called when a stage begins, with what there is to do.
         overwrite: whether another run of ours that lies in the folder is replaced.
         command: the command line, for `run.json`.
+        before: the generations that this run adds one to; None for a run of its own.
 
     Raises:
         ConfigError: there is no file system for a raw log or the output folder.
@@ -106,6 +109,7 @@ class Run:
         *,
         overwrite: bool = False,
         command: Sequence[str] = (),
+        before: EarlierGenerations | None = None,
     ) -> None:
         require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
@@ -113,6 +117,7 @@ class Run:
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell
+        self._before = before
         self._so_far: Summary | None = None
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
@@ -204,6 +209,8 @@ class Run:
 
     def _planned(self) -> Plan:
         how = self.execution
+        if self._before is not None and self._before.plan is not None:
+            return self._before.plan
         plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
@@ -267,15 +274,29 @@ class Run:
         return [Unit(number, file.name, file.sha256) for number, file in enumerate(normalized.files)]
 
     def judge(self, units: Sequence[Unit]) -> Manifest:
-        """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts."""
+        """Judges units of transitions that lie in the folder, and returns the manifest of the verdicts.
+
+        A later generation is judged until no trajectory that is kept would join two pools of earlier ones.
+        """
+        if self._before is None:
+            return self._judge(units, None)
+        earlier = self._before.earlier
+        while True:
+            judged = self._judge(units, earlier)
+            bridges = self._before.bridges(self.recipe, Judged(units, self.transitions, self.verdicts, self.measures))
+            if not bridges:
+                return judged
+            earlier = earlier.without(bridges)
+
+    def _judge(self, units: Sequence[Unit], earlier: Earlier | None) -> Manifest:
         rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
-        digest = judging_digest(self.recipe, units, self._benchmarks, models)
+        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier)
         labels = [unit.label for unit in units]
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill)
+        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill, earlier)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]
@@ -320,11 +341,12 @@ class Run:
         passages = self._pass_through(preparation)
         digest = mixing_digest(self.recipe, judged, passages)
         instructions = self._instructions
-        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation, instructions)
+        drawn = None if self._before is None else self._before.drawn
+        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation, instructions, drawn)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
         mixing = Mixing(self.recipe, *folders, digest, preparation, instructions)
-        shards = laid_out(mixture.counts, self.recipe.mix)
+        shards = laid_out(mixture.counts, self.recipe.mix, 1 if drawn is None else drawn.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
         todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)

@@ -47,6 +47,9 @@ _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
 """A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
 manifest of its folder, as a run does before it writes the first of them."""
 
+_OF_GENERATIONS: Final = re.compile(r"generations/(?:\d{4}|[0-9a-f]{16})/.*", re.DOTALL)
+"""What was added to the folder later; `generations` and the runs that made it know it, see there."""
+
 _TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
 """What loaders leave in a folder from which they read; it is never touched."""
 
@@ -93,6 +96,7 @@ class Survey:
         listed: names that marker and manifests list, whether they are there or not.
         ours: names of our files that are there.
         foreign: names of all others.
+        generations: whether later generations were added to it, or were begun; their files are in no list here.
     """
 
     identity: Identity | None = None
@@ -100,6 +104,7 @@ class Survey:
     listed: set[str] = field(default_factory=set)
     ours: set[str] = field(default_factory=set)
     foreign: list[str] = field(default_factory=list)
+    generations: bool = False
 
 
 def _whole(raw: str) -> str:
@@ -121,6 +126,8 @@ def survey(out: Folder) -> Survey:
     if out.is_local and not os.access(out.path(), os.R_OK | os.W_OK | os.X_OK):
         raise ConfigError(f"{out.path()} cannot be an output folder: it may not be read and written.")
     names = out.names(unfinished=True)
+    found.generations = any(map(_OF_GENERATIONS.fullmatch, names))
+    names = [name for name in names if not _OF_GENERATIONS.fullmatch(name)]
     found.listed = _listed(out, names, found)
     found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
     for name in names:
@@ -178,10 +185,11 @@ class Ownership:
         out: the folder.
         identity: of the run.
         overwrite: whether another run of ours that lies there is replaced.
+        adding: whether a generation is added to the run that lies there, of which nothing is replaced.
     """
 
-    def __init__(self, out: Folder, identity: Identity, *, overwrite: bool = False) -> None:
-        self.out, self.identity, self.overwrite = out, identity, overwrite
+    def __init__(self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False) -> None:
+        self.out, self.identity, self.overwrite, self.adding = out, identity, overwrite, adding
         self.token = token_hex(16)
         self._names: set[str] = set()
         self._made: list[str] = []
@@ -206,6 +214,11 @@ class Ownership:
             raise ConfigError(
                 f"{where} holds files that no run wrote: {shown}{more}. Choose another --out, or move them away; they "
                 "are never touched, with --overwrite either."
+            )
+        if found.generations and not self.adding:
+            raise ConfigError(
+                f"{where} holds generations that were added to a run, which stay as they are. Add to it with --append, "
+                "or choose another --out."
             )
         if found.layout and self.overwrite is False:
             if found.identity is None:

@@ -133,6 +133,23 @@ def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None
             yield batch
 
 
+def read_range(folder: Folder, name: str, column: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
+    """The row groups that may hold a value of the column within `first` and `last`, by their statistics.
+
+    Raises:
+        ShardError: the file is missing or damaged.
+    """
+    with _opened(folder, name) as reader:
+        for group in range(reader.num_row_groups):
+            with _damage(folder, name):
+                kept = reader.metadata.row_group(group)
+                told = kept.column(reader.schema_arrow.names.index(column)).statistics
+                if told is not None and told.has_min_max and (told.max < first or told.min > last):
+                    continue
+                batch = _one_batch(reader.read_row_group(group, use_threads=False))
+            yield batch
+
+
 def read_transitions(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     """The row groups of a transitions file, each as one batch of `schemas.transition.encoded_schema()`.
 

@@ -237,6 +237,35 @@ class Folder:
         with self.writing(name, private=private) as path:
             Path(path).write_bytes(data)
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Writes a whole file in one step if there is none of that name; returns whether it did.
+
+        Raises:
+            ShardError: it cannot be written.
+        """
+        if not self.is_local:
+            try:
+                self._place[0].pipe_file(self.path(name), data, mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+            return True
+        directory, base = os.path.split(self.path(name))
+        temporary = f"{directory}/{unfinished_name(base)}"
+        try:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            Path(temporary).write_bytes(data)
+            os.link(temporary, self.path(name))
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+        finally:
+            with suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+        return True
+
     @contextmanager
     def writing(self, name: str, *, private: bool = False) -> Iterator[str]:
         """A local path to write to; the file appears under `name`, complete, when the block ends without error.

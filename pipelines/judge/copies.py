@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.judge.decision import Answers, Key, Keys, Round
+from pipelines.judge.earlier import Earlier
 from pipelines.judge.packed_rows import LOSER, identities, partitioned
 from pipelines.judge.reasons import DUPLICATE_TRAJECTORY, DUPLICATE_TRANSITION
 from pipelines.judge.standing import Standing
@@ -23,9 +24,11 @@ class Copies:
 
     Attributes:
         whole: whether trajectories are compared; transitions otherwise.
+        earlier: generations of which whatever is equal wins; None for the first.
     """
 
     whole: bool
+    earlier: Earlier | None = None
     before: tuple[Round, ...] = ()
     hears: tuple[str, ...] = ()
     common: str = ""
@@ -60,7 +63,12 @@ class Copies:
 
     def losers(self, key: Key, packed: Iterable[bytes]) -> Answers:
         """Which rows of which unit lose against an equal one, with the survivor's id."""
-        lost, kept = losers(np.concatenate([np.frombuffer(data, KEY) for data in packed]))
+        keys = np.concatenate([np.frombuffer(data, KEY) for data in packed])
+        before, kept_before = keys[:0], keys[:0]
+        if self.earlier is not None:
+            again, kept_before = self.earlier.survivors("trajectories" if self.whole else "transitions", keys)
+            before, keys = keys[again], keys[~again]
+        lost, kept = (np.concatenate(some) for some in zip((before, kept_before), losers(keys), strict=True))
         rows = np.zeros(len(lost), LOSER)
         rows["row"], rows["kept"] = lost["row"], kept["tie"]
         for unit in np.unique(lost["unit"]):

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.judge.decision import Answers, Key, Keys
 from pipelines.judge.packed_rows import SIMILAR
+from pipelines.judge.reasons import BRIDGES_POOLS
 from pipelines.judge.standing import Standing
 from quality.group import components
 
@@ -22,6 +23,9 @@ def edges(standing: Standing) -> Keys:
     task, *others = (
         measures.column(name)[measures.starts] for name in ("task_node", "instance_node", "own_node", "parent_node")
     )
+    # one that would join two pools joins nothing
+    apart = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
+    others = [np.where(apart, task, other) for other in others]
     pairs = np.concatenate([np.stack([task, other], axis=1) for other in others])
     alike = [np.frombuffer(data, "<u8").reshape(-1, 2) for data in standing.told(SIMILAR)]
     yield 0, np.unique(np.concatenate([pairs.astype("<u8"), *alike]), axis=0).tobytes()

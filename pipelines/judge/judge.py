@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pipelines.engine.exchange import Span
 from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
+from pipelines.judge.bridges import Bridges
 from pipelines.judge.caps import Caps
 from pipelines.judge.contamination import Contamination
 from pipelines.judge.copies import Copies
@@ -24,7 +25,7 @@ from pipelines.judge.groups import GROUPS, components_of, edges
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measuring import measure_unit
 from pipelines.judge.near_duplicates import LABELS, NearCopies
-from pipelines.judge.reasons import NEAR_DUPLICATE
+from pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
 from pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
 from pipelines.judge.shares import Shares
 from pipelines.judge.standing import Standing
@@ -40,13 +41,14 @@ Told = tuple[int, tuple[str, Any]]
 def decisions(judging: Judging) -> tuple[Decision, ...]:
     """The decisions that the recipe asks for, in their order."""
     asked = judging.recipe.judge
-    found: list[Decision] = [Contamination(judging)] if judging.benchmarks else []
+    found: list[Decision] = [Bridges(judging.earlier)] if judging.earlier is not None else []
+    found += [Contamination(judging)] if judging.benchmarks else []
     if asked.drop_duplicate_trajectories:
-        found.append(Copies(whole=True))
+        found.append(Copies(whole=True, earlier=judging.earlier))
     if asked.near_duplicates is not None:
         found.append(NearCopies(asked.near_duplicates))
     if asked.mask_duplicate_transitions:
-        found.append(Copies(whole=False))
+        found.append(Copies(whole=False, earlier=judging.earlier))
     if asked.replicates is not None:
         found.append(Replicates(asked.replicates.max, asked.spans))
     caps = tuple(rule.cap for rule in asked.ordered_rules())
@@ -75,7 +77,7 @@ class UnitsToVerdicts(Transform):
                 told[one.name] = _heard(told, (*lost, *one.hears)) | one.name >> _Asked(one, judging, told)
             lost.append(decision.name)
         groups = Round(GROUPS, edges, components_of)
-        told[GROUPS] = _heard(told, (NEAR_DUPLICATE,)) | GROUPS >> _Asked(groups, judging, told)
+        told[GROUPS] = _heard(told, (BRIDGES_POOLS, NEAR_DUPLICATE)) | GROUPS >> _Asked(groups, judging, told)
         return (
             _heard(told, (*lost, *REPORTED))
             | "AllTold" >> Flatten()

@@ -6,10 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pipelines.engine.exchange import Key, Span, carried, fetched
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
+from pipelines.judge.earlier import Earlier
 from pipelines.judge.packed_rows import PARTITIONS
 from pipelines.recipe.recipe import Recipe
 from quality.measure import tells
@@ -55,6 +57,8 @@ class Judging:
     """Into how many packed records are cut; no verdict depends on it."""
     spill: Folder | None = None
     """Where hashes on their way lie; None leaves them to the runner."""
+    earlier: Earlier | None = None
+    """The generations before the one that is judged; None for the first."""
 
     def carried(
         self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]
@@ -93,8 +97,15 @@ def packed_records(recipe: Recipe, transitions: Folder) -> int:
 
 
 def judging_digest(
-    recipe: Recipe, units: Sequence[Unit], benchmarks: str = "", models: Sequence[tuple[str, str]] = ()
+    recipe: Recipe,
+    units: Sequence[Unit],
+    benchmarks: str = "",
+    models: Sequence[tuple[str, str]] = (),
+    earlier: Earlier | None = None,
 ) -> str:
-    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models and all transitions."""
-    content = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models, [[unit.name, unit.sha256] for unit in units]]
+    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models, transitions, and earlier ones."""
+    content: list[Any] = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models]
+    content.append([[unit.name, unit.sha256] for unit in units])
+    if earlier is not None:
+        content.append([earlier.parent, earlier.withdrawn])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

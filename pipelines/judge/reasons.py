@@ -14,6 +14,7 @@ NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
 DUPLICATE_TRANSITION: Final = "duplicate_transition"
 REPLICATE: Final = "replicate"
+BRIDGES_POOLS: Final = "bridges_pools"
 NO_TARGET: Final = "no_target"
 NO_TEXT: Final = "no_text"
 
@@ -36,6 +37,7 @@ class Reason:
 
 
 REASONS: Final = (
+    Reason(BRIDGES_POOLS, "omit", whole=True),
     Reason(CONTAMINATED, "omit", whole=True),
     Reason(DUPLICATE_TRAJECTORY, "omit", whole=True),
     Reason(NEAR_DUPLICATE, "omit", whole=True),

@@ -54,17 +54,24 @@ _HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of the dataset: its number among all, pool, domain, and number among the shards of both."""
+    """One file of the dataset: its number among all, pool, domain, number among those of both, generation."""
 
     number: int
     pool: str
     domain: str
     index: int
     count: int
+    generation: int = 1
 
     @property
     def name(self) -> str:
         """Its name in the dataset folder."""
+        if self.generation > 1:
+            added = f"g{self.generation:04d}"
+            held_out = f"eval/{self.domain}_{added}_test.jsonl"
+            return (
+                held_out if self.pool == "eval" else f"{self.pool}/{self.domain}/train-{added}-{self.index:05d}.parquet"
+            )
         if self.pool == "eval":
             return f"eval/{self.domain}_test.jsonl"
         return f"{self.pool}/{self.domain}/train-{self.index:05d}-of-{self.count:05d}.parquet"
@@ -72,7 +79,8 @@ class Shard:
     @property
     def label(self) -> str:
         """Its name without folders."""
-        return f"{self.pool}-{self.domain}-{self.index:05d}"
+        added = f"g{self.generation:04d}-" if self.generation > 1 else ""
+        return f"{added}{self.pool}-{self.domain}-{self.index:05d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +109,15 @@ class Mixing:
     open: frozenset[int] = frozenset()
 
 
-def laid_out(counts: Mapping[str, int], mix: Mix) -> tuple[Shard, ...]:
-    """Every shard of the dataset, from the bytes of text that are drawn of each pool and domain."""
+def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[Shard, ...]:
+    """Every shard that a generation adds, from the bytes of text that are drawn of each pool and domain."""
     shards: list[Shard] = []
     for pool in POOLS:
         for key in sorted(counts):
             kind, *where = key.split(".")
             if kind == "text_bytes" and where[0] == pool:
                 count = 1 if pool == "eval" else max(1, -(-counts[key] // mix.shard_bytes))
-                shards += [Shard(len(shards) + i, pool, where[1], i, count) for i in range(count)]
+                shards += [Shard(len(shards) + i, pool, where[1], i, count, generation) for i in range(count)]
     return tuple(shards)
 
 

@@ -27,7 +27,8 @@ from pipelines.mix.draw import Drawing, Items, drawing
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.passages.drawing import passage_candidates
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.pools import grouped, pools_of, widened
+from pipelines.mix.placing import Before, Placed, placed
+from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.simulation_instructions import instructed_costs
 from pipelines.recipe.mixture import Component, Stage
@@ -103,15 +104,24 @@ Sizes: TypeAlias = Callable[[npt.NDArray[np.object_]], tuple[npt.NDArray[np.int6
 """The pool of each candidate → its tokens, rendered as that pool's samples, and those of them under loss."""
 
 
-def make_mixture(recipe: Recipe, found: Candidates, sizes: Sizes) -> tuple[Mixture, Chosen]:
+def make_mixture(
+    recipe: Recipe, found: Candidates, sizes: Sizes, places: Placed | None = None, held: Held | None = None
+) -> tuple[Mixture, Chosen]:
     """What a recipe draws of candidates, in sum and of each.
+
+    Args:
+        recipe: what is asked for.
+        found: the candidates.
+        sizes: what they become.
+        places: what earlier generations fixed for them; None for the first.
+        held: what those gave to pools.
 
     Raises:
         ConfigError: a group is larger than any pool, or something falls short and the recipe says to stop then.
     """
     mix = recipe.mix
-    groups = _groups(found, mix)
-    pool = _pools(found, groups, mix)
+    groups = _groups(found, mix) if places is None else places.group
+    pool = _pools(found, groups, mix) if places is None else _joined(found, places, mix, held or {})
     tokens, loss_tokens = sizes(pool)
     found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
     copies = np.zeros(len(found), np.int64)
@@ -141,6 +151,20 @@ def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.
         if mine.any():
             given = pools_of(grouped(groups[mine], found.domain[mine]), shares.get(name, _shares(mix)), mix.seed)
             pool[mine] = [given[group] for group in groups[mine]]
+    return pool
+
+
+def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> npt.NDArray[np.object_]:
+    """The pool of each candidate of a later generation: that of its nodes, or, for new groups, what pools lack."""
+    pool = places.pool.copy()
+    given: dict[str, Counter[str]] = {name: Counter(held.get(name, {})) for name in POOLS}
+    for name, domain in zip(pool.tolist(), found.domain.tolist(), strict=True):
+        if name:
+            given[name][domain] += 1
+    new = pool == ""
+    if new.any():
+        chosen = pools_of(grouped(places.group[new], found.domain[new]), _shares(mix), mix.seed, given)
+        pool[new] = [chosen[group] for group in places.group[new]]
     return pool
 
 
@@ -202,15 +226,28 @@ def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Componen
     return mine
 
 
-def familiarity(
+def trained_environments(
     environment: npt.NDArray[np.uint64], pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """The environments of candidates that are drawn for training, 0 for one that is not known."""
+    trained = np.isin(pool.astype(str), [name for name in POOLS if name != "eval"]) & (copies > 0)
+    return np.unique(environment[trained])
+
+
+def familiarity(
+    environment: npt.NDArray[np.uint64],
+    pool: npt.NDArray[np.object_],
+    copies: npt.NDArray[np.int64],
+    before: npt.NDArray[np.uint64] | None = None,
 ) -> npt.NDArray[np.object_]:
     """Of each candidate whether what is drawn for training is of its repository, site, app or server too.
 
-    `seen`, `unseen`, or `unknown` where the log does not name the environment.
+    `seen`, `unseen`, or `unknown` where the log does not name the environment. `before` are environments that earlier
+    generations show.
     """
-    trained = np.isin(pool.astype(str), [name for name in POOLS if name != "eval"]) & (copies > 0)
-    seen = np.isin(environment, environment[trained])
+    trained = trained_environments(environment, pool, copies)
+    trained = trained if before is None else np.concatenate([trained, before])
+    seen = np.isin(environment, trained)
     return np.where(environment == 0, "unknown", np.where(seen, "seen", "unseen")).astype(object)
 
 
@@ -260,6 +297,7 @@ class Judged:
     measures: Folder
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
+    before: Before | None = None
 
     def labels(self) -> list[str]:
         """The names of all units: of transitions, then of passages."""
@@ -284,7 +322,14 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
         passed = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
-    made, chosen = make_mixture(recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter))
+    before = judged.before
+    places = (
+        None if before is None else placed(recipe.mix, judged.units, found, judged.verdicts, judged.measures, before)
+    )
+    held = None if before is None else before.given
+    made, chosen = make_mixture(
+        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, held
+    )
     return made, found, chosen
 
 
@@ -295,7 +340,8 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
         ConfigError: see `make_mixture`.
     """
     made, found, (groups, pool, copies) = draw(recipe, judged)
-    numbers = _numbers(found, pool, copies, recipe.mix)
+    before = judged.before
+    numbers = _numbers(found, pool, copies, recipe.mix, {} if before is None else before.drawn)
     names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
     ledger = pa.RecordBatch.from_arrays(
         [pa.array(names.tolist()), pa.array(pool[first].tolist(), pa.string()), pa.array(sizes)], schema=_LEDGER
@@ -304,7 +350,8 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
-    facts = _named(found.task_node), _named(found.instance_node), familiarity(found.environment, pool, copies)
+    shown = familiarity(found.environment, pool, copies, None if before is None else before.environments())
+    facts = _named(found.task_node), _named(found.instance_node), shown
     for number, label in enumerate(judged.labels()):
         mine = found.unit == number
         columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers, *facts)]
@@ -345,20 +392,27 @@ def _sizes(
 
 
 def _numbers(
-    found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64], mix: Mix
+    found: Candidates,
+    pool: npt.NDArray[np.object_],
+    copies: npt.NDArray[np.int64],
+    mix: Mix,
+    begun: Mapping[str, int],
 ) -> npt.NDArray[np.int64]:
-    """The place of each candidate among those that its pool draws; -1 if it is not drawn."""
+    """The place of each candidate among those that its pool draws, after `begun` of it; -1 if it is not drawn."""
     keys = np.array([keyed_hash(f"index:{key}", mix.seed) for key in found.trajectory_id], np.uint64)
     numbers = np.full(len(found), -1, np.int64)
     for name in POOLS:
         mine = np.flatnonzero((pool == name) & (copies > 0))
-        numbers[mine[np.argsort(keys[mine], kind="stable")]] = np.arange(len(mine))
+        numbers[mine[np.argsort(keys[mine], kind="stable")]] = np.arange(len(mine)) + begun.get(name, 0)
     return numbers
 
 
 def _write_answers(judged: Judged, draws: Folder) -> FileEntry:
     """Writes, of the answers that each unit holds against others, those that the corpus does."""
     held = Distractors()
+    for folder in judged.before.draws if judged.before is not None else ():
+        for batch in read_batches(folder, ANSWERS):
+            held.take(batch)
     for unit in judged.units:
         for batch in read_batches(judged.measures, answers_name(unit.label)):
             held.take(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -64,14 +64,16 @@ def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64
     edges = [np.stack([group, group], axis=1)]
     for number, values in enumerate(wider):
         known = values != 0
-        # a value of one kind is not that of another, nor a group's name
-        marked = np.array(
-            [xxhash.xxh3_64_intdigest(int(v).to_bytes(8, "little"), number + 1) for v in values[known]], "u8"
-        )
+        marked = of_kind(values[known], number)
         firsts = _smallest(marked, group[known])
         edges.append(np.stack([group[known], firsts], axis=1))
     nodes, names = components(np.concatenate(edges))
     return names[np.searchsorted(nodes, group)]
+
+
+def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint64]:
+    """The values as nodes: one of a kind is not that of another, nor a group's name."""
+    return np.array([xxhash.xxh3_64_intdigest(int(v).to_bytes(8, "little"), number + 1) for v in values], "u8")
 
 
 def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -82,22 +84,28 @@ def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint64]) -> 
     return found[inverse]
 
 
-def pools_of(groups: Groups, shares: Mapping[str, float], seed: int) -> dict[str, str]:
+Held: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Pool → domain → trajectories that it was given already."""
+
+
+def pools_of(groups: Groups, shares: Mapping[str, float], seed: int, held: Held | None = None) -> dict[str, str]:
     """The pool of each group.
 
     Args:
         groups: all of them.
         shares: of the pools, in their order; those of 0 are given nothing.
         seed: of the order of groups.
+        held: what pools were given before, which counts towards their shares.
 
     Raises:
         ConfigError: a group holds more of a domain than the largest pool is to have of it.
     """
     pools = [pool for pool, share in shares.items() if share]
     parts = np.array([shares[pool] for pool in pools]) / sum(shares[pool] for pool in pools)
-    wanted = np.outer(parts, groups.sizes.sum(axis=0))
+    before = [[(held or {}).get(pool, {}).get(domain, 0) for domain in groups.domains] for pool in pools]
+    given = np.array(before, np.float64).reshape(len(pools), len(groups.domains))
+    wanted = np.outer(parts, groups.sizes.sum(axis=0) + given.sum(axis=0))
     _check(groups, pools, wanted)
-    given = np.zeros_like(wanted)
     order = sorted(
         range(len(groups.names)), key=lambda n: xxhash.xxh3_64_intdigest(f"pool:{groups.names[n]}".encode(), seed)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count, groupby
 from typing import Any, Final
@@ -186,6 +186,7 @@ def make_plan(
     limit: int | None = None,
     *,
     strict: bool = False,
+    is_known: Callable[[Input], bool] | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -195,6 +196,7 @@ def make_plan(
         part_bytes: decompressed bytes that a part holds; None chooses by what there is.
         limit: take only this many inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
+        is_known: of an input that an earlier generation read, which is left out.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -205,7 +207,8 @@ def make_plan(
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
     found = recognizer.recognize(gather(raws, settings.dataset))
-    parts = binned(told_apart(found.inputs)[:limit], recipe, part_bytes)
+    inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
+    parts = binned(inputs[:limit], recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
     digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
     claimed = dict(sorted(found.claimed.items()))

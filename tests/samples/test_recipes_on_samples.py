@@ -24,7 +24,7 @@ def test_make_shards_of_all_takes_the_samples_of_every_domain():
     said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     (command,) = (line for line in said.splitlines() if "trajmill run" in line)
     raw = [f"samples/{domain}" for domain in DOMAINS]
-    assert command.split()[1:] == ["run", "configs/all.yaml", "--raw", *raw, "--out", "out/all"]
+    assert command.split()[1:] == ["run", "configs/all.yaml", "--raw", *raw, "--out", "out/all", "--runner", "local"]
 
 
 @pytest.mark.parametrize("domain", ["mcp", "swe", "search"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.storage import Folder
 from pipelines.judge.decision import rounds
+from pipelines.judge.earlier import Earlier
 from pipelines.judge.judge import UnitsToVerdicts, decisions
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
@@ -40,11 +42,12 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
 
 
 def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
-    given = Counter(reason for decision in decisions(judging()) for reason in decision.reasons)
+    made = replace(judging(), earlier=Earlier("parent", ()))
+    given = Counter(reason for decision in decisions(made) for reason in decision.reasons)
     assert given == dict.fromkeys((*LOST, *LOST_ROWS), 1)
     assert [reason.name for reason in REASONS if reason.name not in given] == [NO_TARGET, NO_TEXT]
     assert {reason.use for reason in REASONS} < set(USES)
-    for decision in decisions(judging()):
+    for decision in decisions(made):
         for reason in set(decision.reasons) - {"contaminated"}:
             assert decision.words(reason, 7)
 

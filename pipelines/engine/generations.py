@@ -1,0 +1,119 @@
+"""The generations of an output folder: a chain of manifests, each committed by one file that appears only if none is
+there.
+
+Generation 1 is what a run made; each later one lies in a folder of its own below `generations/`, whose name is the
+digest of what it is made of, and is of the chain once `generations/<number>/manifest.json` names it. See
+docs/design/generations.md. This module does not know what the files hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST
+from schemas import ConfigError
+from schemas.manifest import FileEntry
+
+GENERATIONS: Final = "generations"
+LEDGERS: Final = "ledgers"
+FIRST: Final = 1
+_NAME_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A committed generation.
+
+    Attributes:
+        number: from 1.
+        parent: sha256 of the manifest of the one before; empty for the first.
+        folder: where its stages lie, relative to the output folder; empty for the first, whose stages lie there.
+        plan: digest of the logs that it read, by their bytes.
+        recipe: digest of the recipe.
+        versions: of what decides who is equal to whom and what is scrubbed.
+        drawn: trajectories drawn by pool, on which the running index of later ones goes on.
+        given: trajectories given to pools, by pool and domain.
+        counts: samples and what else is counted of its shards.
+        mixture: what its stages drew.
+        shards: files that it added to `shards/`.
+        ledgers: files that it added to the ledgers.
+    """
+
+    number: int
+    parent: str
+    folder: str
+    plan: str
+    recipe: str
+    versions: dict[str, str] = field(default_factory=dict)
+    drawn: dict[str, int] = field(default_factory=dict)
+    given: dict[str, dict[str, int]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    mixture: dict[str, Any] = field(default_factory=dict)
+    shards: tuple[FileEntry, ...] = ()
+    ledgers: tuple[FileEntry, ...] = ()
+
+    def to_json(self) -> bytes:
+        """The manifest, the same bytes for the same content."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Generation:
+        """The generation that `to_json` wrote."""
+        values: dict[str, Any] = json.loads(data)
+        files = {name: tuple(FileEntry(**one) for one in values[name]) for name in ("shards", "ledgers")}
+        return cls(**values | files)
+
+    @property
+    def digest(self) -> str:
+        """Sha256 of the manifest, by which the next one names its parent."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+
+def manifest_of(number: int) -> str:
+    """The name of a generation's manifest in the output folder."""
+    return f"{GENERATIONS}/{number:04d}/{MANIFEST}"
+
+
+def folder_of(parent: str, plan: str, recipe: str) -> str:
+    """Where a generation of that parent, plan and recipe is made, relative to the output folder."""
+    digest = hashlib.sha256(json.dumps([parent, plan, recipe]).encode()).hexdigest()
+    return f"{GENERATIONS}/{digest[:_NAME_DIGITS]}"
+
+
+def ledgers_of(out: Folder, one: Generation) -> Folder:
+    """The folder of a generation's ledgers."""
+    return out / (f"{one.folder}/{LEDGERS}" if one.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")
+
+
+def chain(out: Folder) -> list[Generation]:
+    """The committed generations of an output folder, the first first; empty where nothing was ever added to it.
+
+    Raises:
+        ConfigError: a manifest is damaged, or is not of the chain.
+        ShardError: one cannot be read.
+    """
+    found: list[Generation] = []
+    while out.exists(manifest_of(len(found) + 1)):
+        name = manifest_of(len(found) + 1)
+        try:
+            one = Generation.from_json(out.read(name))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
+        if one.number != len(found) + 1 or one.parent != (found[-1].digest if found else ""):
+            raise ConfigError(f"{out.path(name)} does not follow the generation before it: it was changed or copied.")
+        found.append(one)
+    return found
+
+
+def commit(out: Folder, one: Generation) -> bool:
+    """Adds a generation to the chain; False if another one is there, whose child it has to be made.
+
+    Raises:
+        ShardError: the manifest cannot be written.
+    """
+    name = manifest_of(one.number)
+    return out.create(name, one.to_json()) or out.read(name) == one.to_json()

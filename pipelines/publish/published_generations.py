@@ -1,0 +1,173 @@
+"""The dataset of all generations: files of later ones beside those of the first, and a card and a manifest over all.
+
+Derived from what is committed: whatever a kill leaves of it is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.account.conservation import (
+    Line,
+    attachment_line,
+    input_line,
+    record_line,
+    trajectory_line,
+    transition_line,
+)
+from pipelines.engine.generations import Generation
+from pipelines.engine.ownership import PLAN, Ownership
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import (
+    MANIFEST,
+    finish_stage,
+    finish_unit,
+    read_manifest,
+    unit_manifests,
+    units_of,
+    written_names,
+)
+from pipelines.mix.mix import Shard
+from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
+from pipelines.publish.card import CARD, card, told_apart
+from pipelines.recipe.recipe import Recipe
+from schemas import SCHEMA_VERSION, ShardError
+from schemas.manifest import FileEntry, Manifest, summed_counts
+
+CARD_UNIT: Final = "card"
+SHARDS: Final = "shards"
+
+
+def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
+    """Puts the files of all generations into `shards/`, with card and manifest; nothing happens if they are there.
+
+    Raises:
+        ShardError: a file cannot be read or written.
+    """
+    files = sorted(file.name for one in generations for file in one.shards)
+    shards = out / SHARDS
+    sealed = read_manifest(shards, MANIFEST)
+    if sealed is not None and [file.name for file in sealed.files if "/" in file.name] == files:
+        return
+    units: list[Manifest] = []
+    for one in generations:
+        where = (out / one.folder if one.folder else out) / SHARDS
+        found = [made for made in _units(where) if made.unit != CARD_UNIT and _is_of(made, one)]
+        names = {f"{SHARDS}/{file.name}" for file in one.shards}
+        owner.intend(names | written_names(SHARDS, [made.unit for made in found]))
+        for file in one.shards if one.folder else ():
+            if shards.sha256(file.name) != file.sha256:
+                _copy(where, shards, file)
+        for made in found if one.folder else ():
+            finish_unit(shards, made)
+        units += found
+    _finish(recipe, out, generations, units)
+
+
+def _is_of(made: Manifest, one: Generation) -> bool:
+    return {file.name for file in made.files} <= {file.name for file in one.shards}
+
+
+def _units(stage: Folder) -> list[Manifest]:
+    names = (name.removesuffix(".json") for name in units_of(stage).names(".json"))
+    return unit_manifests(stage, names)
+
+
+def _copy(source: Folder, target: Folder, file: FileEntry) -> None:
+    data = source.read(file.name)
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise ShardError(f"{source.path(file.name)} is damaged: its sha256 is not that of its generation's manifest.")
+    target.write(file.name, data)
+
+
+def _finish(recipe: Recipe, out: Folder, generations: Sequence[Generation], units: Sequence[Manifest]) -> None:
+    shards, counts = out / SHARDS, summed_counts(list(units))
+    content = json.dumps([recipe.digest(), sorted((file.name, file.sha256) for one in units for file in one.files)])
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    folders = [out / one.folder if one.folder else out for one in generations]
+    mixture = _mixtures([one.mixture for one in generations])
+    both = zip(folders, generations, strict=True)
+    flow = _summed([line for folder, one in both for line in _balance(folder, one)])
+    laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
+    text = card(recipe, laid, counts, flow, digest, {}, mixture).encode()
+    shards.write(CARD, text)
+    entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
+    finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
+    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}}
+    finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **told)
+
+
+def _shard(number: int, name: str) -> Shard:
+    pool, domain = name.split("/")[:2]
+    return Shard(number, pool, domain.partition("_")[0], 0, 1)
+
+
+def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of what generations drew."""
+    pools: dict[str, dict[str, dict[str, float]]] = {}
+    stages: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for one in some:
+        for pool, of in one["pools"].items():
+            for domain, told in of.items():
+                held = pools.setdefault(pool, {}).setdefault(domain, {"asked": 0.0, "given": 0})
+                held["asked"], held["given"] = round(held["asked"] + told["asked"], 1), held["given"] + told["given"]
+        for stage, drawn in one["stages"].items():
+            for category in drawn:
+                place = stages.setdefault(stage, {})
+                key = category["component"], category["domain"]
+                place[key] = _added(place[key], category) if key in place else dict(category)
+    return {"pools": pools, "stages": {stage: [of[key] for key in sorted(of)] for stage, of in stages.items()}}
+
+
+def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available", "shortfall")}
+    return {**one, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
+
+
+def _balance(folder: Folder, one: Generation) -> Iterator[Line]:
+    """What went into a generation and what came out, from its manifests."""
+    names = ("transitions", "verdicts", "rejects/mix")
+    normalized, judged, dropped = (_manifest(folder / name) for name in names)
+    plan = Plan.from_json(folder.read(PLAN))
+    lost = Counter(one.reason for one in plan.unrecognized if one.reason not in UNRECOGNIZED_REASONS)
+    yield input_line(len(plan.inputs), normalized.counts, dict(sorted(lost.items())))
+    yield record_line(normalized.counts)
+    attached = attachment_line(normalized.counts)
+    if attached.entered:
+        yield attached
+    yield trajectory_line(normalized.counts, judged.counts, {**one.counts, **dropped.counts})
+    yield transition_line(judged.counts)
+
+
+def _manifest(stage: Folder) -> Manifest:
+    found = read_manifest(stage, MANIFEST)
+    if found is None:
+        raise ShardError(f"{stage.path(MANIFEST)} is missing or damaged.")
+    return found
+
+
+def _summed(lines: Iterable[Line]) -> list[Line]:
+    """The balances of generations, added up by unit."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line.unit, []).append(line)
+    return [
+        Line(
+            unit,
+            sum(one.entered for one in some),
+            sum(one.kept for one in some),
+            *(_by_reason([getattr(one, of) for one in some]) for of in ("context", "lost", "merged")),
+        )
+        for unit, some in found.items()
+    ]
+
+
+def _by_reason(some: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    summed: Counter[str] = Counter()
+    for one in some:
+        summed.update(one)
+    return dict(sorted(summed.items()))

@@ -1,0 +1,199 @@
+"""Adding to a finished run: earlier files keep their bytes, no copy comes in, no group changes its pool."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append
+from pipelines.engine.generations import Generation, chain, commit
+from pipelines.engine.ownership import Ownership
+from pipelines.engine.storage import Folder
+from pipelines.engine.verification import verify
+from pipelines.mix.earlier_generations import EarlierGenerations
+from pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from pipelines.run import Run
+from schemas import ConfigError
+from tests.conftest import FUZZ, ROOT
+
+RAW = ROOT / "samples" / "terminal"
+RECIPE = load_recipe("terminal")
+LOGS = sorted((RAW / "claude_code").rglob("*.jsonl"))[8:17] + sorted((RAW / "asciicast").rglob("*.cast"))[:8]
+
+
+def put(folder: Path, logs: list[Path]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for log in logs:
+        shutil.copy(log, folder)
+    return folder
+
+
+def bytes_of(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def samples(out: Path) -> pl.DataFrame:
+    """Pool, group and trajectory of every sample that the dataset holds."""
+    found = []
+    for pool in ("cpt", "sft"):
+        for file in sorted((out / "shards" / pool).rglob("*.parquet")):
+            table = pl.read_parquet(file)
+            found.append(table.select(pl.lit(pool).alias("pool"), "group", "trajectory_id"))
+    for file in sorted((out / "shards" / "rl").rglob("*.parquet")):
+        info = pl.read_parquet(file)["extra_info"].struct
+        found.append(
+            pl.DataFrame({"pool": "rl", "group": info.field("group"), "trajectory_id": info.field("trajectory_id")})
+        )
+    return pl.concat(found)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> Path:
+    """A folder with logs, and the run over them."""
+    folder = tmp_path_factory.mktemp("first")
+    put(folder / "logs", LOGS[:11])
+    Run(RECIPE, [str(folder / "logs")], str(folder / "out")).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grown(first, tmp_path_factory) -> Path:
+    """The same with a generation added, of new logs and a copy of an old one under another name."""
+    folder = tmp_path_factory.mktemp("grown") / "all"
+    shutil.copytree(first, folder)
+    put(folder / "logs", LOGS[11:])
+    shutil.copy(LOGS[0], folder / "logs" / "0-again.jsonl")
+    appended = Append(RECIPE, [str(folder / "logs")], str(folder / "out")).run()
+    assert appended.generation.number == 2
+    assert appended.known == 12
+    return folder
+
+
+def test_what_earlier_generations_wrote_keeps_name_and_bytes(first, grown):
+    derived = {"shards/README.md", "shards/manifest.json", "_units/shards/card.json", "trajmill.json", ".lock"}
+    before, after = bytes_of(first / "out"), bytes_of(grown / "out")
+    assert {name: after.get(name) for name in before if name not in derived} == {
+        name: digest for name, digest in before.items() if name not in derived
+    }
+    fresh = {name for name in after.keys() - before.keys() if name.startswith("shards/")}
+    assert fresh
+    assert all("g0002" in name for name in fresh)
+
+
+def test_the_grown_folder_verifies(grown):
+    found = verify(str(grown / "out"))
+    assert found.is_whole, found.faults
+    assert not found.foreign
+
+
+def test_adding_nothing_changes_nothing(grown):
+    before = bytes_of(grown / "out" / "shards")
+    appended = Append(RECIPE, [str(grown / "logs")], str(grown / "out")).run()
+    assert appended.summary is None
+    assert bytes_of(grown / "out" / "shards") == before
+    assert len(chain(Folder(str(grown / "out")))) == 2
+
+
+def require_apart(out: Path) -> None:
+    """Fails where a group is in two pools, or what is kept is there twice."""
+    found = samples(out)
+    assert found.group_by("group").agg(pl.col("pool").n_unique())["pool"].max() == 1
+    kept = [
+        file for stage in out.rglob("verdicts") if stage.parent.name != "_units" for file in stage.rglob("*.parquet")
+    ]
+    table = pl.concat([pl.read_parquet(file).filter("kept").select("trajectory_hash", "step") for file in kept])
+    whole = table.filter(pl.col("step") == 0)["trajectory_hash"]
+    assert len(kept) > 1
+    assert whole.n_unique() == len(whole)
+
+
+def test_no_trajectory_comes_twice_and_no_group_is_in_two_pools(grown):
+    require_apart(grown / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(FUZZ))
+def test_any_order_of_arrivals_keeps_the_invariants(tmp_path, seed):
+    logs = random.Random(seed).sample(LOGS, len(LOGS))
+    out, was = tmp_path / "out", dict[str, str]()
+    for number, some in enumerate((logs[:8], [*logs[8:12], logs[0]], [*logs[12:], logs[9]]), start=1):
+        put(tmp_path / str(number), some)
+        raws = [str(tmp_path / str(place)) for place in range(1, number + 1)]
+        Run(RECIPE, raws, str(out)).run() if number == 1 else Append(RECIPE, raws, str(out)).run()
+        files = {name: digest for name, digest in bytes_of(out / "shards").items() if "/" in name}
+        assert was.items() <= files.items()
+        was = files
+    require_apart(out)
+    assert verify(str(out)).is_whole
+
+
+def test_a_plain_run_into_a_folder_with_generations_is_refused(grown):
+    with pytest.raises(ConfigError, match="holds generations"):
+        Run(RECIPE, [str(grown / "logs")], str(grown / "out"), overwrite=True).run()
+
+
+def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, tmp_path, monkeypatch):
+    folder = tmp_path / "all"
+    shutil.copytree(first, folder)
+    out = str(folder / "out")
+    ours, theirs = put(tmp_path / "ours", LOGS[11:14]), put(tmp_path / "theirs", LOGS[14:])
+    won: list[Generation] = []
+
+    def beaten(where: Folder, one: Generation) -> bool:
+        if one.number == 2 and not won:
+            won.append(one)
+            monkeypatch.setattr(Ownership, "_lock", lambda *_: None)
+            Append(RECIPE, [str(theirs)], out).run()
+        return commit(where, one)
+
+    monkeypatch.setattr("pipelines.append.commit", beaten)
+    made = Append(RECIPE, [str(ours)], out).run()
+    assert made.generation.number == 3
+    (second,) = (one for one in chain(Folder(out)) if one.number == 2)
+    assert made.generation.parent == second.digest
+    assert verify(out).is_whole
+
+
+def test_a_recipe_whose_budget_is_not_carried_over_is_refused():
+    text = "name: n\nsource: tests\ndomains: [terminal]\nmix: {stages: {sft: {budget: 100}}}"
+    with pytest.raises(ConfigError, match=r"mix.stages.sft has budget"):
+        Append(parse_recipe(text, "n"), ["logs"], "out")
+
+
+def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first, grown, tmp_path):
+    shutil.copytree(first / "out", tmp_path / "out")
+    logs = put(tmp_path / "logs", LOGS[11:])
+    shutil.copy(LOGS[0], logs / "0-again.jsonl")
+    appended = Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
+    assert appended.known == 1
+    assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
+
+
+def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(first, tmp_path, monkeypatch):
+    shutil.copytree(first / "out", tmp_path / "out")
+    judged: list[dict[str, tuple[int, ...]]] = []
+    found_of = EarlierGenerations.bridges
+
+    def bridges(self, recipe, units):
+        told = {units.units[0].label: (0,)} if not judged else found_of(self, recipe, units)
+        judged.append(dict(told))
+        return told
+
+    monkeypatch.setattr(EarlierGenerations, "bridges", bridges)
+    made = Append(RECIPE, [str(put(tmp_path / "logs", LOGS[14:]))], str(tmp_path / "out")).run()
+    assert len(judged) == 2
+    assert judged[1] == {}
+    assert made.summary is not None
+    assert made.summary.line("trajectories").lost["bridges_pools"] == 1
+    (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")
+    assert pl.read_parquet(file)["reason"][0] == "bridges_pools"
+    require_apart(tmp_path / "out")
