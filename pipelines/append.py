@@ -13,15 +13,20 @@ from typing import Final
 
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
-from pipelines.engine.execution import Execution
+from pipelines.engine.execution import Execution, Seeing
+from pipelines.engine.flow import run_over
 from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, commit, folder_of, ledgers_of
 from pipelines.engine.ledgers import write_ledger
 from pipelines.engine.ownership import PLAN, Ownership, survey
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.judging import Unit
-from pipelines.mix.earlier_generations import EarlierGenerations, added
+from pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
+from pipelines.judge.earlier import Earlier
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.likeness import STAGE as LIKENESS
+from pipelines.judge.measures import tasks_of
+from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
 from pipelines.plan.known_inputs import Contents, input_rows
@@ -76,6 +81,7 @@ class Append:
         self.out = Folder(out if url_of(out) is not None else local_path(out))
         self._tell, self._command = tell, command
         self._contents = Contents()
+        self._owner: Ownership
 
     def run(self) -> Appended:
         """Adds what is new, and returns what that was.
@@ -87,7 +93,7 @@ class Append:
         found = survey(self.out)
         if found.identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
-        owner = Ownership(self.out, found.identity, adding=True)
+        self._owner = owner = Ownership(self.out, found.identity, adding=True)
         owner.check(self.raws)
         with owner.held():
             owner.keep()
@@ -112,7 +118,7 @@ class Append:
             self._check_finished()
             self._clear(set())
             first = Generation(FIRST, "", "", self._read_plan("").digest, self.recipe.digest(), _versions())
-            commit(self.out, self._with_ledgers(first, ()))
+            commit(self.out, self._with_ledgers(first, None))
             found = chain(self.out)
         if any(one.recipe != self.recipe.digest() for one in found):
             raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
@@ -151,7 +157,7 @@ class Append:
             self.recipe, self.raws, where.url, self.execution, self._tell, command=self._command, before=before
         ).run()
         made = Generation(len(generations) + 1, parent, folder, digest, recipe, _versions())
-        made = self._with_ledgers(made, before.drawn.ledgers)
+        made = self._with_ledgers(made, before)
         return Appended(made, summary, *told) if commit(self.out, made) else Appended(generations[-1], summary, *told)
 
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
@@ -163,20 +169,50 @@ class Append:
         told = {(one.uri, one.reason) for made in generations for one in self._read_plan(made.folder).unrecognized}
         return replace(plan, unrecognized=tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told))
 
-    def _with_ledgers(self, one: Generation, ledgers: Sequence[Folder]) -> Generation:
+    def _with_ledgers(self, one: Generation, before: EarlierGenerations | None) -> Generation:
         """A generation whose stages are done, with its ledgers written."""
         folder = self.out / one.folder if one.folder else self.out
         transitions, shards = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "shards"))
         assert transitions is not None
         assert shards is not None
         units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
-        judged = Judged(units, folder / "transitions", folder / "verdicts", folder / "measures")
-        more = added(self.recipe, judged, folder / "draws", ledgers)
+        stages = folder / "transitions", folder / "verdicts", folder / "measures"
+        likeness = folder / LIKENESS if before is not None and self.recipe.judge.near_duplicates is not None else None
+        judged = Judged(units, *stages, likeness=likeness)
+        more = added(self.recipe, judged, folder / "draws", None if before is None else before.drawn)
         rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
+        entries += self._buckets(one, before, len(rows["trajectories"]))
         made = replace(one, drawn=more.drawn, given=more.given, shards=_files(shards), ledgers=entries)
         return replace(made, counts=shards.counts, mixture=shards.mixture)
+
+    def _buckets(self, one: Generation, before: EarlierGenerations | None, kept: int) -> tuple[FileEntry, ...]:
+        """Writes the ledger of buckets of a generation that keeps so many trajectories."""
+        near = self.recipe.judge.near_duplicates
+        if near is None:
+            return ()
+        earlier = Earlier("", ()) if before is None else before.earlier
+        stages = stages_in(self.out, one)
+        if earlier.generations:
+            units = [Unit(number, name, "") for number, name in enumerate(stages.names)]
+            earlier = earlier.with_tasks(tasks_of(units, stages.folder / "measures"))
+        earlier = replace(earlier, generations=(*earlier.generations, stages), whole=True)
+        at = stages.folder
+        folders = at / "transitions", at / "measures", at / "verdicts", at / "rejects/judge", at / "spans"
+        spill = self._owner.spill if self.execution.is_local else None
+        records = near.bands * kept
+        partitions = self.execution.partitions_of(records)
+        judging = Judging(self.recipe, *folders, "", partitions=partitions, spill=spill, earlier=earlier)
+        ledgers, files = stages.ledgers, files_of(records)
+        self._owner.make_spill()
+        try:
+            seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
+            run_over(judging.work(()), UnitsToBuckets(judging, ledgers, files), self.execution, seeing)
+        finally:
+            self._owner.clear_spill()
+        there = [name for name in map(bands_name, range(files)) if ledgers.exists(name)]
+        return tuple(FileEntry(name, 0, ledgers.size(name), ledgers.sha256(name)) for name in there)
 
     def _clear(self, kept: set[str]) -> None:
         """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""

@@ -50,9 +50,11 @@ from pipelines.judge.earlier import Earlier
 from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from pipelines.judge.evaluation_index import write_index
-from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judge import UnitsToMeasures, UnitsToVerdicts
 from pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
+from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import measure_names
+from pipelines.judge.measures import tasks_of
 from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
@@ -129,6 +131,8 @@ class Run:
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
         self.blobs = work / BLOBS if recipe.normalize.attachments == "keep" else None
         self.spans, self.measures = work / "spans", work / "measures"
+        looks_back = before is not None and recipe.judge.near_duplicates is not None
+        self._likeness = work / LIKENESS if looks_back else None
         self.draws, self.shards = work / "draws", work / "shards"
 
     def run(self, last: str = "mix") -> Summary:
@@ -283,7 +287,8 @@ class Run:
         earlier = self._before.earlier
         while True:
             judged = self._judge(units, earlier)
-            bridges = self._before.bridges(self.recipe, Judged(units, self.transitions, self.verdicts, self.measures))
+            folders = self.transitions, self.verdicts, self.measures
+            bridges = self._before.bridges(self.recipe, Judged(units, *folders, likeness=self._likeness))
             if not bridges:
                 return judged
             earlier = earlier.without(bridges)
@@ -296,10 +301,15 @@ class Run:
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill, earlier)
+        more = partitions, spill, earlier, self._likeness
+        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
-        beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]
+        beside = [
+            "rejects/judge",
+            *(["spans"] if self.recipe.judge.spans else []),
+            *([LIKENESS] if self._likeness else []),
+        ]
         reported = bool(units) and self.recipe.judge.replicates is not None  # a unit writes it
         measured = [*labels, *([REPLICATES_UNIT] if reported else [])]
         whole = dict.fromkeys(labels, digest)
@@ -309,12 +319,20 @@ class Run:
         undone = undone or len(done_units(self.measures, made)) < len(made)
         if todo or undone:
             self._intend_judging(units, beside, measured)
-            self._over(units, UnitsToVerdicts(judging))
+            judging = self._with_grown_tasks(units, judging)
+            self._over(judging.work(units), UnitsToVerdicts(judging))
         measured += [BENCHMARKS_UNIT] if self._benchmarks else []
         self._sealed(["measures"], "judge", digest, measured)
         if not self.recipe.judge.spans:
             self._prune("spans", set())
         return self._sealed(["verdicts", *beside], "judge", digest, labels, models=self._models)
+
+    def _with_grown_tasks(self, units: Sequence[Unit], judging: Judging) -> Judging:
+        """The same, with the tasks whose earlier rollouts are looked at again, which measuring the units tells."""
+        if judging.earlier is None or judging.likeness is None:
+            return judging
+        self._over(units, UnitsToMeasures(judging))
+        return replace(judging, earlier=judging.earlier.with_tasks(tasks_of(units, self.measures)))
 
     def _intend_judging(self, units: Sequence[Unit], beside: Sequence[str], measured: Sequence[str]) -> None:
         labels = [unit.label for unit in units]
@@ -342,7 +360,8 @@ class Run:
         digest = mixing_digest(self.recipe, judged, passages)
         instructions = self._instructions
         drawn = None if self._before is None else self._before.drawn
-        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation, instructions, drawn)
+        judged_in = self.transitions, self.verdicts, self.measures
+        found = Judged(units, *judged_in, preparation, instructions, drawn, self._likeness)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
         mixing = Mixing(self.recipe, *folders, digest, preparation, instructions)

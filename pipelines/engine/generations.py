@@ -84,6 +84,11 @@ def folder_of(parent: str, plan: str, recipe: str) -> str:
     return f"{GENERATIONS}/{digest[:_NAME_DIGITS]}"
 
 
+def stages_of(out: Folder, one: Generation) -> Folder:
+    """The folder of a generation's stages."""
+    return out / one.folder if one.folder else out
+
+
 def ledgers_of(out: Folder, one: Generation) -> Folder:
     """The folder of a generation's ledgers."""
     return out / (f"{one.folder}/{LEDGERS}" if one.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")

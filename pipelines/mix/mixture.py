@@ -27,7 +27,7 @@ from pipelines.mix.draw import Drawing, Items, drawing
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.passages.drawing import passage_candidates
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.placing import Before, Placed, placed
+from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.simulation_instructions import instructed_costs
@@ -298,6 +298,12 @@ class Judged:
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     before: Before | None = None
+    likeness: Folder | None = None
+
+    @property
+    def told(self) -> Verdicts:
+        """Where what was judged lies, for places."""
+        return Verdicts(self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
         """The names of all units: of transitions, then of passages."""
@@ -323,9 +329,7 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
-    places = (
-        None if before is None else placed(recipe.mix, judged.units, found, judged.verdicts, judged.measures, before)
-    )
+    places = None if before is None else placed(recipe.mix, judged.units, found, judged.told, before.ledgers)
     held = None if before is None else before.given
     made, chosen = make_mixture(
         recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, held

@@ -1,0 +1,115 @@
+"""The buckets of what a generation keeps, written down sorted, so that near copies of it are found by later ones.
+
+The background of a task is that of all rollouts there are when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from pipelines.engine.exchange import Span
+from pipelines.engine.flow import Collection, FlatMap, FlatMapTuple, Flatten, GroupByKey, Map, MapTuple, Transform
+from pipelines.engine.ledgers import BANDS, write_ledger
+from pipelines.engine.storage import Folder
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.near_duplicates import NearCopies, members_of, steps
+from pipelines.judge.packed_rows import partitioned
+from pipelines.judge.standing import Standing
+from schemas.manifest import FileEntry
+
+_ROWS: Final = 1 << 21
+"""Rows of one of the ledger's files, about."""
+
+_MOST: Final = 1024
+_STEPS: Final = "ledger_steps"
+_BANDS: Final = "ledger_bands"
+
+
+def files_of(records: int) -> int:
+    """How many files a ledger of so many rows has: a power of two."""
+    return min(_MOST, 1 << (max(-(-records // _ROWS), 1) - 1).bit_length())
+
+
+def bands_name(number: int) -> str:
+    """The file of a ledger of that number."""
+    return f"bands-{number:04d}.parquet"
+
+
+def is_of_buckets(name: str) -> bool:
+    """Whether a file of ledgers is of buckets."""
+    return name.startswith("bands-")
+
+
+class UnitsToBuckets(Transform):
+    """Units, numbered as of earlier generations → the files of the ledger of buckets of the last of these.
+
+    Args:
+        judging: whose `earlier` ends with the generation that is written, whole.
+        ledgers: the folder that is written.
+        files: how many.
+    """
+
+    def __init__(self, judging: Judging, ledgers: Folder, files: int) -> None:
+        super().__init__()
+        self._judging, self._ledgers, self._files = judging, ledgers, files
+
+    def expand(self, units: Collection[Unit]) -> Collection[FileEntry]:
+        judging, near = self._judging, self._judging.recipe.judge.near_duplicates
+        assert near is not None
+        shared = (
+            units
+            | "Steps" >> FlatMap(_steps, judging)
+            | "Tasks" >> GroupByKey()
+            | "Background" >> FlatMapTuple(_background, NearCopies(near, judging.earlier), judging)
+        )
+        itself = units | "KeyUnits" >> Map(lambda unit: (unit.number, unit))
+        return (
+            (itself, shared)
+            | "Told" >> Flatten()
+            | "Join" >> GroupByKey()
+            | "Buckets" >> FlatMapTuple(_bands, judging, self._files)
+            | "Gather" >> GroupByKey()
+            | "Write" >> MapTuple(_written, judging, self._ledgers)
+        )
+
+
+def _steps(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes | Span]]:
+    keys: Iterator[tuple[int, bytes]] = steps(Standing(unit, judging))  # type: ignore[assignment]
+    yield from judging.carried(_STEPS, unit.number, keys)
+
+
+def _background(
+    key: int, packed: Iterable[bytes | Span], near: NearCopies, judging: Judging
+) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    for name, number, data in near.background(key, judging.fetched(packed)):
+        yield number, (name, data)
+
+
+def _bands(
+    number: int, told: Iterable[Unit | tuple[str, bytes]], judging: Judging, files: int
+) -> Iterator[tuple[int, bytes | Span]]:
+    values = list(told)
+    (unit,) = (one for one in values if isinstance(one, Unit))
+    heard: dict[str, list[bytes | Span]] = {}
+    for one in values:
+        if not isinstance(one, Unit):
+            heard.setdefault(one[0], []).append(one[1])
+    earlier = judging.earlier
+    assert earlier is not None
+    first = earlier.first_of_last()
+    if number < first:
+        return
+    found = members_of(Standing(unit, judging, heard))
+    rows = np.zeros(len(found), BANDS)
+    for name in ("band", "tie", "node"):
+        rows[name] = found[name]
+    rows["place"] = np.uint64(number - first) << np.uint64(32) | found["row"]
+    yield from judging.carried(_BANDS, number, partitioned(rows, "band", files))
+
+
+def _written(key: int, packed: Iterable[bytes | Span], judging: Judging, ledgers: Folder) -> FileEntry:
+    rows = np.concatenate([np.frombuffer(data, BANDS) for data in judging.fetched(packed)])
+    return write_ledger(ledgers, "bands", rows, bands_name(key))

@@ -1,0 +1,154 @@
+"""Near copies over generations: earlier ones win, rollouts of a task that grew are told apart, likeness keeps pools."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append
+from pipelines.engine.execution import Execution
+from pipelines.engine.generations import chain
+from pipelines.engine.storage import Folder
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
+
+RECIPE = parse_recipe('{"name": "near", "source": "tests", "domains": ["terminal"]}', "near")
+
+
+class Logs:
+    """Logs of sessions, a folder a generation."""
+
+    def __init__(self, folder: Path, recipe: Recipe = RECIPE) -> None:
+        self.folder, self.recipe, self.random = folder, recipe, random.Random(5)
+        self.out = str(folder / "out")
+        self.generations = 0
+
+    def said(self, count: int) -> list[str]:
+        return [" ".join(self.random.choices(VOCABULARY, k=80)) for _ in range(count)]
+
+    def put(self, name: str, task: str, answers: list[str]) -> None:
+        place = self.folder / f"logs{self.generations + 1}"
+        place.mkdir(exist_ok=True)
+        (place / f"{name}.json").write_text(json.dumps(atif(name, task, answers)))
+
+    def add(self, execution: Execution | None = None) -> pl.DataFrame:
+        """Makes a generation of what was put since; the verdict on each of its trajectories, by name."""
+        self.generations += 1
+        raws = [str(self.folder / f"logs{number + 1}") for number in range(self.generations)]
+        if self.generations == 1:
+            Run(self.recipe, raws, self.out, execution).run()
+            return verdicts(Path(self.out))
+        made = Append(self.recipe, raws, self.out, execution).run()
+        return verdicts(Path(self.out) / made.generation.folder)
+
+    def stages(self) -> list[Path]:
+        return [Path(self.out) / one.folder for one in chain(Folder(self.out))]
+
+
+def verdicts(stages: Path) -> pl.DataFrame:
+    names = pl.scan_parquet(stages / "transitions" / "*" / "*.parquet").select(
+        "trajectory_id", "step", pl.col("provenance").struct.field("uri").str.extract(r"([^/]+)\.json$").alias("name")
+    )
+    found = pl.scan_parquet(stages / "verdicts" / "*" / "*.parquet")
+    draws = pl.scan_parquet(stages / "draws" / "*-part-*.parquet").select(
+        "trajectory_id", "pool", pl.col("group").alias("place")
+    )
+    first = found.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0)
+    return first.join(draws, on="trajectory_id", how="left").sort("name").collect()
+
+
+def of(found: pl.DataFrame, name: str) -> dict[str, object]:
+    (row,) = found.filter(pl.col("name") == name).to_dicts()
+    return row
+
+
+def reject(stages: Path, trajectory: object) -> str:
+    found = pl.read_parquet(stages / "rejects" / "judge" / "*.parquet")
+    (detail,) = found.filter((pl.col("trajectory_id") == trajectory) & (pl.col("unit") == "trajectory"))["detail"]
+    return str(detail)
+
+
+def changed(answers: list[str]) -> list[str]:
+    return [" ".join(["changed", *text.split()[1:]]) for text in answers]
+
+
+def test_a_near_copy_of_an_earlier_generation_goes_whatever_task_it_names(tmp_path):
+    logs = Logs(tmp_path)
+    first = {number: logs.said(8) for number in range(6)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    logs.put("copy", "another task", changed(first[3]))
+    logs.put("fresh", "a third task", logs.said(8))
+    after = logs.add()
+    assert of(after, "fresh")["kept"]
+    assert of(after, "copy")["reason"] == "near_duplicate"
+    survivor = str(of(before, "first3")["trajectory_id"])[:16]
+    assert survivor in reject(logs.stages()[1], of(after, "copy")["trajectory_id"])
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 28, 3_000])
+def test_a_near_copy_of_a_later_generation_is_found_by_the_next(tmp_path, part_bytes):
+    logs = Logs(tmp_path)
+    for number in range(3):
+        logs.put(f"first{number}", f"task {number}", logs.said(8))
+    logs.add(Execution(part_bytes=part_bytes))
+    second = logs.said(8)
+    logs.put("second", "task 1", second)
+    logs.add(Execution(part_bytes=part_bytes))
+    logs.put("third", "task 1", changed(second))
+    logs.put("fourth", "task 9", changed(second[:4]) + second[4:])
+    after = logs.add(Execution(part_bytes=part_bytes))
+    assert after["reason"].to_list() == ["near_duplicate"] * 2
+
+
+def test_distinct_rollouts_of_a_task_that_grows_one_by_one_are_all_kept(tmp_path):
+    """They share nine of ten steps, which only all rollouts together show to be the background of the task."""
+    logs = Logs(tmp_path)
+    prefix = logs.said(9)
+    for number in range(4):
+        logs.put(f"first{number}", "the task", prefix + logs.said(1))
+    assert logs.add()["kept"].all()
+    for night in range(2):
+        logs.put(f"night{night}", "the task", prefix + logs.said(1))
+        assert of(logs.add(), f"night{night}")["kept"]
+
+
+def test_one_that_is_like_an_earlier_one_of_another_task_joins_its_group_and_pool(tmp_path):
+    logs = Logs(tmp_path)
+    first = {number: logs.said(12) for number in range(12)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    assert before["pool"].n_unique() > 1
+    for number, answers in first.items():  # a quarter is other: no copy, but of one group, where buckets show it
+        logs.put(f"like{number}", f"other {number}", answers[:9] + logs.said(3))
+    after = logs.add()
+    assert after["kept"].all()
+    pairs = [(of(after, f"like{number}"), of(before, f"first{number}")) for number in first]
+    joined = [(mine, theirs) for mine, theirs in pairs if mine["place"] == theirs["place"]]
+    assert len(joined) > len(pairs) / 2
+    assert all(mine["pool"] == theirs["pool"] for mine, theirs in joined)
+
+
+def test_one_that_is_like_earlier_ones_of_two_pools_is_rejected(tmp_path):
+    near = {"rows": 2, "similar": 0.7}
+    wide = {"name": "near", "source": "tests", "domains": ["terminal"], "judge": {"near_duplicates": near}}
+    logs = Logs(tmp_path, parse_recipe(json.dumps(wide), "near"))
+    first = {number: logs.said(10) for number in range(12)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    pools = {number: of(before, f"first{number}")["pool"] for number in first}
+    other = next(number for number in first if pools[number] != pools[0])
+    logs.put("bridge", "another", first[0][:6] + logs.said(1) + first[other][:6])
+    logs.put("beside", "another", logs.said(8))
+    after = logs.add()
+    assert (of(after, "bridge")["kept"], of(after, "bridge")["reason"]) == (False, "bridges_pools")
+    assert of(after, "beside")["kept"]
