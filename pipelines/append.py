@@ -48,8 +48,8 @@ class Appended:
 
     Attributes:
         generation: the last one of the folder.
-        summary: of the run that made it; None where there was nothing new.
-        known: inputs that were read before.
+        summary: of the run that made it, in the folder that it was added to; None where there was nothing new.
+        known: inputs that were read before, under this name or another.
         changed: inputs whose bytes are not those that were read where they lie; they are left as they were read.
     """
 
@@ -80,7 +80,7 @@ class Append:
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder(out if url_of(out) is not None else local_path(out))
         self._tell, self._command = tell, command
-        self._contents = Contents()
+        self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership
 
     def run(self) -> Appended:
@@ -153,9 +153,10 @@ class Append:
         folder = folder_of(parent, digest, recipe)
         self._clear({folder, *(one.folder for one in generations)})
         where, before = self.out / folder, replace(before, plan=plan)
-        summary = Run(
+        made_by = Run(
             self.recipe, self.raws, where.url, self.execution, self._tell, command=self._command, before=before
-        ).run()
+        )
+        summary = replace(made_by.run(), out=self.out.path())
         made = Generation(len(generations) + 1, parent, folder, digest, recipe, _versions())
         made = self._with_ledgers(made, before)
         return Appended(made, summary, *told) if commit(self.out, made) else Appended(generations[-1], summary, *told)

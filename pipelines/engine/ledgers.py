@@ -28,8 +28,10 @@ COPIES: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("tie", "<u8")])
 NODES: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("pool", "<u8")])
 """A node of a task, instance, trajectory or environment, its group, and the number of the group's pool."""
 
-INPUTS: Final = np.dtype([("content", "<u8"), ("content_low", "<u8"), ("place", "<u8"), ("place_low", "<u8")])
-"""The first 128 bits of the sha256 of a log's bytes, and of where they lay."""
+INPUTS: Final = np.dtype(
+    [("content", "<u8"), ("content_low", "<u8"), ("place", "<u8"), ("place_low", "<u8"), ("stamp", "<u8")]
+)
+"""The first 128 bits of the sha256 of a log's bytes, and of where they lay, and 64 of its stamp (see `recognition`)."""
 
 ENVIRONMENTS: Final = np.dtype([("environment", "<u8")])
 """Environments of which training shows something."""

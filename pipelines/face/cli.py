@@ -24,6 +24,8 @@ from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
 
 if TYPE_CHECKING:
+    from pipelines.account.summary import Summary
+    from pipelines.append import Append
     from pipelines.engine.execution import Execution
     from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
@@ -83,6 +85,9 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
     ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add what is new in the raw logs to the finished run in OUT.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
@@ -110,23 +115,45 @@ def run(
     from pipelines.engine.engines import running
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
-    from pipelines.face.summaries import show_broken, show_summary
     from pipelines.run import Run
 
-    console = notices()
     paths, flags = _paths(raw, context.args)
     sizes = limit, part_size, partitions, records
+    if append and (overwrite or stop_after is not Stage.MIX or stage is not None or part is not None):
+        raise ConfigError("--append adds whole generations: it takes no --overwrite, --stop-after, --stage or --part.")
     if stage is not None or part is not None:
         share = execution_of(workers, flags, *sizes, strict=strict)
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
         return
-    with running(runner, workers) as engine, StageProgress(console) as progress:
+    summary: Summary | None
+    with running(runner, workers) as engine, StageProgress(notices()) as progress:
         execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
-        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
-        summary = made.run(stop_after.value)
+        if append:
+            from pipelines.append import Append
+
+            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv))
+        else:
+            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+            summary = made.run(stop_after.value)
+    if summary is not None:
+        _tell_summary(summary, recipe)
+
+
+def _added(adding: Append) -> Summary | None:
+    """Adds a generation, and tells which logs it is of; None if nothing is new."""
+    from pipelines.face.summaries import show_appended
+
+    appended = adding.run()
+    show_appended(appended, results())
+    return appended.summary
+
+
+def _tell_summary(summary: Summary, recipe: Recipe) -> None:
+    from pipelines.face.summaries import show_broken, show_summary
+
     show_summary(summary, recipe, results())
     if summary.broken:
-        show_broken(summary.broken, console)
+        show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)
 
 

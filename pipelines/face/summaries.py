@@ -19,6 +19,7 @@ from quality.turns import KEEPS
 from schemas.manifest import Manifest
 
 if TYPE_CHECKING:
+    from pipelines.append import Appended
     from pipelines.engine.verification import Verification
     from pipelines.face.inspection import Found
     from pipelines.face.turn_report import MaskReport
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from quality.diversity import Diversity
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+_SHOWN = 5
+"""Names of changed inputs that are told."""
 
 
 def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
@@ -58,6 +63,25 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
     console.print(f"next: {_next(summary)}", soft_wrap=True)
+
+
+def show_appended(appended: Appended, console: Printer) -> None:
+    """What was added to a folder: what of the raw logs is new, was read before, or has changed since."""
+    made = appended.generation
+    if appended.summary is None:
+        console.print(f"nothing is new: generation {made.number} is the last one", soft_wrap=True)
+    else:
+        new = len(appended.summary.plan.inputs)
+        console.print(f"generation {made.number}: {new:,} new inputs were added", soft_wrap=True)
+    console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
+    if appended.changed:
+        shown = ", ".join(appended.changed[:_SHOWN])
+        more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
+        console.print(
+            f"changed since, left as they were read: {len(appended.changed):,} ({shown}{more})",
+            style="yellow",
+            soft_wrap=True,
+        )
 
 
 def show_broken(broken: Sequence[Broken], console: Printer) -> None:

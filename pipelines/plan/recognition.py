@@ -384,11 +384,16 @@ def _input(
     members: Mapping[str, RawFile],
     shared: Set[str] = frozenset(),
 ) -> Input:
-    stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
     places = {member: file.place for member, file in sorted(members.items())}
     size = sum(file.bytes for member, file in members.items() if member not in shared)
     licence = next((file.licence for file in members.values()), None)
-    return Input(uri, connector.name, connector.version, why, places, size, stamp.hexdigest(), licence)
+    return Input(uri, connector.name, connector.version, why, places, size, stamp_of(members), licence)
+
+
+def stamp_of(members: Mapping[str, RawFile]) -> str:
+    """By which it is noticed that a log's files changed: the digest of their names, sizes and times of change."""
+    told = [[member, file.bytes, file.changed] for member, file in sorted(members.items())]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:

@@ -20,6 +20,7 @@ from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
 from tests.conftest import FUZZ, ROOT
+from tests.pipelines.face.test_cli import ran
 
 RAW = ROOT / "samples" / "terminal"
 RECIPE = load_recipe("terminal")
@@ -197,3 +198,29 @@ def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(fir
     (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")
     assert pl.read_parquet(file)["reason"][0] == "bridges_pools"
     require_apart(tmp_path / "out")
+
+
+def test_the_command_adds_what_is_new_and_tells_what_it_left(tmp_path):
+    out, logs = tmp_path / "out", put(tmp_path / "logs", LOGS[:4])
+    assert ran("run", "terminal", "--raw", logs, "--out", out)[0] == 0
+    put(logs, LOGS[14:])
+    with (logs / LOGS[1].name).open("ab") as stream:
+        stream.write(b"\n")
+    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    assert code == 0
+    assert "generation 2: 3 new inputs were added\nread before, under this name or another: 3" in said
+    assert f"left as they were read: 1 ({LOGS[1].name})" in said
+    assert f"written: {out}\n" in said
+    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    assert (code, said.splitlines()[0]) == (0, "nothing is new: generation 2 is the last one")
+
+
+def test_what_cannot_be_added_to_is_told_before_anything_is_written(tmp_path):
+    logs = put(tmp_path / "logs", LOGS[:1])
+    code, _, complained = ran("run", "terminal", "--raw", logs, "--out", tmp_path / "out", "--append")
+    assert code == 1
+    assert "holds no run that could be added to. Run without --append first." in complained
+    code, _, complained = ran("run", "terminal", "--raw", logs, "--out", tmp_path / "out", "--append", "--overwrite")
+    assert code == 1
+    assert "it takes no --overwrite" in complained
+    assert not (tmp_path / "out").exists()

@@ -16,6 +16,7 @@ from pipelines.engine.storage import Folder
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
+from tests.conftest import FUZZ
 from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
 
 RECIPE = parse_recipe('{"name": "near", "source": "tests", "domains": ["terminal"]}', "near")
@@ -152,3 +153,44 @@ def test_one_that_is_like_earlier_ones_of_two_pools_is_rejected(tmp_path):
     after = logs.add()
     assert (of(after, "bridge")["kept"], of(after, "bridge")["reason"]) == (False, "bridges_pools")
     assert of(after, "beside")["kept"]
+
+
+def require_keepers(stages: list[Path]) -> None:
+    """Fails where what went for the sake of another one has no kept keeper."""
+    kept = pl.concat([pl.read_parquet(one / "verdicts" / "*" / "*.parquet").filter("kept") for one in stages])
+    ids = {one[:16] for one in kept["trajectory_id"]}
+    for one in stages:
+        gone = pl.read_parquet(one / "rejects" / "judge" / "*.parquet").filter(
+            (pl.col("unit") == "trajectory") & pl.col("reason").is_in(["near_duplicate", "duplicate_trajectory"])
+        )
+        assert all(detail.split()[-1].rstrip("…") in ids for detail in gone["detail"])
+
+
+@pytest.mark.parametrize("seed", range(FUZZ))
+def test_any_arrivals_of_rollouts_and_copies_keep_the_invariants(tmp_path, seed):
+    chance = random.Random(seed)
+    logs = Logs(tmp_path)
+    arrivals: list[tuple[str, str, list[str]]] = []
+    for task in range(4):
+        prefix = logs.said(6)
+        for rollout in range(chance.randint(1, 4)):
+            answers = prefix + logs.said(2)
+            arrivals.append((f"r{task}-{rollout}", f"task {task}", answers))
+            if chance.random() < 0.5:
+                of_task = f"task {chance.randrange(8)}"
+                arrivals.append((f"c{task}-{rollout}", of_task, chance.choice([answers, changed(answers)])))
+    chance.shuffle(arrivals)
+    pools: dict[str, set[str]] = {}
+    found = []
+    for number in range(3):
+        for one in arrivals[number::3]:
+            logs.put(*one)
+        found.append(logs.add(Execution(part_bytes=chance.choice([1 << 28, 15_000]))))
+        for group, pool in found[-1].filter("kept").select("place", "pool").iter_rows():
+            pools.setdefault(group, set()).add(pool)
+    assert all(len(some) == 1 for some in pools.values())
+    require_keepers(logs.stages())
+    kept = pl.concat([one.filter("kept").select("name", "trajectory_hash", "group") for one in found])
+    assert kept["trajectory_hash"].n_unique() == len(kept)
+    texts = {name: "".join(answers) for name, _, answers in arrivals}
+    assert len({texts[name] for name in kept["name"]}) == len(kept)
