@@ -41,7 +41,7 @@ def differences(here: tuple[str, ...], there: tuple[str, ...]) -> str:
 
 
 def _required() -> Iterator[tuple[str, str]]:
-    """(name, version) of trajmill's distribution and of what it requires, directly or not, as far as it is installed."""
+    """(name, version) of trajmill and of what it requires, directly or not, as far as it is installed."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -172,8 +172,8 @@ def _prove_seen(seeing: Seeing) -> None:
     other = differences(seeing.environment, environment())
     if other:
         raise ShardError(
-            f"The worker on {host} has another environment than the run: {other}. Install there what is installed here, "
-            "by the same lock file."
+            f"The worker on {host} has another environment than the run: {other}. Install there, by the same lock "
+            "file, what is installed here."
         )
     if not is_held(seeing.out, seeing.token):
         raise ShardError(

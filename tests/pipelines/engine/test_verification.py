@@ -206,7 +206,7 @@ def test_a_worker_with_other_packages_says_which_before_it_works(tmp_path):
     lines = [line for line in environment() if not line.startswith("numpy ")]
     assert len(lines) == len(environment()) - 1
     seeing = Seeing(out, "token", (*lines, "another 1.0", "numpy 0.1"))
-    with pytest.raises(ShardError, match="another 1.0 here, missing there; numpy 0.1 here, [0-9.]+ there. Install"):
+    with pytest.raises(ShardError, match=r"another 1.0 here, missing there; numpy 0.1 here, [0-9.]+ there. Install"):
         seeing("element")
     assert not any(tmp_path.iterdir())
 
