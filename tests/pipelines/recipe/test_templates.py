@@ -128,7 +128,7 @@ def test_the_draw_hangs_on_the_key_and_the_seed():
 def combinations_of_what_is_known(path):
     """What can be known, in every combination of what the template asks for; what it does not name changes nothing."""
     named_there = meta.find_undeclared_variables(jinja2.Environment().parse(path.read_text("utf-8")))
-    choices = {flag: (False, True) for flag in FLAGS}
+    choices = dict.fromkeys(FLAGS, (False, True))
     choices["screen"] = ("", "1080 x 2400")
     choices["dialects"] = DIALECTS
     forms = FORMS[path.parent.name]
