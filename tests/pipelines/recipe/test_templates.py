@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from itertools import combinations, count, product
+from typing import Any
 
 import jinja2
 import pytest
@@ -128,7 +129,7 @@ def test_the_draw_hangs_on_the_key_and_the_seed():
 def combinations_of_what_is_known(path):
     """What can be known, in every combination of what the template asks for; what it does not name changes nothing."""
     named_there = meta.find_undeclared_variables(jinja2.Environment().parse(path.read_text("utf-8")))
-    choices = dict.fromkeys(FLAGS, (False, True))
+    choices: dict[str, Any] = dict.fromkeys(FLAGS, (False, True))
     choices["screen"] = ("", "1080 x 2400")
     choices["dialects"] = DIALECTS
     forms = FORMS[path.parent.name]
