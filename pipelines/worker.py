@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pipelines.engine.unused_imports import without_pandas
+from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
 
 _PERIOD_S: Final = 0.5
@@ -105,10 +105,11 @@ def main() -> None:
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)
-    from apache_beam.portability.api import beam_fn_api_pb2
-    from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main
+    with pandas_hidden():
+        from apache_beam.portability.api import beam_fn_api_pb2
+        from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main
 
-    from pipelines.engine.runner import silence_beam
+    from pipelines.engine.silence import silence_beam
 
     silence_beam()
     vars(log_handler)["print"] = _later(lambda words, **_: logging.error("%s", words))

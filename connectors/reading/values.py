@@ -19,6 +19,8 @@ DEPTH: Final = 600
 
 BOM: Final = b"\xef\xbb\xbf"
 _BLANK: Final = b" \t\r\n"
+_BEGINNINGS: Final = frozenset(b'{["-0123456789tfnNI')
+"""Bytes that a value can begin with, here or by the standard."""
 
 Reason = Literal["empty", "not_utf8", "truncated", "nested_too_deeply", "bad_json"]
 """Why bytes are no JSON value: there are none; they are no UTF-8; they end too early; or else."""
@@ -91,9 +93,10 @@ def _unusual(data: bytes | str) -> Any:
     given = data.encode("utf-8", "replace") if isinstance(data, str) else data
     begin = len(BOM) if given.startswith(BOM) else 0
     text = given[begin:].rstrip(b"\0")
-    if not text.strip(_BLANK):
+    held = text.strip(_BLANK)
+    if not held:
         raise JsonError("truncated" if begin + len(text) < len(given) else "empty", begin, "there is nothing")
-    plain = _TOKEN.sub(_plain, text)
+    plain = _TOKEN.sub(_plain, text) if held[0] in _BEGINNINGS else text  # where none begins, no token makes one
     try:
         value = orjson.loads(plain)
     except orjson.JSONDecodeError as error:

@@ -7,7 +7,6 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 from __future__ import annotations
 
 import io
-import logging
 import shlex
 import sys
 import threading
@@ -36,6 +35,7 @@ from pipelines.engine.addresses import require_answer
 from pipelines.engine.execution import LOCAL, Execution, Seeing
 from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
+from pipelines.engine.silence import silence_beam
 from pipelines.engine.work_blocks import Taken, kept
 from schemas import ConfigError, ShardError
 
@@ -179,13 +179,6 @@ def lost_workers_told() -> Iterator[None]:
         yield
     finally:
         kind.start_worker, threading.excepthook = start_worker, told
-
-
-def silence_beam() -> None:
-    """Has Beam log errors only, and not those that it also raises."""
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
-        logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
 
 
 def run_over(
