@@ -29,7 +29,7 @@ from pipelines.judge.measures import tasks_of
 from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
-from pipelines.plan.known_inputs import Contents, input_rows
+from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.publish.published_generations import publish
 from pipelines.recipe.recipe import Recipe
@@ -163,11 +163,19 @@ class Append:
 
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
-        how = self.execution
+        how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
+        found_before = FoundBefore.of(one for plan in plans for one in plan.inputs)
+        is_known = before.inputs.knows
         plan = make_plan(
-            self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict, is_known=before.inputs.knows
+            self.recipe,
+            self.raws,
+            how.part_bytes,
+            how.limit,
+            strict=how.strict,
+            is_known=is_known,
+            found_before=found_before,
         )
-        told = {(one.uri, one.reason) for made in generations for one in self._read_plan(made.folder).unrecognized}
+        told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
         return replace(plan, unrecognized=tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told))
 
     def _with_ledgers(self, one: Generation, before: EarlierGenerations | None) -> Generation:

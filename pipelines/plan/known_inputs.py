@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from connectors.registry import connectors
 from pipelines.engine.ledgers import INPUTS
 from pipelines.engine.paths import Place, filesystem_of, url_of
 from pipelines.engine.storage import sha256_of
@@ -118,6 +119,30 @@ class KnownInputs:
             self.changed.append(one.uri)
             return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBefore:
+    """Which input each file is by itself, as earlier plans have it, as long as neither it nor its connector changes."""
+
+    inputs: Mapping[Place, Sequence[Input]]
+
+    @classmethod
+    def of(cls, inputs: Iterable[Input]) -> FoundBefore:
+        """Those of earlier plans."""
+        found: dict[Place, list[Input]] = {}
+        for one in inputs:
+            if list(one.members) == [""]:
+                found.setdefault(one.members[""], []).append(one)
+        return cls(found)
+
+    def __call__(self, file: RawFile) -> Input | None:
+        """The input that the file is; None if it is not known."""
+        for one in self.inputs.get(file.place, ()):
+            connector = connectors().get(one.connector)
+            if connector is not None and connector.version == one.version and one.stamp == stamp_of({"": file}):
+                return replace(one, uri=file.name)
+        return None
 
 
 def input_rows(inputs: Iterable[Input], contents: Contents) -> npt.NDArray[np.void]:

@@ -123,6 +123,7 @@ class Recognizer:
         salt: of the placeholders in excerpts of what is not recognized.
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
         strict: whether an exception of a connector is raised instead of noted.
+        known: the input that a file was found to be by itself, and still is; None if that is not known.
     """
 
     among: Sequence[Connector]
@@ -130,6 +131,7 @@ class Recognizer:
     salt: str = ""
     mapped: Callable[[str, Place, bytes], str | None] | None = None
     strict: bool = False
+    known: Callable[[RawFile], Input | None] = lambda _: None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -282,6 +284,8 @@ class Recognizer:
     def _alone(self, file: RawFile, depth: int) -> Recognized:
         """What a file is by itself, or the files in it are."""
         found, name = Recognized(), file.name
+        if (known := self.known(file)) is not None:
+            return Recognized([known])
         try:
             head = _head(file)
         except (ParseError, ShardError) as error:
