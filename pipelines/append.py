@@ -29,6 +29,7 @@ from pipelines.judge.measures import tasks_of
 from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
+from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.publish.published_generations import publish
@@ -187,8 +188,11 @@ class Append:
         units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
         stages = folder / "transitions", folder / "verdicts", folder / "measures"
         likeness = folder / LIKENESS if before is not None and self.recipe.judge.near_duplicates is not None else None
-        judged = Judged(units, *stages, likeness=likeness)
-        more = added(self.recipe, judged, folder / "draws", None if before is None else before.drawn)
+        told = self.recipe.mix.instructions
+        instructions = {} if told is None else read_instructions(told)
+        drawn = None if before is None else before.drawn
+        judged = Judged(units, *stages, instructions=instructions, before=drawn, likeness=likeness)
+        more = added(self.recipe, judged, folder / "draws")
         rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
@@ -245,16 +249,8 @@ def require_addable(recipe: Recipe) -> None:
     """Nothing, if generations can be added by the recipe.
 
     Raises:
-        ConfigError: it bounds how much is drawn in all, or passes rows of other corpora through.
+        ConfigError: it passes rows of other corpora through, or keeps attachments.
     """
-    for pool, stage in recipe.mix.stages.items():
-        counted = [name for name in ("budget", "samples", "max_per_group") if getattr(stage, name) is not None]
-        counted += ["bounds with max_tokens"] if any(one.max_tokens is not None for one in stage.bounds) else []
-        if counted:
-            raise ConfigError(
-                f"mix.stages.{pool} has {' and '.join(counted)}, which no generation can add to yet: what earlier ones "
-                f"drew is not counted. {_REBUILD}"
-            )
     if recipe.mix.passages:
         raise ConfigError(f"mix.passages cannot be added to yet. {_REBUILD}")
     if recipe.normalize.attachments == "keep":

@@ -43,6 +43,9 @@ BANDS: Final = np.dtype([("band", "<u8"), ("tie", "<u8"), ("node", "<u8"), ("pla
 """A kept trajectory in a bucket of near copies: the bucket, the first 64 bits of its id, the node of its task, and its
 place: the number of its unit above 32 bits of its first row."""
 
+DRAWN: Final = np.dtype([("value", "<u8"), ("bound", "<u8"), ("amount", "<u8")])
+"""What was drawn of a value or group, by its hash and the number of a bound that counts it: tokens, or trajectories."""
+
 KINDS: Final = {
     "trajectories": COPIES,
     "transitions": COPIES,
@@ -51,6 +54,7 @@ KINDS: Final = {
     "environments": ENVIRONMENTS,
     "tasks": TASKS,
     "bands": BANDS,
+    "drawn": DRAWN,
 }
 """The ledgers of a generation; the first field of each is what it is sorted by."""
 

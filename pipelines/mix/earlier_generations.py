@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,8 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.measures import tasks_of
 from pipelines.judge.packed_rows import identities
 from pipelines.mix.candidates import Candidates, candidates, gathered
-from pipelines.mix.mixture import Judged, draws_name, trained_environments
+from pipelines.mix.carried import drawn_rows, is_counted
+from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
 from pipelines.mix.placing import NODE_COLUMNS, Before, placed
 from pipelines.mix.pools import of_kind
 from pipelines.plan.known_inputs import KnownInputs
@@ -61,7 +62,7 @@ class EarlierGenerations:
             drawn.update(one.drawn)
             for pool, domains in one.given.items():
                 given[pool].update(domains)
-        before = Before(len(found) + 1, ledgers, draws, drawn, given)
+        before = Before(len(found) + 1, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
         return cls(Earlier(found[-1].digest, stages), before, KnownInputs(read_ledger(ledgers, "inputs")))
 
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
@@ -100,15 +101,15 @@ class Added:
     given: dict[str, dict[str, int]]
 
 
-def added(recipe: Recipe, judged: Judged, draws: Folder, before: Before | None = None) -> Added:
+def added(recipe: Recipe, judged: Judged, draws: Folder) -> Added:
     """What a generation adds, from its verdicts and draws.
 
     Args:
         recipe: that it was made by.
-        judged: its stages.
+        judged: its stages, and the generations before it, whose nodes keep what they have.
         draws: what it drew.
-        before: the generations before it, whose nodes keep what they have; None for the first.
     """
+    before = judged.before
     rows: dict[str, list[npt.NDArray[np.void]]] = {name: [np.zeros(0, KINDS[name])] for name in _GATHERED}
     drawn: Counter[str] = Counter()
     given: dict[str, Counter[str]] = {name: Counter() for name in POOLS}
@@ -137,8 +138,22 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, before: Before | None =
     ledgers = () if before is None else before.ledgers
     made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
     made["groups"] = _first_known(made["groups"], ledgers)
+    made["drawn"] = _counted(recipe, judged)
     made["environments"] = _records("environments", distinct(np.concatenate(environments)))
     return Added(made, dict(sorted(drawn.items())), {pool: dict(sorted(of.items())) for pool, of in given.items()})
+
+
+def _counted(recipe: Recipe, judged: Judged) -> npt.NDArray[np.void]:
+    """What was drawn by the values that the recipe's bounds tell apart; nothing where it has none."""
+    if not is_counted(recipe):
+        return np.zeros(0, KINDS["drawn"])
+    _, found, (groups, pools, copies, tokens) = draw(recipe, judged)
+    found = replace(found, tokens=tokens)
+    some = []
+    for pool, stage in recipe.mix.stages.items():
+        chosen, items = stage_items(found, groups, pools, pool, recipe.mix)
+        some.append((pool, stage, items, copies[chosen]))
+    return drawn_rows(some)
 
 
 _GATHERED: Final = ("trajectories", "transitions", "groups", "tasks")

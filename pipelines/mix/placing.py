@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ class Before:
         draws: the folders of what they drew.
         drawn: trajectories drawn by pool, which the running index goes on from.
         given: trajectories given, by pool and domain.
+        mixtures: what the stages of each drew.
     """
 
     generation: int
@@ -42,6 +43,7 @@ class Before:
     draws: tuple[Folder, ...]
     drawn: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    mixtures: tuple[Mapping[str, Any], ...] = ()
 
     def environments(self) -> npt.NDArray[np.uint64]:
         """Those that training shows already."""

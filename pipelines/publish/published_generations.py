@@ -107,7 +107,7 @@ def _shard(number: int, name: str) -> Shard:
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums of what generations drew."""
+    """The sums of what generations drew; shares and shortfalls are told by the last, which counts all before it."""
     pools: dict[str, dict[str, dict[str, float]]] = {}
     stages: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for one in some:
@@ -124,8 +124,8 @@ def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available", "shortfall")}
-    return {**one, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
+    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available")}
+    return {**other, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
 
 
 def _balance(folder: Folder, one: Generation) -> Iterator[Line]:

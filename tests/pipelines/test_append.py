@@ -164,9 +164,9 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
     assert verify(out).is_whole
 
 
-def test_a_recipe_whose_budget_is_not_carried_over_is_refused():
-    text = "name: n\nsource: tests\ndomains: [terminal]\nmix: {stages: {sft: {budget: 100}}}"
-    with pytest.raises(ConfigError, match=r"mix.stages.sft has budget"):
+def test_a_recipe_that_cannot_be_added_to_is_told():
+    text = "name: n\nsource: tests\ndomains: [terminal]\nnormalize: {attachments: keep}"
+    with pytest.raises(ConfigError, match=r"normalize\.attachments: keep cannot be added to yet"):
         Append(parse_recipe(text, "n"), ["logs"], "out")
 
 

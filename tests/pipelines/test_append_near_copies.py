@@ -155,6 +155,33 @@ def test_one_that_is_like_earlier_ones_of_two_pools_is_rejected(tmp_path):
     assert of(after, "beside")["kept"]
 
 
+def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
+    stages = {
+        "sft": {"budget": 15_000, "components": {"all": {}}},
+        "rl": {"samples": 5, "max_per_group": 3},
+        "cpt": {"bounds": [{"by": "task", "max_tokens": 5_000}]},
+    }
+    mix = {"pools": {"sft": 1, "rl": 1, "cpt": 1}, "stages": stages}
+    recipe = parse_recipe(json.dumps({"name": "n", "source": "tests", "domains": ["terminal"], "mix": mix}), "n")
+    logs = Logs(tmp_path, recipe)
+    for generation in range(3):
+        for number in range(12):
+            logs.put(f"{generation}-{number}", f"task {number % 6}", logs.said(3))
+        logs.add()
+    told = [one.mixture["stages"] for one in chain(Folder(logs.out))]
+    drawn = [{pool: sum(one["tokens"] for one in of[pool]) for pool in of} for of in told]
+    samples = [sum(one["samples"] for one in of["rl"]) for of in told]
+    assert drawn[0]["sft"] < 12_000 < sum(of["sft"] for of in drawn) <= 15_000
+    assert sum(samples) == 5
+    assert samples[0] < 5
+    draws = pl.concat([pl.read_parquet(one / "draws" / "*-part-*.parquet") for one in logs.stages()])
+    shown = draws.filter(pl.col("copies") > 0)
+    assert shown.filter(pl.col("pool") == "rl").group_by("group").len().select(pl.max("len")).item() <= 3
+    cpt = pl.concat([pl.read_parquet(one) for one in (Path(logs.out) / "shards" / "cpt").rglob("*.parquet")])
+    by_task = cpt.join(shown.select("trajectory_id", "task_hash"), on="trajectory_id").group_by("task_hash")
+    assert by_task.agg(pl.col("num_tokens").sum()).select(pl.max("num_tokens")).item() <= 5_000
+
+
 def require_keepers(stages: list[Path]) -> None:
     """Fails where what went for the sake of another one has no kept keeper."""
     kept = pl.concat([pl.read_parquet(one / "verdicts" / "*" / "*.parquet").filter("kept") for one in stages])
