@@ -18,6 +18,7 @@ from pipelines.engine.flow import run_over
 from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, commit, folder_of, ledgers_of
 from pipelines.engine.ledgers import write_ledger
 from pipelines.engine.ownership import PLAN, Ownership, survey
+from pipelines.engine.parquet import rows_of
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
@@ -32,6 +33,7 @@ from pipelines.mix.mixture import Judged
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
+from pipelines.publish.diversity import kept_counts, variety_rows
 from pipelines.publish.published_generations import publish
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
@@ -194,11 +196,12 @@ class Append:
         judged = Judged(units, *stages, instructions=instructions, before=drawn, likeness=likeness)
         more = added(self.recipe, judged, folder / "draws")
         rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
+        rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
         entries += self._buckets(one, before, len(rows["trajectories"]))
         made = replace(one, drawn=more.drawn, given=more.given, shards=_files(shards), ledgers=entries)
-        return replace(made, counts=shards.counts, mixture=shards.mixture)
+        return replace(made, counts=shards.counts, mixture=shards.mixture, models=shards.models)
 
     def _buckets(self, one: Generation, before: EarlierGenerations | None, kept: int) -> tuple[FileEntry, ...]:
         """Writes the ledger of buckets of a generation that keeps so many trajectories."""
@@ -225,7 +228,9 @@ class Append:
         finally:
             self._owner.clear_spill()
         there = [name for name in map(bands_name, range(files)) if ledgers.exists(name)]
-        return tuple(FileEntry(name, 0, ledgers.size(name), ledgers.sha256(name)) for name in there)
+        return tuple(
+            FileEntry(name, rows_of(ledgers, name), ledgers.size(name), ledgers.sha256(name)) for name in there
+        )
 
     def _clear(self, kept: set[str]) -> None:
         """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""

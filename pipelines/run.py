@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.account.conservation import (
@@ -74,7 +74,7 @@ from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
 from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.publish.card import CARD, card, told_apart
-from pipelines.publish.diversity import Varieties, kept_variety
+from pipelines.publish.diversity import Varieties, kept_variety, told_variety
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
@@ -431,12 +431,8 @@ class Run:
         self.shards.write(CARD, text)
         entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
         finish_unit(self.shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
-        diversity = {
-            domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
-            for domain, of in kept.items()
-        }
         told = {
-            "diversity": diversity,
+            "diversity": told_variety(kept),
             "mixture": mixture.told() | {"eval": told_apart(counts)},
             "models": self._models,
         }

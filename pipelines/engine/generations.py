@@ -39,6 +39,7 @@ class Generation:
         given: trajectories given to pools, by pool and domain.
         counts: samples and what else is counted of its shards.
         mixture: what its stages drew.
+        models: digests of what the recipe names.
         shards: files that it added to `shards/`.
         ledgers: files that it added to the ledgers.
     """
@@ -53,6 +54,7 @@ class Generation:
     given: dict[str, dict[str, int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     mixture: dict[str, Any] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
     shards: tuple[FileEntry, ...] = ()
     ledgers: tuple[FileEntry, ...] = ()
 

@@ -46,6 +46,9 @@ place: the number of its unit above 32 bits of its first row."""
 DRAWN: Final = np.dtype([("value", "<u8"), ("bound", "<u8"), ("amount", "<u8")])
 """What was drawn of a value or group, by its hash and the number of a bound that counts it: tokens, or trajectories."""
 
+VARIETY: Final = np.dtype([("value", "<u8"), ("kind", "<u8"), ("amount", "<u8")])
+"""How often a thing (its hash) is kept, by the number of its domain and kind: see `publish.diversity`."""
+
 KINDS: Final = {
     "trajectories": COPIES,
     "transitions": COPIES,
@@ -55,6 +58,7 @@ KINDS: Final = {
     "tasks": TASKS,
     "bands": BANDS,
     "drawn": DRAWN,
+    "variety": VARIETY,
 }
 """The ledgers of a generation; the first field of each is what it is sorted by."""
 

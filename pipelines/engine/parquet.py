@@ -135,6 +135,16 @@ def read_batches(folder: Folder, name: str, columns: Sequence[str] | None = None
             yield batch
 
 
+def rows_of(folder: Folder, name: str) -> int:
+    """How many rows a file has, by its footer.
+
+    Raises:
+        ShardError: the file is missing or damaged.
+    """
+    with _opened(folder, name) as reader:
+        return int(reader.metadata.num_rows)
+
+
 def read_table(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
     """These columns of all rows of a file, which may have none, each in one chunk.
 

@@ -19,7 +19,8 @@ from pipelines.account.conservation import (
     trajectory_line,
     transition_line,
 )
-from pipelines.engine.generations import Generation
+from pipelines.engine.generations import Generation, ledgers_of
+from pipelines.engine.ledgers import read_ledger
 from pipelines.engine.ownership import PLAN, Ownership
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import (
@@ -34,6 +35,7 @@ from pipelines.engine.units import (
 from pipelines.mix.mix import Shard
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
 from pipelines.publish.card import CARD, card, told_apart
+from pipelines.publish.diversity import told_variety, variety_of
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, ShardError
 from schemas.manifest import FileEntry, Manifest, summed_counts
@@ -93,11 +95,13 @@ def _finish(recipe: Recipe, out: Folder, generations: Sequence[Generation], unit
     both = zip(folders, generations, strict=True)
     flow = _summed([line for folder, one in both for line in _balance(folder, one)])
     laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
-    text = card(recipe, laid, counts, flow, digest, {}, mixture).encode()
+    kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
+    text = card(recipe, laid, counts, flow, digest, kept, mixture, len(generations)).encode()
     shards.write(CARD, text)
     entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
     finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
-    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}}
+    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}, "diversity": told_variety(kept)}
+    told["models"] = generations[-1].models
     finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **told)
 
 
