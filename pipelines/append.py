@@ -53,7 +53,8 @@ class Appended:
         generation: the last one of the folder.
         summary: of the run that made it, in the folder that it was added to; None where there was nothing new.
         known: inputs that were read before, under this name or another.
-        changed: inputs whose bytes are not those that were read where they lie; they are left as they were read.
+        changed: inputs whose bytes are not those that were read where they lie; they are left as they were read, or
+            are among those that were added, as the recipe says.
     """
 
     generation: Generation
@@ -144,7 +145,7 @@ class Append:
 
     def _made(self, generations: list[Generation]) -> Appended:
         """Makes and commits the next generation; the last one without a summary if nothing is new."""
-        before = EarlierGenerations.of(self.out, generations)
+        before = EarlierGenerations.of(self.recipe, self.out, generations)
         before.inputs.contents = self._contents
         plan = self._plan(before, generations)
         told = before.inputs.again, tuple(before.inputs.changed)

@@ -131,7 +131,7 @@ def run(
         if append:
             from pipelines.append import Append
 
-            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv))
+            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv), recipe)
         else:
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
             summary = made.run(stop_after.value)
@@ -139,12 +139,12 @@ def run(
         _tell_summary(summary, recipe)
 
 
-def _added(adding: Append) -> Summary | None:
+def _added(adding: Append, recipe: Recipe) -> Summary | None:
     """Adds a generation, and tells which logs it is of; None if nothing is new."""
     from pipelines.face.summaries import show_appended
 
     appended = adding.run()
-    show_appended(appended, results())
+    show_appended(appended, recipe, results())
     return appended.summary
 
 

@@ -65,7 +65,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     console.print(f"next: {_next(summary)}", soft_wrap=True)
 
 
-def show_appended(appended: Appended, console: Printer) -> None:
+def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
     """What was added to a folder: what of the raw logs is new, was read before, or has changed since."""
     made = appended.generation
     if appended.summary is None:
@@ -77,11 +77,9 @@ def show_appended(appended: Appended, console: Printer) -> None:
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])
         more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
-        console.print(
-            f"changed since, left as they were read: {len(appended.changed):,} ({shown}{more})",
-            style="yellow",
-            soft_wrap=True,
-        )
+        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
+        told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
+        console.print(told, style="yellow", soft_wrap=True)
 
 
 def show_broken(broken: Sequence[Broken], console: Printer) -> None:

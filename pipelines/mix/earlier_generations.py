@@ -24,7 +24,7 @@ from pipelines.judge.packed_rows import identities
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
 from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
-from pipelines.mix.placing import NODE_COLUMNS, Before, placed
+from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
 from pipelines.plan.known_inputs import KnownInputs
 from pipelines.plan.plan import Plan
@@ -51,8 +51,8 @@ class EarlierGenerations:
     plan: Plan | None = None
 
     @classmethod
-    def of(cls, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
-        """Those of a chain in an output folder."""
+    def of(cls, recipe: Recipe, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
+        """Those of a chain in an output folder, for one by that recipe."""
         stages = tuple(stages_in(out, one) for one in found)
         ledgers = tuple(one.ledgers for one in stages)
         draws = tuple(one.folder / "draws" for one in stages)
@@ -63,13 +63,17 @@ class EarlierGenerations:
             for pool, domains in one.given.items():
                 given[pool].update(domains)
         before = Before(len(found) + 1, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
-        return cls(Earlier(found[-1].digest, stages), before, KnownInputs(read_ledger(ledgers, "inputs")))
+        return cls(
+            Earlier(found[-1].digest, stages),
+            before,
+            KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend"),
+        )
 
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
         """Unit's label → first rows of the kept trajectories that would join two pools."""
         folders = judged.transitions, judged.verdicts, judged.measures
         found = gathered([candidates(unit, *folders) for unit in judged.units], [])
-        return placed(recipe.mix, judged.units, found, judged.told, self.drawn.ledgers).bridges
+        return placed(recipe, judged.units, found, judged.told, self.drawn.ledgers).bridges
 
 
 def stages_in(out: Folder, one: Generation) -> Stages:
@@ -132,7 +136,7 @@ def added(recipe: Recipe, judged: Judged, draws: Folder) -> Added:
     found, whole = gathered(some, []), _Drawn.joined(chosen)
     rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
     if before is None:
-        rows["groups"] += _nodes_of_judging(judged, found, whole)
+        rows["groups"] += _nodes_of_judging(recipe, judged, found, whole)
     else:
         rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, before)
     ledgers = () if before is None else before.ledgers
@@ -203,7 +207,9 @@ def _widening(recipe: Recipe, found: Candidates, drawn: _Drawn) -> Iterator[npt.
         yield _records("groups", of_kind(shared[known], number), drawn.group[known], drawn.pools[known])
 
 
-def _nodes_of_judging(judged: Judged, found: Candidates, drawn: _Drawn) -> Iterator[npt.NDArray[np.void]]:
+def _nodes_of_judging(
+    recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn
+) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
     names = [int(name, 16) for name in found.group]
     places = dict(zip(names, zip(drawn.group.tolist(), drawn.pools.tolist(), strict=True), strict=True))
@@ -216,6 +222,8 @@ def _nodes_of_judging(judged: Judged, found: Candidates, drawn: _Drawn) -> Itera
         taken = np.array([places[one] for one in group if one in places], np.uint64).reshape(-1, 2)
         for column in NODE_COLUMNS:
             yield _records("groups", measures[column].to_numpy()[first], taken[:, 0], taken[:, 1])
+        logs = log_nodes(recipe, judged.transitions, unit, first)
+        yield _records("groups", logs, *(taken[: len(logs), side] for side in (0, 1)))
 
 
 def _nodes_of_placing(
@@ -231,8 +239,10 @@ def _nodes_of_placing(
         begun += len(first)
         for column in NODE_COLUMNS:
             yield _records("groups", measures[column].to_numpy()[first], drawn.group[mine], drawn.pools[mine])
+        logs = log_nodes(recipe, judged.transitions, unit, first)
+        yield _records("groups", logs, drawn.group[mine][: len(logs)], drawn.pools[mine][: len(logs)])
     places = drawn.places()
-    for nodes, place in placed(recipe.mix, judged.units, found, judged.told, before.ledgers).dropped:
+    for nodes, place in placed(recipe, judged.units, found, judged.told, before.ledgers).dropped:
         pool = POOLS.index(place.pool) if place.pool else places.get(place.group)
         if pool is not None:
             yield _records("groups", nodes, [place.group] * len(nodes), [pool] * len(nodes))

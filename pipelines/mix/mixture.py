@@ -312,7 +312,7 @@ class Judged:
     @property
     def told(self) -> Verdicts:
         """Where what was judged lies, for places."""
-        return Verdicts(self.verdicts, self.measures, self.likeness)
+        return Verdicts(self.transitions, self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
         """The names of all units: of transitions, then of passages."""
@@ -338,7 +338,7 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
-    places = None if before is None else placed(recipe.mix, judged.units, found, judged.told, before.ledgers)
+    places = None if before is None else placed(recipe, judged.units, found, judged.told, before.ledgers)
     held = None if before is None else before.given
     drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(

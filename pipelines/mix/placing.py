@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import xxhash
 
 from pipelines.engine.ledgers import known_in, read_ledger
 from pipelines.engine.parquet import read_table
@@ -19,10 +21,12 @@ from pipelines.judge.reasons import BRIDGES_POOLS
 from pipelines.mix.candidates import Candidates
 from pipelines.mix.newcomers import Node, Place, settled
 from pipelines.mix.pools import of_kind
-from pipelines.recipe.recipe import POOLS, Mix
+from pipelines.recipe.recipe import POOLS, Recipe
 
 NODE_COLUMNS: Final = ("task_node", "instance_node", "own_node", "parent_node")
 """By which trajectories are of one group, as they are measured."""
+
+_LOG: Final = "log_node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,13 @@ class Verdicts:
     """Where what was judged of units lies.
 
     Attributes:
+        transitions: the rows.
         verdicts: their verdicts.
         measures: what was measured of them.
         likeness: whom they are like; None where the recipe looks for no near copies.
     """
 
+    transitions: Folder
     verdicts: Folder
     measures: Folder
     likeness: Folder | None
@@ -82,26 +88,29 @@ class Placed:
     dropped: tuple[tuple[tuple[Node, ...], Place], ...] = ()
 
 
-def placed(mix: Mix, units: Sequence[Unit], found: Candidates, judged: Verdicts, ledgers: Sequence[Folder]) -> Placed:
+def placed(
+    recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, ledgers: Sequence[Folder]
+) -> Placed:
     """Where candidates belong, by the nodes that each bears and those of whom it is like.
 
     They are tried in the order of rank and id. What is not kept comes after them: it makes groups of one, as in a first
     run, where that joins no two pools.
 
     Args:
-        mix: what widens groups.
+        recipe: what widens groups.
         units: whose trajectories are placed.
         found: those of them that are kept.
         judged: where their verdicts lie.
         ledgers: of earlier generations.
     """
-    table = pa.concat_tables([_firsts(unit, judged) for unit in units]) if units else None
+    table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
         return Placed(found.group, np.full(len(found), "", object), {})
     kept = table["kept"].to_numpy()
-    own = [set(some) for some in zip(*(table[name].to_pylist() for name in NODE_COLUMNS), strict=True)]
+    columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
+    own = [set(some) for some in zip(*(table[name].to_pylist() for name in columns), strict=True)]
     candidates = np.flatnonzero(kept)
-    for number, by in enumerate(mix.group_by):
+    for number, by in enumerate(recipe.mix.group_by):
         shared = found.shared(by)
         for row, node in zip(np.flatnonzero(shared), of_kind(shared[shared != 0], number).tolist(), strict=True):
             own[candidates[row]].add(node)
@@ -123,7 +132,20 @@ def placed(mix: Mix, units: Sequence[Unit], found: Candidates, judged: Verdicts,
     return Placed(names, result.pool[kept], told, dropped)
 
 
-def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
+def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The node of the log that each row is of, and of the log's own id there; none where grown logs are ignored.
+
+    By it what a grown log adds belongs to the group that the log has.
+    """
+    if recipe.normalize.grown == "ignore":
+        return np.zeros(0, np.uint64)
+    table = read_table(transitions, unit.name, ["native_id", "provenance.uri", "provenance.member"])
+    told = table.take(pa.array(rows)).to_pylist()
+    named = [["log", one["provenance"]["uri"], one["provenance"]["member"], one["native_id"]] for one in told]
+    return np.array([xxhash.xxh3_64_intdigest(json.dumps(one).encode()) for one in named], np.uint64)
+
+
+def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
     """A row for each trajectory of a unit but those that would join two pools: nodes, rank, id, row, whether it is kept
     and the tasks of those that it is like."""
     verdicts = read_table(judged.verdicts, unit.name, ["step", "kept", "reason"])
@@ -135,13 +157,16 @@ def _firsts(unit: Unit, judged: Verdicts) -> pa.Table:
     if judged.likeness is not None:
         for row, node in read_likeness(judged.likeness, unit.name).tolist():
             like.setdefault(row, []).append(node)
-    return (
+    firsts = (
         measured.take(pa.array(rows))
         .append_column("kept", verdicts["kept"].take(pa.array(rows)))
         .append_column("row", pa.array(rows))
         .append_column("unit", pa.array(np.full(len(rows), unit.number)))
         .append_column("like", pa.array([like.get(row, []) for row in rows.tolist()], pa.list_(pa.uint64())))
     )
+    if recipe.normalize.grown == "ignore":
+        return firsts
+    return firsts.append_column(_LOG, pa.array(log_nodes(recipe, judged.transitions, unit, rows)))
 
 
 def _known(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, Place]:

@@ -1,7 +1,7 @@
 """Inputs that earlier generations read: known by their bytes, whatever their names, and by where they lie.
 
 A log whose bytes are known is not read again. One that lies where a known one lay, with other bytes, has grown or was
-changed: it is left as it was read first. One that is gone stays read.
+changed: it is left as it was read first, or read again, as the recipe says. One that is gone stays read.
 """
 
 from __future__ import annotations
@@ -88,11 +88,13 @@ class KnownInputs:
     Attributes:
         rows: of the ledgers of inputs.
         contents: digests of raw files.
+        reads_grown: whether an input that lies where a known one lay, with other bytes, is read too.
         again: how many inputs were known by their bytes.
         changed: where those lie that have other bytes than were read there.
     """
 
     rows: npt.NDArray[np.void]
+    reads_grown: bool = False
     contents: Contents = field(default_factory=Contents)
     again: int = 0
     changed: list[str] = field(default_factory=list)
@@ -117,7 +119,7 @@ class KnownInputs:
             return True
         if place in self._places:
             self.changed.append(one.uri)
-            return True
+            return not self.reads_grown
         return False
 
 

@@ -182,6 +182,32 @@ def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
     assert by_task.agg(pl.col("num_tokens").sum()).select(pl.max("num_tokens")).item() <= 5_000
 
 
+def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_again(tmp_path):
+    recipe = parse_recipe(
+        '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
+    )
+    logs = Logs(tmp_path, recipe)
+    first = {number: logs.said(3) for number in range(8)}
+    for number, answers in first.items():
+        logs.put(f"log{number}", f"task {number}", answers)
+    before = logs.add()
+    for number, answers in first.items():
+        if number % 2:
+            log = atif(f"log{number}", f"told otherwise {number}", answers + logs.said(2))
+            (tmp_path / "logs1" / f"log{number}.json").write_text(json.dumps(log))
+    logs.put("fresh", "a task", logs.said(3))
+    after = logs.add()
+    grown = [f"log{number}" for number in first if number % 2]
+    assert after["name"].to_list() == ["fresh", *grown]
+    assert after["kept"].all()
+    for name in grown:
+        mine, theirs = of(after, name), of(before, name)
+        assert (mine["pool"], mine["place"]) == (theirs["pool"], theirs["place"])
+    rows = pl.read_parquet(logs.stages()[1] / "verdicts" / "*" / "*.parquet").sort("trajectory_id", "step")
+    uses = rows.group_by("trajectory_id", maintain_order=True).agg("use")["use"].to_list()
+    assert sorted(map(tuple, uses)) == [("context",) * 3 + ("target",) * 2] * len(grown) + [("target",) * 3]
+
+
 def require_keepers(stages: list[Path]) -> None:
     """Fails where what went for the sake of another one has no kept keeper."""
     kept = pl.concat([pl.read_parquet(one / "verdicts" / "*" / "*.parquet").filter("kept") for one in stages])
