@@ -17,10 +17,11 @@ from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flow import run_over
 from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, commit, folder_of, ledgers_of
 from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.ownership import PLAN, Ownership, survey
+from pipelines.engine.ownership import PLAN, RUN, Ownership, survey
 from pipelines.engine.parquet import rows_of
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
 from pipelines.judge.earlier import Earlier
@@ -137,7 +138,9 @@ class Append:
         verdicts, draws = manifests[1], manifests[2]
         if verdicts is None or draws is None or None in manifests or not self.out.exists(PLAN):
             raise ConfigError(f"{self.out.path()} holds no finished run. Run without --append first.")
-        if draws.digest != mixing_digest(self.recipe, verdicts):
+        made_by = json.loads(self.out.found(RUN) or b"{}").get("recipe_digest")
+        forgot = bool(Tombstones.read(self.out).keys)  # which changed the verdicts that the digest is of
+        if made_by != self.recipe.digest() if forgot else draws.digest != mixing_digest(self.recipe, verdicts):
             raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
 
     def _read_plan(self, folder: str) -> Plan:

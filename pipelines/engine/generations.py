@@ -20,6 +20,9 @@ from schemas.manifest import FileEntry
 
 GENERATIONS: Final = "generations"
 LEDGERS: Final = "ledgers"
+JOURNAL: Final = f"{GENERATIONS}/forgetting.json"
+"""What is being forgotten, while it is."""
+
 FIRST: Final = 1
 _NAME_DIGITS: Final = 16
 
@@ -96,21 +99,28 @@ def ledgers_of(out: Folder, one: Generation) -> Folder:
     return out / (f"{one.folder}/{LEDGERS}" if one.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")
 
 
-def chain(out: Folder) -> list[Generation]:
+def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
     """The committed generations of an output folder, the first first; empty where nothing was ever added to it.
+
+    Args:
+        out: the folder.
+        moved: whether one may follow another than the one before it, as where these are written again.
 
     Raises:
         ConfigError: a manifest is damaged, or is not of the chain.
         ShardError: one cannot be read.
     """
     found: list[Generation] = []
+    if out.exists(JOURNAL) and not moved:
+        raise ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
     while out.exists(manifest_of(len(found) + 1)):
         name = manifest_of(len(found) + 1)
         try:
             one = Generation.from_json(out.read(name))
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
-        if one.number != len(found) + 1 or one.parent != (found[-1].digest if found else ""):
+        follows = moved or one.parent == (found[-1].digest if found else "")
+        if one.number != len(found) + 1 or not follows:
             raise ConfigError(f"{out.path(name)} does not follow the generation before it: it was changed or copied.")
         found.append(one)
     return found

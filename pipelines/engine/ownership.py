@@ -47,7 +47,7 @@ _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
 """A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
 manifest of its folder, as a run does before it writes the first of them."""
 
-_OF_GENERATIONS: Final = re.compile(r"generations/(?:\d{4}|[0-9a-f]{16})/.*", re.DOTALL)
+_OF_GENERATIONS: Final = re.compile(r"generations/(?:[a-z]+\.json|(?:\d{4}|[0-9a-f]{16})/.*)", re.DOTALL)
 """What was added to the folder later; `generations` and the runs that made it know it, see there."""
 
 _LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")

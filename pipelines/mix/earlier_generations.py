@@ -15,6 +15,7 @@ from pipelines.engine.generations import Generation, ledgers_of, stages_of
 from pipelines.engine.ledgers import KINDS, known_in, read_ledger
 from pipelines.engine.parquet import read_table
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.judge.buckets import is_of_buckets
 from pipelines.judge.earlier import Earlier, Stages
@@ -42,12 +43,14 @@ class EarlierGenerations:
         earlier: as judging asks for them.
         drawn: as drawing does.
         inputs: as planning does.
+        tombstones: of what was forgotten of them.
         plan: what is read now; None until that is known.
     """
 
     earlier: Earlier
     drawn: Before
     inputs: KnownInputs
+    tombstones: Tombstones
     plan: Plan | None = None
 
     @classmethod
@@ -63,11 +66,9 @@ class EarlierGenerations:
             for pool, domains in one.given.items():
                 given[pool].update(domains)
         before = Before(len(found) + 1, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
-        return cls(
-            Earlier(found[-1].digest, stages),
-            before,
-            KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend"),
-        )
+        tombstones = Tombstones.read(out)
+        inputs = KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend", tombstones)
+        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones)
 
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
         """Unit's label → first rows of the kept trajectories that would join two pools."""

@@ -19,6 +19,7 @@ from pipelines.engine.ledgers import INPUTS
 from pipelines.engine.paths import Place, filesystem_of, url_of
 from pipelines.engine.storage import sha256_of
 from pipelines.engine.stored_blob import opened_archive
+from pipelines.engine.tombstones import LOG, Tombstones
 from pipelines.plan.raw_files import RawFile, raw_file
 from pipelines.plan.recognition import Input, stamp_of
 from schemas import ParseError, Reject
@@ -89,12 +90,14 @@ class KnownInputs:
         rows: of the ledgers of inputs.
         contents: digests of raw files.
         reads_grown: whether an input that lies where a known one lay, with other bytes, is read too.
+        tombstones: of logs that were forgotten, which are not read either.
         again: how many inputs were known by their bytes.
         changed: where those lie that have other bytes than were read there.
     """
 
     rows: npt.NDArray[np.void]
     reads_grown: bool = False
+    tombstones: Tombstones = field(default_factory=Tombstones)
     contents: Contents = field(default_factory=Contents)
     again: int = 0
     changed: list[str] = field(default_factory=list)
@@ -114,7 +117,7 @@ class KnownInputs:
             self.again += 1
             return True
         content = self.contents.of(one)
-        if content and _numbers(content) in self._known:
+        if content and (_numbers(content) in self._known or self.tombstones.hold(LOG, content)):
             self.again += 1
             return True
         if place in self._places:
