@@ -1,4 +1,4 @@
-"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | turns | diversity |
+"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | forget | turns | diversity |
 train-classifier | export | schema`, and those of `model_commands`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 import traceback
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -318,6 +319,36 @@ def verify(
         show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
+
+
+@app.command()
+def forget(
+    out: Annotated[str, typer.Argument(help="A run's output folder, with all generations that were added to it.")],
+    source: Annotated[
+        list[str] | None, typer.Option(help="A corpus as rows name it, a log by its uri, or a folder of logs.")
+    ] = None,
+    trajectory: Annotated[list[str] | None, typer.Option(help="An id.")] = None,
+    licence: Annotated[list[str] | None, typer.Option(help="A licence, as rows have it.")] = None,
+    before: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
+    ] = None,
+) -> None:
+    """Take trajectories out of all that was written: stages, ledgers, rejects, plan and shards. Raw logs stay.
+
+    Each option may be given again; what any of them names goes, with its copies, and is not read in again.
+    """
+    from pipelines.face.summaries import show_forgotten
+    from pipelines.forgetting.forgetting import Forgetting
+    from pipelines.forgetting.selection import Selection
+    from pipelines.recipe.recipe_file import load_recipe
+
+    if not Path(out, "run.json").is_file():
+        raise ConfigError(f"{out} holds no run of this machine that could forget.")
+    day = before.date() if before is not None else None
+    selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
+    made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
+    show_forgotten(made, results())
 
 
 @app.command()

@@ -35,6 +35,15 @@ from pipelines.forgetting.rewriting import (
     without_lines,
 )
 from pipelines.forgetting.selection import Selection, found
+from pipelines.forgetting.traces import (
+    attached,
+    drawn_places,
+    holding,
+    kept_rows,
+    manifest_in,
+    own_nodes,
+    parquet_holds,
+)
 from pipelines.judge.answering import Answering
 from pipelines.judge.buckets import is_of_buckets
 from pipelines.judge.judging import Unit
@@ -95,10 +104,11 @@ class _Journal:
         self.out.write(JOURNAL, json.dumps(values).encode(), private=True)
 
     def once(self, what: str) -> bool:
-        """Whether that has still to be done; it is noted as done when this is asked a second time."""
+        """Whether that has still to be done."""
         return what not in self.done
 
     def note(self, what: str) -> None:
+        """Notes that it is done."""
         self.done.add(what)
         self.write()
 
@@ -142,7 +152,7 @@ class Forgetting:
             journal.uris |= chosen.uris
             if not journal.ids:
                 raise ConfigError("Nothing of that is in the folder.")
-            journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in _holding(one, journal.ids)}
+            journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
             raw = self._bury(stages, journal)
             journal.write()
             for number, at in enumerate(stages):
@@ -174,13 +184,13 @@ class Forgetting:
         """Takes it out of the stages, the ledgers and the shards of one generation."""
         lead = f"{self._lead(at)}|"
         names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
-        units = [Unit(number, file.name, "") for number, file in enumerate(_manifest(at / "transitions").files)]
+        units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
         affected = [unit for unit in units if unit.name in names]
-        own = _own_nodes(at, affected, journal.ids)
-        touched = {place for unit in affected for place in _drawn_places(at, unit, journal.ids)}
+        own = own_nodes(at, affected, journal.ids)
+        touched = {place for unit in affected for place in drawn_places(at, unit, journal.ids)}
         ledgers = None if generation is None else ledgers_of(self.out, generation)
         for unit in affected:
-            kept = _kept(at, unit, journal.ids)
+            kept = kept_rows(at, unit, journal.ids)
             if not kept.all():
                 self._forget_unit(at, unit, kept, journal, ledgers)
         for stage in _REJECTS:
@@ -351,7 +361,7 @@ class Forgetting:
         parent = ""
         for one in generations:
             where, ledgers = stages_of(self.out, one) / SHARDS, ledgers_of(self.out, one)
-            entries = {file.name: file for file in _manifest(where).files}
+            entries = {file.name: file for file in manifest_in(where).files}
             shards = tuple(entries.get(file.name, file) for file in one.shards)
             made = replace(
                 one,
@@ -369,7 +379,7 @@ class Forgetting:
         sealed = read_manifest(blobs, MANIFEST)
         if sealed is None:
             return
-        left = {digest for at in stages for digest in _attached(at / "transitions")}
+        left = {digest for at in stages for digest in attached(at / "transitions")}
         gone = {file.name for file in sealed.files} - left
         for name in sorted(gone):
             blobs.remove(name)
@@ -388,7 +398,7 @@ class Forgetting:
         names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not name.startswith(f"{BLOBS}/")]
         for name in names:
             if name.endswith(".parquet"):
-                held = _parquet_holds(self.out, name, journal)
+                held = parquet_holds(self.out, name, journal.ids, journal.uris)
             else:
                 data = self.out.read(name)
                 held = any(one.encode() in data for one in journal.ids)
@@ -397,73 +407,11 @@ class Forgetting:
         return len(names)
 
 
-def _parquet_holds(out: Folder, name: str, journal: _Journal) -> bool:
-    """Whether a file names a trajectory or a log that is forgotten."""
-    ids, uris = pa.array(sorted(journal.ids)), pa.array(sorted(journal.uris), pa.string())
-    with out.open(name) as stream:
-        reader = pq.ParquetFile(stream)
-        names = {reader.metadata.schema.column(place).path for place in range(reader.metadata.num_columns)}
-        wanted = names & {"trajectory_id", "extra_info.trajectory_id", "uri", "provenance.uri", "detail"}
-        for group in range(reader.num_row_groups if wanted else 0):
-            table = reader.read_row_group(group, columns=sorted(wanted)).flatten()
-            for column in table.schema.names:
-                values = table[column].cast(pa.string())
-                if pc.any(pc.is_in(values, value_set=uris if column.endswith("uri") else ids)).as_py():
-                    return True
-                if column == "detail" and any(
-                    one[:16] in (text or "") for text in values.to_pylist() for one in journal.ids
-                ):
-                    return True
-    return False
-
-
-def _attached(transitions: Folder) -> Iterator[str]:
-    """Digests of what rows attach."""
-    leaves = [f"{side}.attachments.list.element.sha256" for side in ("observation", "next_observation")]
-    for name in transitions.names(".parquet"):
-        with transitions.open(name) as stream:
-            reader = pq.ParquetFile(stream)
-            names = {reader.metadata.schema.column(place).path for place in range(reader.metadata.num_columns)}
-            some = [one for one in names if ".attachments." in one and one.endswith("sha256")] or leaves
-            for row in reader.read(columns=some).to_pylist():
-                for side in row.values():
-                    for one in (side or {}).get("attachments") or ():
-                        yield one["sha256"]
-
-
 def _made(shards: Folder, files: Sequence[FileEntry]) -> Iterator[Manifest]:
     names = {file.name for file in files}
     for made in unit_manifests(shards, _labels(shards)):
         if made.files and {file.name for file in made.files} <= names:
             yield made
-
-
-def _holding(at: Folder, ids: set[str]) -> list[str]:
-    """Names of files of transitions that hold any of the trajectories."""
-    return [
-        file.name for file in _manifest(at / "transitions").files if not _kept(at, Unit(0, file.name, ""), ids).all()
-    ]
-
-
-def _kept(at: Folder, unit: Unit, ids: set[str]) -> Flags:
-    found_ids = read_table(at / "transitions", unit.name, ["trajectory_id"])["trajectory_id"].cast(pa.string())
-    return ~pc.is_in(found_ids, value_set=pa.array(sorted(ids))).to_numpy()
-
-
-def _drawn_places(at: Folder, unit: Unit, ids: set[str]) -> set[tuple[str, str]]:
-    """Pools and domains whose shards show the trajectories."""
-    table = read_table(at / "draws", draws_name(unit.label), ["trajectory_id", "pool", "copies"])
-    mine = table.filter(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(ids))))
-    return {(pool, unit.domain) for pool in mine["pool"].to_pylist()}
-
-
-def _own_nodes(at: Folder, units: Sequence[Unit], ids: set[str]) -> set[int]:
-    found_nodes: set[int] = set()
-    for unit in units:
-        table = read_table(at / "measures", f"{unit.label}.parquet", ["trajectory_id", "own_node"])
-        mine = table.filter(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(ids))))
-        found_nodes.update(mine["own_node"].to_pylist())
-    return found_nodes
 
 
 def _move_buckets(ledgers: Folder, number: int, kept: Flags) -> None:
@@ -493,10 +441,3 @@ def _entry(folder: Folder, name: str) -> FileEntry:
 
 def _labels(stage: Folder) -> list[str]:
     return [name.removesuffix(".json") for name in units_of(stage).names(".json")]
-
-
-def _manifest(stage: Folder) -> Manifest:
-    sealed = read_manifest(stage, MANIFEST)
-    if sealed is None:
-        raise ConfigError(f"{stage.path()} is not finished. Run the command that made it again first.")
-    return sealed

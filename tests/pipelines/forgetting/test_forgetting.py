@@ -19,6 +19,7 @@ from pipelines.publish.loading import loaded
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
+from tests.pipelines.face.test_cli import ran
 from tests.pipelines.test_append_near_copies import Logs, changed, of
 
 MIX = '{"pools": {"cpt": 1, "sft": 1, "rl": 1, "eval": 1}}'
@@ -137,3 +138,14 @@ def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):
     Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
     assert gone.encode() not in text_of(out)
     assert verify(str(out)).is_whole
+
+
+def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_path):
+    out = copied(grown, tmp_path)
+    code, said, _ = ran("forget", out, "--source", "first6.json")
+    assert code == 0
+    assert "forgotten: 1 trajectories, all that 1 logs held" in said
+    assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in said
+    code, _, complained = ran("forget", out, "--before", "1999-12-31")
+    assert (code, complained.strip()) == (1, "trajmill: Nothing of that is in the folder.")
+    assert ran("forget", tmp_path, "--before", "1999-12-31")[0] == 1
