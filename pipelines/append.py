@@ -112,6 +112,20 @@ class Append:
                     publish(self.recipe, self.out, [*generations, made.generation], owner)
                     return made
 
+    def begin(self) -> Generation:
+        """Writes down what a finished run in the folder holds, as its first generation, so that it is only added to.
+
+        Raises:
+            ConfigError: as of `run`.
+        """
+        found = survey(self.out)
+        assert found.identity is not None
+        self._owner = owner = Ownership(self.out, found.identity, adding=True)
+        owner.check(self.raws)
+        with owner.held():
+            owner.keep()
+            return self._chain()[0]
+
     def _chain(self) -> list[Generation]:
         """The generations of the folder, the first of which is made of what a run left there if it is not yet.
 
@@ -193,7 +207,7 @@ class Append:
         assert shards is not None
         units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
         stages = folder / "transitions", folder / "verdicts", folder / "measures"
-        likeness = folder / LIKENESS if before is not None and self.recipe.judge.near_duplicates is not None else None
+        likeness = folder / LIKENESS if read_manifest(folder / LIKENESS, MANIFEST) is not None else None
         told = self.recipe.mix.instructions
         instructions = {} if told is None else read_instructions(told)
         drawn = None if before is None else before.drawn

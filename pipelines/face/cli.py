@@ -1,4 +1,4 @@
-"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | forget | turns | diversity |
+"""The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
 train-classifier | export | schema`, and those of `model_commands`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
@@ -138,6 +138,31 @@ def run(
             summary = made.run(stop_after.value)
     if summary is not None:
         _tell_summary(summary, recipe)
+
+
+@app.command(context_settings=_PASS_ON)
+def rebuild(
+    context: typer.Context,
+    config: Config,
+    raw: Raw,
+    pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
+    out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+) -> None:
+    """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
+    from pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)
+
+    from pipelines.engine.execution import execution_of
+    from pipelines.face.progress import StageProgress
+    from pipelines.rebuild import rebuild as rebuilt
+
+    paths, flags = _paths(raw, context.args)
+    with StageProgress(notices()) as progress:
+        execution = execution_of(workers, flags, None, None, None, None, strict=False)
+        summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
+    _tell_summary(summary, recipe)
 
 
 def _added(adding: Append, recipe: Recipe) -> Summary | None:

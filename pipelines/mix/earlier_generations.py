@@ -65,16 +65,28 @@ class EarlierGenerations:
             drawn.update(one.drawn)
             for pool, domains in one.given.items():
                 given[pool].update(domains)
-        before = Before(len(found) + 1, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
+        before = Before(len(found) + 1, ledgers, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
         tombstones = Tombstones.read(out)
         inputs = KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend", tombstones)
         return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones)
+
+    @classmethod
+    def only_pools(cls, digest: str, pools: tuple[Folder, ...], tombstones: Tombstones) -> EarlierGenerations:
+        """None, but with groups whose pools are told: for a run anew.
+
+        Args:
+            digest: of what tells them.
+            pools: the folders of ledgers of groups.
+            tombstones: of what is not to be read.
+        """
+        known = KnownInputs(read_ledger((), "inputs"), tombstones=tombstones)
+        return cls(Earlier(digest, ()), Before(1, pools), known, tombstones)
 
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
         """Unit's label → first rows of the kept trajectories that would join two pools."""
         folders = judged.transitions, judged.verdicts, judged.measures
         found = gathered([candidates(unit, *folders) for unit in judged.units], [])
-        return placed(recipe, judged.units, found, judged.told, self.drawn.ledgers).bridges
+        return placed(recipe, judged.units, found, judged.told, self.drawn.pools).bridges
 
 
 def stages_in(out: Folder, one: Generation) -> Stages:
@@ -106,13 +118,14 @@ class Added:
     given: dict[str, dict[str, int]]
 
 
-def added(recipe: Recipe, judged: Judged, draws: Folder) -> Added:
+def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = True) -> Added:
     """What a generation adds, from its verdicts and draws.
 
     Args:
         recipe: that it was made by.
         judged: its stages, and the generations before it, whose nodes keep what they have.
         draws: what it drew.
+        counting: whether it is of the recipe, whose bounds count what was drawn.
     """
     before = judged.before
     rows: dict[str, list[npt.NDArray[np.void]]] = {name: [np.zeros(0, KINDS[name])] for name in _GATHERED}
@@ -136,14 +149,14 @@ def added(recipe: Recipe, judged: Judged, draws: Folder) -> Added:
         chosen.append(mine)
     found, whole = gathered(some, []), _Drawn.joined(chosen)
     rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
-    if before is None:
+    ledgers = () if before is None else before.ledgers
+    if before is None and judged.likeness is None:
         rows["groups"] += _nodes_of_judging(recipe, judged, found, whole)
     else:
-        rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, before)
-    ledgers = () if before is None else before.ledgers
+        rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, ledgers)
     made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
     made["groups"] = _first_known(made["groups"], ledgers)
-    made["drawn"] = _counted(recipe, judged)
+    made["drawn"] = _counted(recipe, judged) if counting else np.zeros(0, KINDS["drawn"])
     made["environments"] = _records("environments", distinct(np.concatenate(environments)))
     return Added(made, dict(sorted(drawn.items())), {pool: dict(sorted(of.items())) for pool, of in given.items()})
 
@@ -228,7 +241,7 @@ def _nodes_of_judging(
 
 
 def _nodes_of_placing(
-    recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn, before: Before
+    recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn, ledgers: Sequence[Folder]
 ) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of kept trajectories, and of others where by these they have a group with a pool."""
     begun = 0
@@ -243,7 +256,7 @@ def _nodes_of_placing(
         logs = log_nodes(recipe, judged.transitions, unit, first)
         yield _records("groups", logs, drawn.group[mine][: len(logs)], drawn.pools[mine][: len(logs)])
     places = drawn.places()
-    for nodes, place in placed(recipe, judged.units, found, judged.told, before.ledgers).dropped:
+    for nodes, place in placed(recipe, judged.units, found, judged.told, ledgers).dropped:
         pool = POOLS.index(place.pool) if place.pool else places.get(place.group)
         if pool is not None:
             yield _records("groups", nodes, [place.group] * len(nodes), [pool] * len(nodes))

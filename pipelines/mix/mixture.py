@@ -338,7 +338,7 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
-    places = None if before is None else placed(recipe, judged.units, found, judged.told, before.ledgers)
+    places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
     held = None if before is None else before.given
     drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(

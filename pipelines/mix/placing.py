@@ -35,6 +35,7 @@ class Before:
 
     Attributes:
         generation: the number of the one that is drawn now.
+        pools: the folders of ledgers that say which groups and pools nodes have.
         ledgers: the folders of the earlier ones' ledgers.
         draws: the folders of what they drew.
         drawn: trajectories drawn by pool, which the running index goes on from.
@@ -43,8 +44,9 @@ class Before:
     """
 
     generation: int
-    ledgers: tuple[Folder, ...]
-    draws: tuple[Folder, ...]
+    pools: tuple[Folder, ...]
+    ledgers: tuple[Folder, ...] = ()
+    draws: tuple[Folder, ...] = ()
     drawn: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     mixtures: tuple[Mapping[str, Any], ...] = ()
@@ -89,7 +91,7 @@ class Placed:
 
 
 def placed(
-    recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, ledgers: Sequence[Folder]
+    recipe: Recipe, units: Sequence[Unit], found: Candidates, judged: Verdicts, pools: Sequence[Folder]
 ) -> Placed:
     """Where candidates belong, by the nodes that each bears and those of whom it is like.
 
@@ -101,7 +103,7 @@ def placed(
         units: whose trajectories are placed.
         found: those of them that are kept.
         judged: where their verdicts lie.
-        ledgers: of earlier generations.
+        pools: the folders of ledgers that say what nodes have.
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
@@ -115,7 +117,7 @@ def placed(
         for row, node in zip(np.flatnonzero(shared), of_kind(shared[shared != 0], number).tolist(), strict=True):
             own[candidates[row]].add(node)
     nodes = [sorted({*some, *like}) for some, like in zip(own, table["like"].to_pylist(), strict=True)]
-    known = _known({node for some in nodes for node in some}, ledgers)
+    known = _known({node for some in nodes for node in some}, pools)
     by_rank = table.select(["kept", "rank", "trajectory_id", "unit", "row"]).to_pylist()
     order = sorted(range(len(nodes)), key=lambda row: (not by_rank[row]["kept"], *list(by_rank[row].values())[1:]))
     result = settled(nodes, order, known)
