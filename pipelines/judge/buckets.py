@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pipelines.engine.exchange import Span
-from pipelines.engine.flow import Collection, FlatMap, FlatMapTuple, Flatten, GroupByKey, Map, MapTuple, Transform
+from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, Transform
 from pipelines.engine.ledgers import BANDS, write_ledger
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Judging, Unit
@@ -63,16 +63,16 @@ class UnitsToBuckets(Transform):
             units
             | "Steps" >> FlatMap(_steps, judging)
             | "Tasks" >> GroupByKey()
-            | "Background" >> FlatMapTuple(_background, NearCopies(near, judging.earlier), judging)
+            | "Background" >> FlatMap(_background, NearCopies(near, judging.earlier), judging)
         )
         itself = units | "KeyUnits" >> Map(lambda unit: (unit.number, unit))
         return (
             (itself, shared)
             | "Told" >> Flatten()
             | "Join" >> GroupByKey()
-            | "Buckets" >> FlatMapTuple(_bands, judging, self._files)
+            | "Buckets" >> FlatMap(_bands, judging, self._files)
             | "Gather" >> GroupByKey()
-            | "Write" >> MapTuple(_written, judging, self._ledgers)
+            | "Write" >> Map(_written, judging, self._ledgers)
         )
 
 
@@ -82,16 +82,17 @@ def _steps(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes | Span]]:
 
 
 def _background(
-    key: int, packed: Iterable[bytes | Span], near: NearCopies, judging: Judging
+    gathered: tuple[int, Iterable[bytes | Span]], near: NearCopies, judging: Judging
 ) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    key, packed = gathered
     for name, number, data in near.background(key, judging.fetched(packed)):
         yield number, (name, data)
 
 
 def _bands(
-    number: int, told: Iterable[Unit | tuple[str, bytes]], judging: Judging, files: int
+    told: tuple[int, Iterable[Unit | tuple[str, bytes]]], judging: Judging, files: int
 ) -> Iterator[tuple[int, bytes | Span]]:
-    values = list(told)
+    number, values = told[0], list(told[1])
     (unit,) = (one for one in values if isinstance(one, Unit))
     heard: dict[str, list[bytes | Span]] = {}
     for one in values:
@@ -110,6 +111,7 @@ def _bands(
     yield from judging.carried(_BANDS, number, partitioned(rows, "band", files))
 
 
-def _written(key: int, packed: Iterable[bytes | Span], judging: Judging, ledgers: Folder) -> FileEntry:
+def _written(gathered: tuple[int, Iterable[bytes | Span]], judging: Judging, ledgers: Folder) -> FileEntry:
+    key, packed = gathered
     rows = np.concatenate([np.frombuffer(data, BANDS) for data in judging.fetched(packed)])
     return write_ledger(ledgers, "bands", rows, bands_name(key))
