@@ -32,6 +32,13 @@ HELD_BACK: Final = 4
 RECORDED: Final = 0.3
 """Of the bytes, what are recordings of terminals."""
 
+RECIPE: Final = """name: appending
+source: made
+extends: terminal
+judge: {rules: {other_language: null}}
+"""
+"""The built-in recipe, but for the rule that made-up words break."""
+
 
 def document(one: Trajectory) -> bytes:
     """A trajectory as a session in ATIF, whose agent runs one command a step."""
@@ -94,7 +101,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trajmill-appending-") as place:
         folder = given.keep or Path(place)
         corpus = Corpus(folder / "logs")
-        words = ["run", "terminal", "--out", str(folder / "out")]
+        (folder / "recipe.yaml").write_text(RECIPE)
+        words = ["run", str(folder / "recipe.yaml"), "--out", str(folder / "out")]
         raws = ["--raw", str(corpus.put(size))]
         whole = cpu_seconds(*words, *raws)
         table.add_row(f"the run, {given.megabytes} MB", f"{whole:.1f}", "")

@@ -45,6 +45,8 @@ class Generation:
         models: digests of what the recipe names.
         shards: files that it added to `shards/`.
         ledgers: files that it added to the ledgers.
+        read: sha256 of the manifest as it was read, which an earlier release may have written with fewer values; not
+            part of it.
     """
 
     number: int
@@ -60,22 +62,25 @@ class Generation:
     models: dict[str, str] = field(default_factory=dict)
     shards: tuple[FileEntry, ...] = ()
     ledgers: tuple[FileEntry, ...] = ()
+    read: str = field(default="", compare=False)
 
     def to_json(self) -> bytes:
         """The manifest, the same bytes for the same content."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True).encode() + b"\n"
+        values = asdict(self)
+        del values["read"]
+        return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Generation:
         """The generation that `to_json` wrote."""
         values: dict[str, Any] = json.loads(data)
         files = {name: tuple(FileEntry(**one) for one in values[name]) for name in ("shards", "ledgers")}
-        return cls(**values | files)
+        return cls(**values | files, read=hashlib.sha256(data).hexdigest())
 
     @property
     def digest(self) -> str:
         """Sha256 of the manifest, by which the next one names its parent."""
-        return hashlib.sha256(self.to_json()).hexdigest()
+        return self.read or hashlib.sha256(self.to_json()).hexdigest()
 
 
 def manifest_of(number: int) -> str:

@@ -369,6 +369,7 @@ class Forgetting:
                 shards=shards,
                 ledgers=tuple(_entry(ledgers, file.name) for file in one.ledgers),
                 counts=summed_counts(list(_made(where, shards))),
+                read="",
             )
             self.out.write(manifest_of(one.number), made.to_json())
             parent = made.digest
