@@ -101,6 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="trajmill-appending-") as place:
         folder = given.keep or Path(place)
         corpus = Corpus(folder / "logs")
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "recipe.yaml").write_text(RECIPE)
         words = ["run", str(folder / "recipe.yaml"), "--out", str(folder / "out")]
         raws = ["--raw", str(corpus.put(size))]
