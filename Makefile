@@ -50,12 +50,12 @@ lint: .venv/developing ## check style, types and who imports whom
 	$(LINT)
 
 # Lint takes one core and goes beside the tests; what it says stands after theirs, and either one's failure is the target's.
-# A test of processes waits for them: three at a time keep two cores at work.
+# A test of processes waits for them: four at a time keep two cores at work.
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/developing ## check and test everything, and say how many lines of each package the tests reach
 	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT; \
 	{ $(LINT); } >"$$said" 2>&1 & lint=$$!; \
-	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 3 $(ARGS); tests=$$?; \
+	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 4 $(ARGS); tests=$$?; \
 	wait $$lint; checks=$$?; \
 	cat "$$said"; \
 	[ $$checks = 0 ] || echo "make lint failed: see above"; \
