@@ -25,6 +25,7 @@ from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.api import endpoints_pb2 as endpoints
 
+from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.engines import ENGINES, FLINK_MASTER, lacks, running
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flink.cluster import TASK_MANAGERS
@@ -33,6 +34,8 @@ from pipelines.engine.paths import Place
 from pipelines.engine.server_process import Servers, free_port, listens
 from pipelines.engine.storage import Folder
 from pipelines.engine.work_blocks import Taken, kept
+from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judging import Judging, Unit
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions
 from pipelines.plan.plan import Part
 from pipelines.plan.recognition import Input
@@ -156,14 +159,18 @@ def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, g
     assert all(one.ByteSize() < 5 << 20 for one in graphs)
 
 
-def test_a_step_that_makes_its_elements_wait_is_seen():
-    with beam.Pipeline() as pipeline:
-        numbers = pipeline | beam.Create([1, 2])
-        told = beam.pvalue.AsList(numbers | "Twice" >> beam.Map(lambda one: 2 * one))
-        _ = numbers | "Waiting" >> beam.Map(lambda one, _: one, told)
-        grouped = numbers | beam.Map(lambda one: (one, one)) | beam.GroupByKey()
-        _ = grouped | "Grouped" >> beam.Map(lambda one, _: one, told)
-        assert waits(pipeline.to_runner_api()) == {"Waiting"}
+def test_no_step_of_judging_makes_elements_wait_that_were_not_grouped(tmp_path):
+    folder = Folder(str(tmp_path))
+    judging = Judging(load_recipe(RECIPE), folder, folder, folder, folder, folder, "digest", benchmarks="index")
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "")]) | OnBeam(UnitsToVerdicts(judging))
+    assert waits(pipeline.to_runner_api()) == set()
+    numbers = pipeline | "Numbers" >> beam.Create([1, 2])
+    told = beam.pvalue.AsList(numbers | "Twice" >> beam.Map(lambda one: 2 * one))
+    _ = numbers | "Waiting" >> beam.Map(lambda one, _: one, told)
+    grouped = numbers | "Key" >> beam.Map(lambda one: (one, one)) | "Group" >> beam.GroupByKey()
+    _ = grouped | "Grouped" >> beam.Map(lambda one, _: one, told)
+    assert waits(pipeline.to_runner_api()) == {"Waiting"}
 
 
 @pytest.mark.slow
