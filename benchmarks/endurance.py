@@ -1,6 +1,7 @@
-"""`python -m benchmarks.endurance`: runs that are killed at random moments, and started again.
+"""`python -m benchmarks.endurance`: runs that are killed at random moments, and runs over more and more logs.
 
     python -m benchmarks.endurance --kills 200 --workers 1 2
+    python -m benchmarks.endurance --memory 0.1 1 10 --folder /where/there/is/room
 
 Tables are printed as Markdown.
 """
@@ -8,9 +9,11 @@ Tables are printed as Markdown.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from benchmarks import kills
+from benchmarks import growth, kills
 
 
 def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -25,9 +28,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--memory", type=float, nargs="+", metavar="GB", help="of logs, instead of kills")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
+    for name in ("task", "place"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    show(kills.HEADS, kills.rows(given.kills, given.workers, given.seed))
+    if given.task:
+        growth.run(Path(given.place), given.workers[0])
+        return
+    with tempfile.TemporaryDirectory(prefix="endurance-", dir=given.folder) as place:
+        if given.memory:
+            show(growth.HEADS, growth.rows(given.memory, Path(place), given.seed))
+        else:
+            show(kills.HEADS, kills.rows(given.kills, given.workers, given.seed))
 
 
 if __name__ == "__main__":

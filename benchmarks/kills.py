@@ -31,8 +31,8 @@ _OF_THE_RUN: Final = frozenset({"run.json", "trajmill.json", ".lock"})
 """Files that say when and by whom: another in every run."""
 
 _STAGES: Final = ("transitions", "measures", "verdicts", "shards")
-_INDEX: Final = "benchmarks"
-"""The index of evaluation benchmarks, which each start makes of the recipe anew: no part of the work."""
+_MADE_ANEW: Final = ("benchmarks", "card")
+"""The index of evaluation benchmarks and the card, which each start makes anew: no parts of the work."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ def _finished(out: Path) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     for stage in _STAGES:
         for path in sorted((out / "_units" / stage).glob("*.json")):
             files = [out / stage / one["name"] for one in json.loads(path.read_bytes())["files"]]
-            if path.stem != _INDEX and all(one.exists() for one in files):
+            if path.stem not in _MADE_ANEW and all(one.exists() for one in files):
                 yield f"{stage}/{path.stem}", tuple((one.stat().st_ino, one.stat().st_mtime_ns) for one in files)
 
 
