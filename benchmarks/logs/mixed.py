@@ -31,6 +31,7 @@ SHARES: Final = {
 }
 """Of the bytes, by format."""
 
+_COMMIT: Final = b"0a1b2c3d"
 _AGAIN: Final = 8
 """One session of so many is there twice, and the next has another end."""
 
@@ -53,7 +54,8 @@ def _session(name: str, seed: int) -> Callable[[int], Files]:
             one = replace(one, acts=one.acts[: len(one.acts) // 2])
         made: Any = write(one)
         for member, data in made.items() if isinstance(made, dict) else [(file, made)]:
-            yield f"log_{place:06}/{member}", data
+            # rows of one commit of a repository would all be of one group
+            yield f"log_{place:06}/{member}", data.replace(_COMMIT, f"{one.number:08x}".encode())
 
     return of
 
