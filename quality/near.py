@@ -51,6 +51,7 @@ PAIR: Final = np.dtype(
 )  # fmt: skip
 """Two trajectories, the worse one first; `absent` is the share of its remainder that the other does not hold."""
 
+_AT_ONCE: Final = 1 << 18
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -225,7 +226,12 @@ def candidates(found: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         worse = np.flatnonzero(depth > best)
         pairs = (number[worse].astype(np.uint64) << np.uint64(32)) | number[first[worse] + best].astype(np.uint64)
         met = np.union1d(met, pairs)
-    return _paired(ranked[one[met & np.uint64(0xFFFFFFFF)]], ranked[one[met >> np.uint64(32)]])
+    worse, better = one[met >> np.uint64(32)], one[met & np.uint64(0xFFFFFFFF)]
+    found_pairs = np.zeros(len(met), PAIR)
+    for begin in range(0, len(met), _AT_ONCE):
+        some = slice(begin, begin + _AT_ONCE)
+        found_pairs[some] = _paired(ranked[better[some]], ranked[worse[some]])
+    return found_pairs
 
 
 def _paired(

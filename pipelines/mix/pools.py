@@ -130,5 +130,6 @@ def _check(groups: Groups, pools: Sequence[str], wanted: npt.NDArray[np.float64]
         raise ConfigError(
             f"Group {groups.names[group]} holds {held:,} of the {whole:,} trajectories of {groups.domains[domain]}, "
             f"and the largest pool ({pool}) is to have {most[domain]:,.0f}: a group is in one pool. Give one pool a "
-            "larger share, bound its task or environment (judge.max_share), or widen groups by less (mix.group_by)."
+            "larger share, bound its task or environment (judge.max_share), or widen groups by less (mix.group_by, or "
+            "judge.group_folders: false where all were made in one working folder)."
         )
