@@ -31,8 +31,8 @@ _OF_THE_RUN: Final = frozenset({"run.json", "trajmill.json", ".lock"})
 """Files that say when and by whom: another in every run."""
 
 _STAGES: Final = ("transitions", "measures", "verdicts", "shards")
-_MADE_ANEW: Final = ("benchmarks", "card")
-"""The index of evaluation benchmarks and the card, which each start makes anew: no parts of the work."""
+_MADE_ANEW: Final = ("benchmarks", "replicates", "card")
+"""The index of benchmarks, the report of replicates and the card, which are made anew: no parts of the work."""
 
 
 @dataclass

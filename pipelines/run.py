@@ -213,7 +213,7 @@ class Run:
         how = self.execution
         if self._before is not None and self._before.plan is not None:
             return self._before.plan
-        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict)
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict, workers=how.workers)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan
