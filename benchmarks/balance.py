@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +67,7 @@ def run(place: Path) -> None:
     Run(load_recipe(str(place / "growth.yaml")), [str(place / "raw")], str(place / "two"), Execution(2), tell).run()
     time.sleep(2 * _PERIOD_S)
     own.append(("", time.process_time()))
-    for (stage, begin), (_, end) in zip(own, own[1:], strict=False):
+    for (stage, begin), (_, end) in pairwise(own):
         workers = sorted(children.seconds.get(stage, {}).values())
         print(json.dumps({"stage": stage, "driver": end - begin, "workers": workers}))
 
