@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
 from pipelines.engine.flink.jars import missing as missing_of_flink
 from pipelines.engine.prism import missing as missing_of_prism
 from pipelines.engine.prism import prism
+from pipelines.engine.scratch import scratch_folder
 from pipelines.engine.server_process import Servers, free_port, listens
 from schemas import ConfigError
 
@@ -66,7 +66,7 @@ def running(name: str, workers: int = 1) -> Iterator[tuple[str, ...]]:
     if name in RUNNERS:
         yield (f"--runner={name}",)
         return
-    with tempfile.TemporaryDirectory(prefix="trajmill-") as made:
+    with scratch_folder() as made:
         folder = Path(made)
         if name == "flink":
             with _flink(folder) as endpoint:

@@ -2,8 +2,8 @@
 
 Only packed hashes are shuffled; sketches are read where they lie, those of a pair's two units at a time:
 
-    steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent ─▶ second looks ─▶ shares absent
-        ─▶ who goes, and edges of groups
+    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent
+        ─▶ second looks ─▶ shares absent ─▶ who goes, and edges of groups
 
 What the numbers mean is `quality.near`'s.
 """
@@ -19,12 +19,24 @@ import numpy.typing as npt
 
 from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.measures import read_sketches
-from pipelines.judge.packed_rows import LOSER, SIMILAR, by_unit, identities, partitioned
+from pipelines.judge.packed_rows import LOSER, SIMILAR, apart, by_unit, identities, partitioned
 from pipelines.judge.reasons import NEAR_DUPLICATE
 from pipelines.judge.standing import Standing
 from pipelines.recipe.judgement import NearDuplicates
 from quality.fingerprint import as_lanes
-from quality.near import MEMBER, PAIR, STEP, background_steps, candidates, dropped, members, second_looks
+from quality.near import (
+    MEMBER,
+    PAIR,
+    ROLLOUT,
+    STEP,
+    background_steps,
+    candidates,
+    dropped,
+    members,
+    rollouts,
+    second_looks,
+    step_kinds,
+)
 from quality.sketch import absent_shares
 
 Packed = Iterable[bytes]
@@ -33,6 +45,10 @@ Packed = Iterable[bytes]
 LABELS: Final = "labels"
 """The labels of all units, as every unit is told them."""
 
+_SIZE: Final = np.dtype([("task", "<u8"), ("rollouts", "<u4")])
+"""A task, and how many different rollouts it has."""
+
+_TASKS: Final = "tasks"
 _STEPS: Final = "steps"
 _MEMBERS: Final = "members"
 _FIRST: Final = "compared"
@@ -53,17 +69,44 @@ def _flags(standing: Standing) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def steps(standing: Standing) -> Keys:
-    """Packed steps of the rollouts that are kept so far and whose task is known, by partition of the task."""
-    measures, unit = standing.measures, standing.unit
-    sketches = read_sketches(unit.label, standing.judging, measures.starts)
+def _known(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """(task, content, whether its trajectory is kept so far and its task known) of each row."""
+    measures = standing.measures
     content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
     task = measures.column("task_node")
-    rows = np.flatnonzero(standing.kept() & (task != content))
+    return task, content, standing.kept() & (task != content)
+
+
+def tasks(standing: Standing) -> Keys:
+    """Packed rollouts that are kept so far and whose task is known, by partition of the task."""
+    task, content, known = _known(standing)
+    starts = standing.measures.starts
+    first = starts[known[starts]]
+    found = np.zeros(len(first), ROLLOUT)
+    found["task"], found["content"], found["unit"] = task[first], content[first], standing.unit.number
+    yield from partitioned(np.unique(found), "task", standing.judging.partitions)
+
+
+def sized(_: Key, packed: Packed) -> Answers:
+    """How many different rollouts each task has, told to the units that have some."""
+    found = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
+    sizes = np.zeros(len(found), _SIZE)
+    sizes["task"], sizes["rollouts"] = found["task"], rollouts(found["task"], found["content"])
+    yield from ((_TASKS, *of) for of in apart(sizes, found["unit"]))
+
+
+def steps(standing: Standing) -> Keys:
+    """Packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
+    measures, unit = standing.measures, standing.unit
+    sketches = read_sketches(unit.label, standing.judging, measures.starts)
+    task, content, known = _known(standing)
+    rows = np.flatnonzero(known)
+    sizes = np.sort(np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(one, _SIZE) for one in standing.told(_TASKS))]))
     found = np.zeros(len(rows), STEP)
-    found["task"], found["step"], found["content"] = task[rows], sketches.step[rows], content[rows]
+    found["kind"], found["content"] = step_kinds(task[rows], sketches.step[rows]), content[rows]
+    found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task[rows])]
     found["unit"], found["row"] = unit.number, rows
-    yield from partitioned(found, "task", standing.judging.partitions)
+    yield from partitioned(found, "kind", standing.judging.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +121,10 @@ class NearCopies:
 
     @property
     def before(self) -> tuple[Round, ...]:
-        """Background steps, pairs that meet in a bucket, and their comparison."""
+        """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison."""
         return (
-            Round(_STEPS, steps, self.background, heavy=True),
+            Round(_TASKS, tasks, sized),
+            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True),
             Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True),
             Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS),
         )

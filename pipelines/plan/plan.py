@@ -187,6 +187,7 @@ def make_plan(
     *,
     strict: bool = False,
     is_known: Callable[[Input], bool] | None = None,
+    workers: int = 1,
 ) -> Plan:
     """The plan of a run.
 
@@ -197,6 +198,7 @@ def make_plan(
         limit: take only this many inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
         is_known: of an input that an earlier generation read, which is left out.
+        workers: processes that sniff files where there are many.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -205,7 +207,7 @@ def make_plan(
     among = [known[name] for name in recipe.normalize.connectors or known]
     settings = recipe.normalize
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
-    recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict)
+    recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict, workers)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)

@@ -27,6 +27,7 @@ from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.plan.column_mapping import TABLE
 from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
 from pipelines.plan.raw_names import RawNames, plain_name
+from pipelines.plan.sniffing import sniffed
 from quality.scrub import scrub_text
 from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
@@ -123,6 +124,7 @@ class Recognizer:
         salt: of the placeholders in excerpts of what is not recognized.
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
         strict: whether an exception of a connector is raised instead of noted.
+        workers: processes that sniff many files.
     """
 
     among: Sequence[Connector]
@@ -130,6 +132,7 @@ class Recognizer:
     salt: str = ""
     mapped: Callable[[str, Place, bytes], str | None] | None = None
     strict: bool = False
+    workers: int = 1
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -148,11 +151,9 @@ class Recognizer:
                 found.rejects.append(Reject("input", file.fault, NOT_OPENED[file.fault], file.name))
         names = RawNames([file for file in files if not file.fault])
         owners, shared, claims = self._joined(names, found)
-        alone = {
-            name: self._alone(file, depth)
-            for name, file in names.files.items()
-            if name not in owners and name not in shared and name not in claims
-        }
+        left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
+        told = sniffed(partial(self.alone, depth=depth), [names.files[name] for name in left], self.workers)
+        alone = dict(zip(left, told, strict=True))
         for name, beside in _beside(names, alone).items():
             if name in alone:
                 del alone[name]
@@ -279,7 +280,7 @@ class Recognizer:
         withdraw = self._withdraw(anchor.name, found)
         return sniff_one(connector, head, plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
 
-    def _alone(self, file: RawFile, depth: int) -> Recognized:
+    def alone(self, file: RawFile, depth: int = 0) -> Recognized:
         """What a file is by itself, or the files in it are."""
         found, name = Recognized(), file.name
         try:
@@ -301,7 +302,7 @@ class Recognizer:
             found.inputs.append(_input(name, connector, told.why, {"": file}))
         elif depth <= NESTING and packed:
             within, faults = _members(file, self.limit)
-            found.take(self.recognize(within, depth + 1))
+            found.take(replace(self, workers=1).recognize(within, depth + 1))
             found.rejects += faults
         else:
             reason, detail = _unrecognized(head, plain_name(name))
