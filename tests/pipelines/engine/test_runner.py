@@ -153,7 +153,9 @@ def test_a_worker_that_fails_while_it_starts_ends_the_run(tmp_path, monkeypatch)
 
 
 def test_a_worker_whose_parent_is_gone_when_it_begins_ends_and_one_that_fails_says_why():
-    environment = {**os.environ, RUNNER_PROCESS: "1"}
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    environment = {**os.environ, RUNNER_PROCESS: str(gone.pid)}
     command = [sys.executable, "-m", "pipelines.worker"]
     orphan = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert (orphan.returncode, orphan.stderr) == (1, "")
