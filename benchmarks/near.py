@@ -20,7 +20,19 @@ from rich.table import Table
 
 from quality.fingerprint import trajectory_starts
 from quality.lines import Flags
-from quality.near import FEW, MEMBER, STEP, Bands, background_steps, candidates, dropped, members, second_looks
+from quality.near import (
+    FEW,
+    MEMBER,
+    STEP,
+    Bands,
+    background_steps,
+    candidates,
+    dropped,
+    members,
+    rollouts,
+    second_looks,
+    step_kinds,
+)
 from quality.sketch import Sketches, absent_shares, sketched
 from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 
@@ -83,8 +95,10 @@ def searched(corpus: Planted, bands: Bands) -> tuple[set[int], np.ndarray, dict[
     sketching = time.process_time() - begin
     begin = time.process_time()
     steps = np.zeros(len(sketches.step), STEP)
-    steps["task"], steps["step"] = np.repeat(corpus.tasks, sketches.lengths), sketches.step
+    task = np.repeat(corpus.tasks, sketches.lengths).astype(np.uint64)
+    steps["kind"] = step_kinds(task, sketches.step)
     steps["content"] = np.repeat(sketches.sequence(), sketches.lengths)
+    steps["rollouts"] = rollouts(task, steps["content"])
     background = background_steps(steps, 3, 0.2)
     count = len(sketches.starts)
     who = np.zeros(count, MEMBER)

@@ -193,6 +193,7 @@ class Append:
             how.part_bytes,
             how.limit,
             strict=how.strict,
+            workers=how.workers,
             is_known=is_known,
             found_before=found_before,
         )

@@ -55,8 +55,8 @@ def rebuild(
         before = EarlierGenerations.only_pools(digest, pools, tombstones)
         if tombstones.keys:
             before.inputs.contents = Contents(recipe.normalize.max_member_bytes)
-            knows = before.inputs.knows
-            plan = make_plan(recipe, raws, how.part_bytes, how.limit, strict=how.strict, is_known=knows)
+            sizes, knows = (how.part_bytes, how.limit), before.inputs.knows
+            plan = make_plan(recipe, raws, *sizes, strict=how.strict, is_known=knows, workers=how.workers)
             before = replace(before, plan=plan)
         summary = Run(recipe, raws, out, how, tell, command=command, before=before).run()
     if tombstones.keys:

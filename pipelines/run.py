@@ -35,6 +35,7 @@ from pipelines.engine.flow import Step, run_over
 from pipelines.engine.ownership import BLOBS, PLAN, RUN, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.scratch import clear_scratch
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import (
     done_units,
@@ -146,6 +147,7 @@ class Run:
         """
         self.execution.require_runner()
         self._owner.check(self.raws)
+        clear_scratch()
         plan = self._timed("plan", self._planned)
         with self._owner.held():
             try:
@@ -215,7 +217,7 @@ class Run:
         how = self.execution
         if self._before is not None and self._before.plan is not None:
             return self._before.plan
-        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict)
+        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict, workers=how.workers)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

@@ -16,9 +16,11 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent, is_running
 from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
 
@@ -31,6 +33,19 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_PERIOD_S)
     os._exit(1)
+
+
+def _bind_to_parent() -> None:
+    """Ends this process with the one that started it, which may be gone by now.
+
+    Engines of others start workers from threads that end before them, which the system would take for the process. The
+    runner may have started a shell, which started this one.
+    """
+    parent = os.getppid()
+    named = os.environ.get(RUNNER_PROCESS)
+    if named is not None and "--id" not in sys.argv and not end_with_parent(int(named)) and not is_running(int(named)):
+        os._exit(1)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _later(say: Callable[..., object]) -> Callable[..., None]:
@@ -99,7 +114,17 @@ def main() -> None:
     guard()
     without_pandas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    _bind_to_parent()
+    try:
+        _work()
+    except Exception:  # noqa: BLE001 - the process ends
+        # the interpreter would else wait for threads of Beam, and the runner for this process
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _work() -> None:
     os.environ.update(provisioned(sys.argv[1:]))
     threading.excepthook = _later(threading.excepthook)
     errors = logging.StreamHandler()

@@ -42,10 +42,25 @@ def task_nodes(batch: pa.RecordBatch, alone: npt.NDArray[np.uint64]) -> npt.NDAr
     return np.where(known[0], by_id, np.where(known[1], by_text, alone))
 
 
-def instance_nodes(batch: pa.RecordBatch, task: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A hash a row that trajectories on one environment instance share; the task's own where none is known."""
+_FOLDER: Final = r"^(/|~|[A-Za-z]:[\\/])"
+"""How an instance begins that is no more than a working folder."""
+
+
+def instance_nodes(
+    batch: pa.RecordBatch, task: npt.NDArray[np.uint64], *, folders: bool = True
+) -> npt.NDArray[np.uint64]:
+    """A hash a row that trajectories on one environment instance share; the task's own where none is known.
+
+    Args:
+        batch: of transitions.
+        task: the node of each row's task.
+        folders: whether a working folder is an instance.
+    """
     environment, instance = (struct_text(batch, "environment", name) for name in ("id", "instance_id"))
     known = instance.is_valid().to_numpy(zero_copy_only=False)
+    if not folders:
+        named = pc.match_substring_regex(instance.cast(pa.string()), _FOLDER)
+        known = known & ~pc.fill_null(named, False).to_numpy(zero_copy_only=False)
     return np.where(known, _node(batch, [environment, instance], "instance"), task)
 
 
@@ -140,7 +155,7 @@ class _Stretch:
     reasons: dict[str, npt.NDArray[np.object_]]
     evidence: dict[str, dict[int, Any]]
 
-    def finished(self, prefer: Sequence[str]) -> pa.RecordBatch:
+    def finished(self, prefer: Sequence[str], *, folders: bool) -> pa.RecordBatch:
         """The stretch as a batch of `measure_schema`."""
         spread: Lanes = np.repeat(fingerprint.mixed(self.sums), self.lengths, axis=0)
         task = task_nodes(self.batch, spread[:, 0])
@@ -149,7 +164,7 @@ class _Stretch:
             "trajectory_hash": fingerprint.as_bytes(spread),
             "transition_hash": fingerprint.as_bytes(self.rows),
             "task_node": pa.array(task),
-            "instance_node": pa.array(instance_nodes(self.batch, task)),
+            "instance_node": pa.array(instance_nodes(self.batch, task, folders=folders)),
             "rank": pa.array(np.repeat(ranks(self.facts, prefer), self.lengths)),
             "origin": pa.array(np.repeat(self.origins, self.lengths)),
             **{SIGNAL_PREFIX + name: pa.array(found) for name, found in self.numbers.items()},
@@ -255,6 +270,7 @@ class Measuring:
         signals: in the order of the columns: names, or by name such as a recipe has made.
         counter: counts tokens under the recipe's tokenizer.
         prefer: see `ranks`.
+        folders: see `instance_nodes`.
     """
 
     def __init__(
@@ -262,9 +278,11 @@ class Measuring:
         signals: Sequence[str] | Mapping[str, Signal],
         counter: TokenCounter,
         prefer: Sequence[str] = PREFERENCES,
+        *,
+        folders: bool = True,
     ) -> None:
         made = signals if isinstance(signals, Mapping) else {name: signal(name) for name in signals}
-        self._signals, self._prefer = made, prefer
+        self._signals, self._prefer, self._folders = made, prefer, folders
         self._reaching = Reaching(counter)
         self._joining: Joining[_Stretch] = Joining(lambda stretches: _join(stretches, made))
 
@@ -276,9 +294,9 @@ class Measuring:
         """What is measured of the rest, at the end of the file."""
         yield from self._finished(self._reaching.rest())
         for stretch in self._joining.rest():
-            yield stretch.finished(self._prefer)
+            yield stretch.finished(self._prefer, folders=self._folders)
 
     def _finished(self, views: Iterator[Measured]) -> Iterator[pa.RecordBatch]:
         for view in views:
             for stretch in self._joining.add(_stretch(view, self._signals)):
-                yield stretch.finished(self._prefer)
+                yield stretch.finished(self._prefer, folders=self._folders)

@@ -29,8 +29,12 @@ FEW: Final = 64
 BEST: Final = 8
 """Members of a bucket, the best first, that each other one is compared with: bounds the pairs to 8 a member."""
 
-STEP: Final = np.dtype([("task", "<u8"), ("step", "<u8"), ("content", "<u8"), ("unit", "<u4"), ("row", "<u4")])
-"""A step of a rollout: its task, its hash, the hash of the trajectory's content, and where it stands."""
+ROLLOUT: Final = np.dtype([("task", "<u8"), ("content", "<u8"), ("unit", "<u4")])
+"""A rollout: its task, the hash of its content, and its unit."""
+
+STEP: Final = np.dtype([("kind", "<u8"), ("content", "<u8"), ("unit", "<u4"), ("row", "<u4"), ("rollouts", "<u4")])
+"""A step of a rollout: the hash of its task and its own, the hash of the trajectory's content, where it stands, and how
+many different rollouts its task has."""
 
 MEMBER: Final = np.dtype(
     [("band", "<u8"), ("rank", "<u8"), ("tie", "<u8"), ("node", "<u8"), ("unit", "<u4"), ("row", "<u4")]
@@ -47,6 +51,7 @@ PAIR: Final = np.dtype(
 )  # fmt: skip
 """Two trajectories, the worse one first; `absent` is the share of its remainder that the other does not hold."""
 
+_AT_ONCE: Final = 1 << 18
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -65,22 +70,36 @@ class Bands:
         return float(1 - (1 - similarity**self.rows) ** self.bands)
 
 
+def rollouts(task: Numbers, content: Numbers) -> npt.NDArray[np.int64]:
+    """How many different rollouts the task of each has; equal ones count once.
+
+    Args:
+        task: of each rollout.
+        content: hash of what each holds.
+    """
+    once = _distinct(task, content)
+    tasks, sizes = np.unique(task[once], return_counts=True)
+    return sizes[np.searchsorted(tasks, task)]
+
+
+def step_kinds(task: Numbers, step: Numbers) -> Numbers:
+    """The hash of a task and of a step together: the same step of another task is of another kind."""
+    return mixed(task * _SEED ^ step)
+
+
 def background_steps(steps: npt.NDArray[np.void], least: int, share: float) -> Flags:
     """Whether each step occurs in at least `max(least, share)` of its task's rollouts; equal rollouts count once.
 
     Args:
-        steps: of dtype `STEP`; all of a task are among them.
+        steps: of dtype `STEP`; all of a kind are among them.
         least: rollouts.
         share: of the task's rollouts, 0 to 1.
     """
-    rollouts = _distinct(steps["task"], steps["content"])
-    tasks, sizes = np.unique(steps["task"][rollouts], return_counts=True)
-    kind = mixed(steps["task"] * _SEED ^ steps["step"])
-    occurring = _distinct(kind, steps["content"])
-    kinds, first, counts = np.unique(kind[occurring], return_index=True, return_counts=True)
-    of_task = sizes[np.searchsorted(tasks, steps["task"][occurring][first])]
+    occurring = _distinct(steps["kind"], steps["content"])
+    kinds, first, counts = np.unique(steps["kind"][occurring], return_index=True, return_counts=True)
+    of_task = steps["rollouts"][occurring][first]
     common = kinds[counts >= np.maximum(least, np.ceil(of_task * share - 1e-9))]
-    return holds(common, kind)
+    return holds(common, steps["kind"])
 
 
 def _ordered(*columns: npt.NDArray[Any]) -> tuple[Offsets, Flags]:
@@ -201,12 +220,18 @@ def candidates(found: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     begins[1:] = ranked["band"][1:] != ranked["band"][:-1]
     first = np.maximum.accumulate(np.where(begins, np.arange(len(ranked)), 0))
     depth = np.arange(len(ranked)) - first
-    pairs = []
+    _, one, number = np.unique(_keys(ranked, ""), return_index=True, return_inverse=True)
+    met = np.zeros(0, np.uint64)  # two numbers each: pairs meet in many buckets, and are large
     for best in range(BEST):
         worse = np.flatnonzero(depth > best)
-        pairs.append(_paired(ranked[first[worse] + best], ranked[worse]))
-    every = np.concatenate(pairs)
-    return every[_distinct(*(every[name] for name in ("unit", "row", "other_unit", "other_row")))]
+        pairs = (number[worse].astype(np.uint64) << np.uint64(32)) | number[first[worse] + best].astype(np.uint64)
+        met = np.union1d(met, pairs)
+    worse, better = one[met >> np.uint64(32)], one[met & np.uint64(0xFFFFFFFF)]
+    found_pairs = np.zeros(len(met), PAIR)
+    for begin in range(0, len(met), _AT_ONCE):
+        some = slice(begin, begin + _AT_ONCE)
+        found_pairs[some] = _paired(ranked[better[some]], ranked[worse[some]])
+    return found_pairs
 
 
 def _paired(

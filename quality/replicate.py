@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes, trajectory_starts
 from quality.lines import Flags, Numbers
+from quality.sets import holds
 from quality.shingle import Offsets, blocks, word_hashes, word_places
 from quality.stretches import goes_on
 from quality.unnumbered import unnumbered
@@ -106,16 +107,19 @@ def groups(rows: npt.NDArray[np.void]) -> Iterator[npt.NDArray[np.void]]:
     Args:
         rows: of dtype `ROW`; all of a key are among them, in any order.
     """
+    key = np.sort(rows["key"])
+    rows = rows[holds(np.unique(key[1:][key[1:] == key[:-1]]), rows["key"])]  # most keys are of one row
     order = np.lexsort([rows[name] for name in ("row", "unit", "origin", "tie", "rank", "content", "key")])
     ranked = rows[order]
     new = np.ones(len(ranked), np.bool_)
     new[1:] = (ranked["key"][1:] != ranked["key"][:-1]) | (ranked["content"][1:] != ranked["content"][:-1])
     once = ranked[new]
     once = once[np.lexsort([once[name] for name in ("row", "unit", "origin", "tie", "rank", "key")])]
-    bounds = np.flatnonzero(np.diff(once["key"])) + 1
-    for group in np.split(once, bounds):
-        if len(group) > 1:
-            yield group
+    begins = np.flatnonzero(np.append(True, once["key"][1:] != once["key"][:-1])) if len(once) else order
+    ends = np.append(begins[1:], len(once))
+    several = ends - begins > 1
+    for begin, end in zip(begins[several], ends[several], strict=True):
+        yield once[begin:end]
 
 
 def beyond(rows: npt.NDArray[np.void], most: int) -> npt.NDArray[np.void]:

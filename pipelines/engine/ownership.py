@@ -12,10 +12,8 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
@@ -25,6 +23,7 @@ from fsspec.utils import glob_translate
 
 from pipelines.engine.object_store import forget
 from pipelines.engine.paths import JUNK, local_path, url_of
+from pipelines.engine.scratch import scratch_folder
 from pipelines.engine.storage import MARKER, Folder, is_unfinished
 from pipelines.engine.units import MANIFEST, UNITS, read_manifest
 from pipelines.recipe.recipe import Recipe
@@ -202,6 +201,7 @@ class Ownership:
         self._version = ""
         self._stale = False
         self._scratch = ""
+        self._ends = ExitStack()
 
     def check(self, raws: Sequence[str]) -> Survey:
         """What lies in the folder, if this run may have it; nothing is written.
@@ -448,7 +448,7 @@ class Ownership:
         if self.out.is_local:
             return self.out / SPILL
         if not self._scratch:
-            self._scratch = tempfile.mkdtemp(prefix="trajmill-spill-")
+            self._scratch = self._ends.enter_context(scratch_folder())
         return Folder(self._scratch)
 
     def make_spill(self) -> None:
@@ -458,7 +458,8 @@ class Ownership:
     def clear_spill(self) -> None:
         """Empties the folder of spill files, and removes it."""
         if not self.out.is_local:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._ends.close()
+            self._scratch = ""
             return
         names = (f"{SPILL}/{name}" for name in (self.out / SPILL).names())
         self._remove(name for name in names if _SPILLED.fullmatch(name))

@@ -7,6 +7,7 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 from __future__ import annotations
 
 import io
+import os
 import shlex
 import sys
 import threading
@@ -26,6 +27,7 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
 )
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import create_runner
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
@@ -35,12 +37,20 @@ from pipelines.engine.addresses import require_answer
 from pipelines.engine.execution import LOCAL, Execution, Seeing
 from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
+from pipelines.engine.passed_errors import told as passed
+from pipelines.engine.server_process import RUNNER_PROCESS
 from pipelines.engine.silence import silence_beam
 from pipelines.engine.work_blocks import Taken, kept
 from schemas import ConfigError, ShardError
 
 _OF_WORKERS: Final = ("run_worker", "beam_control_read", "read_grpc_client_inputs")
 """Threads of Beam that end with an exception where a worker process does."""
+
+_ENDED: Final = (
+    "A worker process was ended from outside, as systems do that run out of memory: take fewer --workers, or give them "
+    "more of it"
+)
+_NEVER_BEGAN: Final = "A worker process ended before it began to work"
 
 RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "DataflowRunner")
 """Runners that a run can be given; other names are taken for a slip of the pen."""
@@ -143,19 +153,16 @@ def bound_to_loopback() -> Iterator[None]:
 def lost_workers_told() -> Iterator[None]:
     """While it lasts, work of the local runner fails where a worker process ends that still has some.
 
-    Beam waits for ever for what a process that the system killed, such as for its memory, would have answered.
+    Beam waits for ever for what a process that the system killed, such as for its memory, would have answered, and for
+    one that ends before it has asked for work.
     """
     kind, told = worker_handlers.SubprocessSdkWorkerHandler, threading.excepthook
     start_worker, servicer = kind.start_worker, worker_handlers.BeamFnControlServicer
 
     def watch(handler: Any) -> None:
         handler.worker_thread.join()
-        error = ShardError(
-            "A worker process was ended from outside, as systems do that run out of memory: take fewer --workers, or "
-            "give them more of it"
-        )
-
         control, push = handler.control_conn, handler.control_conn.push
+        error = ShardError(_NEVER_BEGAN if control._state == servicer.UNSTARTED_STATE else _ENDED)
 
         def refuse(request: Any) -> None:
             if request is not servicer._DONE_MARKER:
@@ -164,7 +171,9 @@ def lost_workers_told() -> Iterator[None]:
 
         if control._state != servicer.DONE_STATE:
             control.push = refuse
-            control.abort(error)
+            for future in list(control._futures_by_id.values()):
+                # Beam looks for an answer, and not for whether what it waits for was aborted
+                future.set(beam_fn_api_pb2.InstructionResponse(error=passed(error)))
 
     def start(handler: Any) -> None:
         start_worker(handler)
@@ -175,10 +184,12 @@ def lost_workers_told() -> Iterator[None]:
             told(arguments)
 
     kind.start_worker, threading.excepthook = start, hook
+    os.environ[RUNNER_PROCESS] = str(os.getpid())
     try:
         yield
     finally:
         kind.start_worker, threading.excepthook = start_worker, told
+        del os.environ[RUNNER_PROCESS]
 
 
 def run_over(

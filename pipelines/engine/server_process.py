@@ -11,10 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from schemas import ShardError
+
+RUNNER_PROCESS: Final = "TRAJMILL_RUNNER_PROCESS"
+"""The environment variable by which workers know the process that started them, which may be gone when they begin."""
 
 _PERIOD_S: Final = 0.1
 _TOLD_LINES: Final = 5
@@ -64,6 +68,28 @@ def listens(port: int) -> bool:
     return True
 
 
+def end_with_parent(parent: int) -> bool:
+    """Has the system kill this process when its parent ends, where systems do that; returns whether it is still there.
+
+    Args:
+        parent: the process that started this one.
+    """
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Servers:
     """Processes that are ended together, the last that was started first.
 
@@ -99,7 +125,7 @@ class Servers:
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,
-                    preexec_fn=_end_with_parent,  # noqa: PLW1509 - calls nothing but one function of the system
+                    preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - calls only functions of the system
                 )
             except OSError as error:
                 raise ShardError(f"The {name} cannot be started: {error}") from error
@@ -126,11 +152,6 @@ class Servers:
         """The last line of a process' log."""
         lines = (self._logs / f"{name}.log").read_text("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-
-
-def _end_with_parent() -> None:
-    if _LIBC is not None:
-        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

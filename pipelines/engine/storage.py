@@ -25,6 +25,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from pipelines.engine.object_store import Listed, ObjectStore, ReplacedError
 from pipelines.engine.paths import filesystem_of, local_path, url_of
+from pipelines.engine.scratch import own_scratch
 from schemas import ShardError
 
 MADE_AGAIN: Final = "The run that wrote it makes it again"
@@ -278,7 +279,7 @@ class Folder:
             ShardError: the file cannot be written, or not be put in its place.
         """
         target = self.path(name)
-        directory, base = os.path.split(target) if self.is_local else (tempfile.gettempdir(), name.replace("/", "_"))
+        directory, base = os.path.split(target) if self.is_local else (own_scratch(), name.replace("/", "_"))
         temporary = f"{directory}/{unfinished_name(base)}"
         mode = 0o600 if private or not self.is_local else 0o666
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from typing import Final, Self
 
@@ -14,6 +15,7 @@ from pipelines.face.printing import Printer
 from schemas import ShardError
 
 _PERIOD_S: Final = 0.5
+_REST: Final = 50
 _STORE_PERIOD_S: Final = 10.0
 """Between two listings of an object store."""
 
@@ -71,13 +73,13 @@ class StageProgress:
             if current is not None:
                 task, start = current
                 period = _PERIOD_S if start.manifests.is_local else _STORE_PERIOD_S
+                begun = time.monotonic()
                 with suppress(ShardError):  # whoever works there tells it
                     self._progress.update(task, completed=_done(start))
+                period = max(period, _REST * (time.monotonic() - begun))  # there may be many units
 
 
 def _done(start: StageStart) -> int:
     """How many units of a stage are done."""
-    if start.manifests.is_local:
-        return sum(start.manifests.exists(manifest_name(label)) for label in start.labels)
     listed = set(start.manifests.names())
     return sum(manifest_name(label) in listed for label in start.labels)

@@ -15,7 +15,7 @@ from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map,
 from pipelines.engine.ledgers import BANDS, write_ledger
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.near_duplicates import NearCopies, members_of, steps
+from pipelines.judge.near_duplicates import NearCopies, members_of, sized, steps, tasks
 from pipelines.judge.packed_rows import partitioned
 from pipelines.judge.standing import Standing
 from schemas.manifest import FileEntry
@@ -59,13 +59,16 @@ class UnitsToBuckets(Transform):
     def expand(self, units: Collection[Unit]) -> Collection[FileEntry]:
         judging, near = self._judging, self._judging.recipe.judge.near_duplicates
         assert near is not None
+        itself = units | "KeyUnits" >> Map(lambda unit: (unit.number, unit))
+        sizes = units | "Rollouts" >> FlatMap(_rollouts, judging) | "Tasks" >> GroupByKey() | "Sizes" >> FlatMap(_sizes)
         shared = (
-            units
+            (itself, sizes)
+            | "Sized" >> Flatten()
+            | "JoinSizes" >> GroupByKey()
             | "Steps" >> FlatMap(_steps, judging)
-            | "Tasks" >> GroupByKey()
+            | "Kinds" >> GroupByKey()
             | "Background" >> FlatMap(_background, NearCopies(near, judging.earlier), judging)
         )
-        itself = units | "KeyUnits" >> Map(lambda unit: (unit.number, unit))
         return (
             (itself, shared)
             | "Told" >> Flatten()
@@ -76,9 +79,34 @@ class UnitsToBuckets(Transform):
         )
 
 
-def _steps(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes | Span]]:
-    keys: Iterator[tuple[int, bytes]] = steps(Standing(unit, judging))  # type: ignore[assignment]
-    yield from judging.carried(_STEPS, unit.number, keys)
+Told = tuple[int, Iterable[Unit | tuple[str, bytes]]]
+"""A unit's number, the unit, and what it was told."""
+
+
+def _standing(told: Told, judging: Judging) -> Standing:
+    heard: dict[str, list[bytes | Span]] = {}
+    units: list[Unit] = []
+    for one in told[1]:
+        if isinstance(one, Unit):
+            units.append(one)
+        else:
+            heard.setdefault(one[0], []).append(one[1])
+    (unit,) = units
+    return Standing(unit, judging, heard)
+
+
+def _rollouts(unit: Unit, judging: Judging) -> Iterator[tuple[int, bytes]]:
+    yield from tasks(Standing(unit, judging))  # type: ignore[misc]
+
+
+def _sizes(gathered: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    for name, number, data in sized(*gathered):
+        yield number, (name, data)
+
+
+def _steps(told: Told, judging: Judging) -> Iterator[tuple[int, bytes | Span]]:
+    keys: Iterator[tuple[int, bytes]] = steps(_standing(told, judging))  # type: ignore[assignment]
+    yield from judging.carried(_STEPS, told[0], keys)
 
 
 def _background(
@@ -89,21 +117,13 @@ def _background(
         yield number, (name, data)
 
 
-def _bands(
-    told: tuple[int, Iterable[Unit | tuple[str, bytes]]], judging: Judging, files: int
-) -> Iterator[tuple[int, bytes | Span]]:
-    number, values = told[0], list(told[1])
-    (unit,) = (one for one in values if isinstance(one, Unit))
-    heard: dict[str, list[bytes | Span]] = {}
-    for one in values:
-        if not isinstance(one, Unit):
-            heard.setdefault(one[0], []).append(one[1])
-    earlier = judging.earlier
+def _bands(told: Told, judging: Judging, files: int) -> Iterator[tuple[int, bytes | Span]]:
+    number, earlier = told[0], judging.earlier
     assert earlier is not None
     first = earlier.first_of_last()
     if number < first:
         return
-    found = members_of(Standing(unit, judging, heard))
+    found = members_of(_standing(told, judging))
     rows = np.zeros(len(found), BANDS)
     for name in ("band", "tie", "node"):
         rows[name] = found[name]

@@ -1,4 +1,10 @@
-"""Groups of trajectories that no two pools share: components over tasks, instances, families and likeness."""
+"""Groups of trajectories that no two pools share: components over tasks, instances, families and likeness.
+
+Each unit joins what belongs together in it; only nodes that several units hold tie its groups to those of others. So
+what comes together in one place is a pair for each of those, not one for each trajectory:
+
+    nodes and the groups of their units ─▶ groups that share a node ─▶ their names
+"""
 
 from __future__ import annotations
 
@@ -6,33 +12,95 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from pipelines.judge.decision import Answers, Key, Keys
-from pipelines.judge.packed_rows import SIMILAR
-from pipelines.judge.reasons import BRIDGES_POOLS
+from pipelines.judge.decision import Answers, Key, Keys, Round
+from pipelines.judge.packed_rows import SIMILAR, apart, partitioned
+from pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
 from pipelines.judge.standing import Standing
 from quality.group import components
 
 GROUPS: Final = "groups"
-"""The round that finds them."""
+"""The round that names them."""
+
+_TIES: Final = "ties"
+
+_NODE: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("unit", "<u4")])
+"""A node, and its group in a unit, which the smallest node there names."""
+
+_TIE: Final = np.dtype([("group", "<u8"), ("other", "<u8"), ("unit", "<u4")])
+"""A group of a unit, and one of another that shares a node with it."""
+
+_NAME: Final = np.dtype([("group", "<u8"), ("name", "<u8")])
+"""A group of a unit, and the smallest node of all that it is tied to."""
+
+Nodes = npt.NDArray[np.uint64]
 
 
-def edges(standing: Standing) -> Keys:
-    """Distinct pairs of nodes that belong together, packed: a task with an instance, a family, or one that is alike."""
+def _within(standing: Standing) -> tuple[Nodes, Nodes]:
+    """The nodes of a unit, sorted, and the smallest of those that each belongs with in the unit."""
     measures = standing.measures
     task, *others = (
         measures.column(name)[measures.starts] for name in ("task_node", "instance_node", "own_node", "parent_node")
     )
     # one that would join two pools joins nothing
-    apart = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
-    others = [np.where(apart, task, other) for other in others]
+    apart_from = np.isin(measures.starts, standing.losers[BRIDGES_POOLS]["row"])
+    others = [np.where(apart_from, task, other) for other in others]
     pairs = np.concatenate([np.stack([task, other], axis=1) for other in others])
     alike = [np.frombuffer(data, "<u8").reshape(-1, 2) for data in standing.told(SIMILAR)]
-    yield 0, np.unique(np.concatenate([pairs.astype("<u8"), *alike]), axis=0).tobytes()
+    return components(np.unique(np.concatenate([pairs.astype("<u8"), *alike]), axis=0).astype(np.uint64))
 
 
-def components_of(key: Key, packed: Iterable[bytes]) -> Answers:
-    """Every node and the name of its group, packed: two arrays of 64-bit numbers, one after the other."""
-    pairs = np.concatenate([np.frombuffer(data, "<u8").reshape(-1, 2) for data in packed])
-    nodes, groups = components(pairs.astype(np.uint64))
-    yield GROUPS, int(key), np.concatenate([nodes, groups]).astype("<u8").tobytes()
+def held(standing: Standing) -> Keys:
+    """Packed nodes of a unit with their groups there, by partition of the node."""
+    nodes, groups = _within(standing)
+    found = np.zeros(len(nodes), _NODE)
+    found["node"], found["group"], found["unit"] = nodes, groups, standing.unit.number
+    yield from partitioned(found, "node", standing.judging.partitions)
+
+
+def tied(_: Key, packed: Iterable[bytes]) -> Answers:
+    """The groups that share a node with those of other units, told to their units."""
+    found = np.sort(np.concatenate([np.frombuffer(data, _NODE) for data in packed]), order=["node", "group"])
+    first, of, count = np.unique(found["node"], return_index=True, return_inverse=True, return_counts=True)[1:]
+    shared = count[of] > 1
+    ties = np.zeros(int(shared.sum()), _TIE)
+    ties["group"], ties["other"] = found["group"][shared], found["group"][first][of][shared]
+    ties["unit"] = found["unit"][shared]
+    yield from ((_TIES, *each) for each in apart(ties, ties["unit"]))
+
+
+def ties(standing: Standing) -> Keys:
+    """The ties of a unit's groups, each once."""
+    found = [np.zeros(0, _TIE), *(np.frombuffer(data, _TIE) for data in standing.told(_TIES))]
+    distinct = np.unique(np.concatenate(found))
+    if len(distinct):
+        yield 0, distinct.tobytes()
+
+
+def named(_: Key, packed: Iterable[bytes]) -> Answers:
+    """The names of groups that are tied to others, told to their units."""
+    found = np.concatenate([np.frombuffer(data, _TIE) for data in packed])
+    nodes, names = components(np.stack([found["group"], found["other"]], axis=1).astype(np.uint64))
+    told = np.zeros(len(found), _NAME)
+    told["group"], told["name"] = found["group"], names[np.searchsorted(nodes, found["group"])]
+    yield from ((GROUPS, *each) for each in apart(told, found["unit"]))
+
+
+def groups_of(standing: Standing) -> Nodes:
+    """The name of the group of each row of a unit, when all is told."""
+    nodes, groups = _within(standing)
+    found = groups[np.searchsorted(nodes, standing.measures.column("task_node"))]
+    told = [np.zeros(0, _NAME), *(np.frombuffer(data, _NAME) for data in standing.told(GROUPS))]
+    names = np.unique(np.concatenate(told))
+    if not len(names):
+        return found
+    place = np.minimum(np.searchsorted(names["group"], found), len(names) - 1)
+    return np.where(names["group"][place] == found, names["name"][place], found)
+
+
+ROUNDS: Final = (
+    Round(_TIES, held, tied, (BRIDGES_POOLS, NEAR_DUPLICATE), heavy=True),
+    Round(GROUPS, ties, named, (_TIES,)),
+)
+"""What units ask about groups, after all decisions."""

@@ -22,11 +22,11 @@ from pipelines.judge.contamination import Contamination
 from pipelines.judge.copies import Copies
 from pipelines.judge.decision import Decision, Key, Round, rounds
 from pipelines.judge.earlier import EARLIER
-from pipelines.judge.groups import GROUPS, components_of, edges
+from pipelines.judge.groups import GROUPS
+from pipelines.judge.groups import ROUNDS as OF_GROUPS
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measuring import measure_unit
 from pipelines.judge.near_duplicates import LABELS, NearCopies
-from pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
 from pipelines.judge.replicates import REPORTED, REPORTER, Replicates, write_report
 from pipelines.judge.shares import Shares
 from pipelines.judge.standing import Standing
@@ -99,13 +99,13 @@ class UnitsToVerdicts(Transform):
                 hears = (*lost, *one.hears, *((_BEFORE,) if one.looks_back else ()))
                 told[one.name] = _heard(told, hears) | one.name >> _Asked(one, judging, told)
             lost.append(decision.name)
-        groups = Round(GROUPS, edges, components_of)
-        told[GROUPS] = _heard(told, (BRIDGES_POOLS, NEAR_DUPLICATE)) | GROUPS >> _Asked(groups, judging, told)
+        for one in OF_GROUPS:
+            told[one.name] = _heard(told, one.hears) | one.name >> _Asked(one, judging, told)
         return (
-            _heard(told, (*lost, *REPORTED))
+            _heard(told, (*lost, *REPORTED, GROUPS))
             | "AllTold" >> Flatten()
             | "JoinAll" >> GroupByKey()
-            | "Decide" >> Map(_decided, judging, made, _whole(told[GROUPS]))
+            | "Decide" >> Map(_decided, judging, made)
         )
 
 
@@ -181,11 +181,9 @@ def _decided(
     told: tuple[int, Iterable[tuple[str, Any]]],
     judging: Judging,
     made: Sequence[Decision],
-    common: Any,
 ) -> Manifest:
     """`write_verdict` of what a unit was told."""
-    standing = _standing(told[1], judging, common)
+    standing = _standing(told[1], judging, {})
     if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
         write_report(standing)
-    (groups,) = common.values()
-    return write_verdict(standing, made, groups)
+    return write_verdict(standing, made)

@@ -65,6 +65,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
         judging.benchmarks,
     ]
     chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
+    chosen += [] if rules.group_folders else ["folders apart"]
     chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
     settings = [unit.sha256, *chosen, TRANSITION_TEXTS, VARIETY_SCHEMA.names, SCHEMA_VERSION]
     return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
@@ -107,7 +108,7 @@ def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
     kinds: dict[str, Kind] = {
-        "measures": Measuring(judging.made, counter, rules.prefer),
+        "measures": Measuring(judging.made, counter, rules.prefer, folders=rules.group_folders),
         "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
         "replicates": Following(),
         "variety": Varying(),

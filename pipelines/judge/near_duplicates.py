@@ -2,8 +2,8 @@
 
 Only packed hashes are shuffled; sketches are read where they lie, those of a pair's two units at a time:
 
-    steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent ─▶ second looks ─▶ shares absent
-        ─▶ who goes, and edges of groups
+    rollouts ─▶ sizes of tasks ─▶ steps ─▶ background rows ─▶ members of buckets ─▶ pairs ─▶ shares absent
+        ─▶ second looks ─▶ shares absent ─▶ who goes, and edges of groups
 
 What the numbers mean is `quality.near`'s.
 """
@@ -21,12 +21,24 @@ from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.earlier import EARLIER, Earlier
 from pipelines.judge.judging import Unit
 from pipelines.judge.measures import read_sketches
-from pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, by_unit, partitioned
+from pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
 from pipelines.judge.reasons import NEAR_DUPLICATE
-from pipelines.judge.rollouts import Rollouts, rollouts_of, sketches_among
+from pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of, sketches_among
 from pipelines.judge.standing import Standing
 from pipelines.recipe.judgement import NearDuplicates
-from quality.near import MEMBER, PAIR, STEP, background_steps, candidates, dropped, members, second_looks
+from quality.near import (
+    MEMBER,
+    PAIR,
+    ROLLOUT,
+    STEP,
+    background_steps,
+    candidates,
+    dropped,
+    members,
+    rollouts,
+    second_looks,
+    step_kinds,
+)
 from quality.sets import distinct, holds
 from quality.sketch import Sketches, absent_shares
 
@@ -36,6 +48,10 @@ Packed = Iterable[bytes]
 LABELS: Final = "labels"
 """The labels of all units, as every unit is told them."""
 
+_SIZE: Final = np.dtype([("task", "<u8"), ("rollouts", "<u4")])
+"""A task, and how many different rollouts it has."""
+
+_TASKS: Final = "tasks"
 _STEPS: Final = "steps"
 _MEMBERS: Final = "members"
 _FIRST: Final = "compared"
@@ -57,15 +73,34 @@ def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
     return flags
 
 
+def tasks(standing: Standing) -> Keys:
+    """Packed rollouts that are kept so far and whose task is known, by partition of the task."""
+    task, content = named_rollouts(standing)
+    found = np.zeros(len(task), ROLLOUT)
+    found["task"], found["content"], found["unit"] = task, content, standing.unit.number
+    yield from partitioned(np.unique(found), "task", standing.judging.partitions)
+
+
+def sized(_: Key, packed: Packed) -> Answers:
+    """How many different rollouts each task has, told to the units that have some."""
+    found = np.concatenate([np.frombuffer(data, ROLLOUT) for data in packed])
+    sizes = np.zeros(len(found), _SIZE)
+    sizes["task"], sizes["rollouts"] = found["task"], rollouts(found["task"], found["content"])
+    yield from ((_TASKS, *of) for of in apart(sizes, found["unit"]))
+
+
 def steps(standing: Standing) -> Keys:
-    """Packed steps of the rollouts that are kept so far and whose task is known, by partition of the task."""
+    """Packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
     some = rollouts_of(standing)
     chosen = np.flatnonzero(some.counts & (some.task != some.content))
     place, rows = some.sketches.rows(chosen)
+    task = some.task[chosen][place]
+    sizes = np.sort(np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(one, _SIZE) for one in standing.told(_TASKS))]))
     found = np.zeros(len(rows), STEP)
-    found["task"], found["content"] = some.task[chosen][place], some.content[chosen][place]
-    found["step"], found["unit"], found["row"] = some.sketches.step[rows], standing.unit.number, some.rows[rows]
-    yield from partitioned(found, "task", standing.judging.partitions)
+    found["kind"], found["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][place]
+    found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
+    found["unit"], found["row"] = standing.unit.number, some.rows[rows]
+    yield from partitioned(found, "kind", standing.judging.partitions)
 
 
 def members_of(standing: Standing) -> npt.NDArray[np.void]:
@@ -99,16 +134,13 @@ class NearCopies:
 
     @property
     def before(self) -> tuple[Round, ...]:
-        """Background steps, pairs that meet in a bucket, and their comparison."""
+        """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison."""
         return (
-            self.stepping(),
+            Round(_TASKS, tasks, sized, looks_back=True),
+            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, looks_back=True),
             Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, looks_back=True),
             Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS),
         )
-
-    def stepping(self) -> Round:
-        """The round in which background steps are found."""
-        return Round(_STEPS, steps, self.background, heavy=True, looks_back=True)
 
     def background(self, key: Key, packed: Packed) -> Answers:
         """The background rows of each unit, as packed steps."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,15 +28,21 @@ PARTITIONS: Final = 64
 def partitioned(keys: npt.NDArray[np.void], by: str, partitions: int = PARTITIONS) -> Iterator[tuple[int, bytes]]:
     """The records as bytes, by partition of a hash among their fields; of partitions there is a power of two."""
     bits = partitions.bit_length() - 1
-    partition = (keys[by] >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.int64)
-    for number in np.unique(partition):
-        yield int(number), keys[partition == number].tobytes()
+    yield from apart(keys, (keys[by] >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.int64))
 
 
 def by_unit(records: npt.NDArray[np.void]) -> Iterator[tuple[int, bytes]]:
     """The records as bytes, by the unit that they name."""
-    for unit in np.unique(records["unit"]):
-        yield int(unit), records[records["unit"] == unit].tobytes()
+    yield from apart(records, records["unit"])
+
+
+def apart(records: npt.NDArray[np.void], number: npt.NDArray[Any]) -> Iterator[tuple[int, bytes]]:
+    """The records as bytes, in their order, by the number that each has: in one go, since units may be many."""
+    order = np.argsort(number, kind="stable")
+    ordered = number[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(order) else order
+    for begin, end in pairwise([*begins.tolist(), len(order)]):
+        yield int(ordered[begin]), records[order[begin:end]].tobytes()
 
 
 def losers_of(packed: Iterable[bytes]) -> npt.NDArray[np.void]:

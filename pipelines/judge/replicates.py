@@ -60,11 +60,11 @@ def _with_domain(standing: Standing, data: bytes) -> bytes:
     return bytes([DOMAINS.index(standing.unit.domain)]) + data
 
 
-def _without_domain(packed: Packed, record: np.dtype[np.void]) -> tuple[dict[int, str], list[bytes]]:
+def _without_domain(packed: Packed, record: np.dtype[np.void]) -> tuple[dict[int, str], list[memoryview]]:
     """(the domain of each unit, the blocks), of blocks of one unit's records with their domain before them."""
-    domains, blocks = dict[int, str](), list[bytes]()
+    domains, blocks = dict[int, str](), list[memoryview]()
     for data in packed:
-        blocks.append(data[1:])
+        blocks.append(memoryview(data)[1:])
         domains[int(np.frombuffer(blocks[-1], record, 1)["unit"][0])] = DOMAINS[data[0]]
     return domains, blocks
 
@@ -143,7 +143,7 @@ def worded(standing: Standing) -> Keys:
 def agreed(packed: Packed) -> Tallies:
     """By domain the agreement of one group, the best member first."""
     domains, blocks = _without_domain(packed, MEMBER)
-    members, texts = unpacked_members(blocks)
+    members, texts = unpacked_members(map(bytes, blocks))
     return domains[int(members["unit"][0])], {"compared": 1, "agreement": round(agreement(texts), 6)}
 
 

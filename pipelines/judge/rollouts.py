@@ -84,30 +84,63 @@ def rollouts_of(standing: Standing) -> Rollouts:
     )
 
 
+def named_rollouts(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The task and the content of each rollout that counts and whose task is known; no sketch is read for it."""
+    number, earlier = standing.unit.number, standing.judging.earlier
+    if number >= EARLIER:
+        assert earlier is not None
+        found = _Chosen.of(earlier, number)
+        task, content = found.task, found.content
+    else:
+        starts = standing.measures.starts[standing.kept()[standing.measures.starts]]
+        task = standing.measures.column("task_node")[starts]
+        content = as_lanes(standing.measures.table["trajectory_hash"].take(pa.array(starts)).combine_chunks())[:, 0]
+    known = task != content
+    return task[known], content[known]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The rollouts of an earlier unit that take part; arrays of one length."""
+
+    measures: Folder
+    label: str
+    first: npt.NDArray[np.int64]
+    task: npt.NDArray[np.uint64]
+    content: npt.NDArray[np.uint64]
+    kept: npt.NDArray[np.bool_]
+    ids: pa.ChunkedArray
+
+    @classmethod
+    def of(cls, earlier: Earlier, number: int) -> _Chosen:
+        folder, name = earlier.place(number)
+        label, tasks = Unit(number, name, "").label, earlier.tasks_of(number)
+        starts, table = _firsts(read_table(folder / "measures", f"{label}.parquet", _COLUMNS))
+        _, verdicts = _firsts(read_table(folder / "verdicts", name, ["step", "kept", "reason"]))
+        task = table["task_node"].to_numpy()
+        kept, reason = verdicts["kept"].to_numpy(), np.array(verdicts["reason"].to_pylist(), object)
+        counts = kept | np.isin(reason.astype(str), [NEAR_DUPLICATE, *AFTER_NEAR])
+        chosen = np.flatnonzero(counts if tasks is None else counts & holds(tasks, task))
+        table = table.take(pa.array(chosen)).combine_chunks()
+        content = as_lanes(table["trajectory_hash"].combine_chunks())[:, 0]
+        where = folder / "measures", label, starts[chosen]
+        return cls(*where, task[chosen], content, kept[chosen], table["trajectory_id"])
+
+
 def earlier_rollouts(earlier: Earlier, number: int) -> Rollouts:
     """Rollouts of a unit of an earlier generation, of the tasks that take part."""
-    folder, name = earlier.place(number)
-    label, tasks = Unit(number, name, "").label, earlier.tasks_of(number)
-    starts, table = _firsts(read_table(folder / "measures", f"{label}.parquet", _COLUMNS))
-    verdicts = read_table(folder / "verdicts", name, ["step", "kept", "reason"])
-    _, verdicts = _firsts(verdicts)
-    task = table["task_node"].to_numpy()
-    kept, reason = verdicts["kept"].to_numpy(), np.array(verdicts["reason"].to_pylist(), object)
-    counts = kept | np.isin(reason.astype(str), [NEAR_DUPLICATE, *AFTER_NEAR])
-    wanted = counts if tasks is None else counts & holds(tasks, task)
-    chosen = np.flatnonzero(wanted)
-    table = table.take(pa.array(chosen)).combine_chunks()
-    sketches, rows = sketches_among(folder / "measures", label, starts[chosen])
+    found = _Chosen.of(earlier, number)
+    sketches, rows = sketches_among(found.measures, found.label, found.first)
     return Rollouts(
         sketches=sketches,
         rows=rows,
-        first=starts[chosen],
-        task=task[chosen],
-        content=as_lanes(table["trajectory_hash"].combine_chunks())[:, 0],
-        rank=np.zeros(len(chosen), np.uint64),
-        counts=counts[chosen],
-        stays=kept[chosen],
-        ids=table["trajectory_id"],
+        first=found.first,
+        task=found.task,
+        content=found.content,
+        rank=np.zeros(len(found.first), np.uint64),
+        counts=np.ones(len(found.first), np.bool_),
+        stays=found.kept,
+        ids=found.ids,
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.units import finish_unit
 from pipelines.judge.decision import Decision
+from pipelines.judge.groups import groups_of
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.likeness import write_likeness
 from pipelines.judge.measures import Measures
@@ -27,13 +28,12 @@ from schemas.verdict import KEY_FIELDS, REASON_PREFIX
 STAGE: Final = "judge"
 
 
-def write_verdict(standing: Standing, decisions: Sequence[Decision], groups: bytes) -> Manifest:
+def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest:
     """Writes a unit's verdicts and its rejects, and spans if they are wanted; returns the manifest of the verdicts.
 
     Args:
         standing: the unit after all decisions.
         decisions: those that were made, for their words.
-        groups: of all nodes, packed.
     """
     unit, judging, measures = standing.unit, standing.judging, standing.measures
     reason, kept, kept_by = verdict_reasons(standing)
@@ -42,7 +42,7 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision], groups: byt
     names, uses = zip(*table, (None, "target"), strict=True)
     use = np.where(kept, np.array(uses)[reason], "omit")
     reasons = np.array(names, object)[reason]
-    decision = [pa.array(kept), pa.array(use), pa.array(reasons, pa.string()), _group_names(measures, groups)]
+    decision = [pa.array(kept), pa.array(use), pa.array(reasons, pa.string()), _group_names(standing)]
     columns, keys = measures.table.columns, len(KEY_FIELDS)
     schema = verdict_schema(judging.signals, judging.telling)
     verdicts = pa.Table.from_arrays([*columns[:keys], *decision, *columns[keys:]], schema=schema).combine_chunks()
@@ -85,11 +85,9 @@ def verdict_reasons(standing: Standing) -> tuple[npt.NDArray[np.int64], npt.NDAr
     return np.where(whole >= 0, whole, row_reason), whole < 0, survivor
 
 
-def _group_names(measures: Measures, groups: bytes) -> pa.Array:
-    """The name of the group of each row, from what `groups.components_of` made."""
-    nodes, names = np.frombuffer(groups, "<u8").reshape(2, -1)
-    found = names[np.searchsorted(nodes, measures.column("task_node"))]
-    distinct, inverse = np.unique(found, return_inverse=True)
+def _group_names(standing: Standing) -> pa.Array:
+    """The name of the group of each row."""
+    distinct, inverse = np.unique(groups_of(standing), return_inverse=True)
     return pa.array([f"{int(name):016x}" for name in distinct], pa.string()).take(pa.array(inverse))
 
 

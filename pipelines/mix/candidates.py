@@ -149,8 +149,10 @@ def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[
 
 def _texts(column: pa.Array | pa.ChunkedArray, begins: pa.Array) -> npt.NDArray[np.object_]:
     taken = column.take(begins)
-    plain = taken.cast(pa.string()) if len(taken) else pa.array([], pa.string())
-    return np.array(plain.to_pylist(), object)
+    plain = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+    encoded = plain.cast(pa.string()).dictionary_encode()  # equal texts are one object: there may be millions
+    texts = np.array([*encoded.dictionary.to_pylist(), None], object)
+    return texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
 
 
 def _first_known(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

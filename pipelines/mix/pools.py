@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import xxhash
 
 from quality.group import components
@@ -44,11 +45,21 @@ def grouped(group: Sequence[str] | npt.NDArray[np.object_], domain: Sequence[str
         group: of each trajectory.
         domain: of each trajectory.
     """
-    names, of_group = np.unique(np.asarray(group, object).astype(str), return_inverse=True)
-    domains, of_domain = np.unique(np.asarray(domain, object).astype(str), return_inverse=True)
+    names, of_group = _numbered(group)
+    domains, of_domain = _numbered(domain)
     sizes = np.zeros((len(names), len(domains)), np.int64)
     np.add.at(sizes, (of_group, of_domain), 1)
-    return Groups(tuple(names.tolist()), sizes, tuple(domains.tolist()))
+    return Groups(names, sizes, domains)
+
+
+def _numbered(texts: Sequence[str] | npt.NDArray[np.object_]) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """The distinct texts, sorted, and the number of each; there may be millions, so none is copied."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    distinct = encoded.dictionary.to_pylist()
+    order = sorted(range(len(distinct)), key=distinct.__getitem__)
+    number = np.empty(len(distinct), np.int64)
+    number[order] = np.arange(len(distinct))
+    return tuple(distinct[one] for one in order), number[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
 def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
@@ -130,5 +141,6 @@ def _check(groups: Groups, pools: Sequence[str], wanted: npt.NDArray[np.float64]
         raise ConfigError(
             f"Group {groups.names[group]} holds {held:,} of the {whole:,} trajectories of {groups.domains[domain]}, "
             f"and the largest pool ({pool}) is to have {most[domain]:,.0f}: a group is in one pool. Give one pool a "
-            "larger share, bound its task or environment (judge.max_share), or widen groups by less (mix.group_by)."
+            "larger share, bound its task or environment (judge.max_share), or widen groups by less (mix.group_by, or "
+            "judge.group_folders: false where all were made in one working folder)."
         )

@@ -111,7 +111,9 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     folder = Folder(out if url_of(out) is not None else local_path(out))
     owner = Ownership(folder, Identity.of(recipe, raws))
     owner.check(raws)
-    plan = make_plan(recipe, raws, execution.part_bytes, execution.limit, strict=execution.strict)
+    plan = make_plan(
+        recipe, raws, execution.part_bytes, execution.limit, strict=execution.strict, workers=execution.workers
+    )
     normalizer = normalizer_of(recipe, folder, strict=execution.strict)
     mine = plan.parts[share.number :: share.count]
     with owner.shared(names_of(plan, normalizer)):

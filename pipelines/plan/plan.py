@@ -187,7 +187,8 @@ def make_plan(
     *,
     strict: bool = False,
     is_known: Callable[[Input], bool] | None = None,
-    found_before: Callable[[RawFile], Input | None] = lambda _: None,
+    workers: int = 1,
+    found_before: Callable[[RawFile], Input | None] | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -198,6 +199,7 @@ def make_plan(
         limit: take only this many inputs, the first by uri.
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
         is_known: of an input that an earlier generation read, which is left out.
+        workers: processes that sniff files where there are many.
         found_before: the input that a file was found to be by an earlier one, if it has not changed since; it is not
             opened again to tell.
 
@@ -208,7 +210,8 @@ def make_plan(
     among = [known[name] for name in recipe.normalize.connectors or known]
     settings = recipe.normalize
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
-    recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict, found_before)
+    salt = settings.scrub_salt or ""
+    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, strict, workers, found_before)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)

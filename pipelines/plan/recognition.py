@@ -27,6 +27,7 @@ from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.plan.column_mapping import TABLE
 from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
 from pipelines.plan.raw_names import RawNames, plain_name
+from pipelines.plan.sniffing import sniffed
 from quality.scrub import scrub_text
 from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
@@ -123,6 +124,7 @@ class Recognizer:
         salt: of the placeholders in excerpts of what is not recognized.
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
         strict: whether an exception of a connector is raised instead of noted.
+        workers: processes that sniff many files.
         known: the input that a file was found to be by itself, and still is; None if that is not known.
     """
 
@@ -131,7 +133,8 @@ class Recognizer:
     salt: str = ""
     mapped: Callable[[str, Place, bytes], str | None] | None = None
     strict: bool = False
-    known: Callable[[RawFile], Input | None] = lambda _: None
+    workers: int = 1
+    known: Callable[[RawFile], Input | None] | None = None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -150,11 +153,14 @@ class Recognizer:
                 found.rejects.append(Reject("input", file.fault, NOT_OPENED[file.fault], file.name))
         names = RawNames([file for file in files if not file.fault])
         owners, shared, claims = self._joined(names, found)
-        alone = {
-            name: self._alone(file, depth)
-            for name, file in names.files.items()
-            if name not in owners and name not in shared and name not in claims
-        }
+        left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
+        before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
+        alone = {name: Recognized([one]) for name, one in before.items() if one is not None}
+        asked = [name for name in left if name not in alone]
+        sniffing = self if self.workers < 2 else replace(self, known=None)  # what is known is not sent to processes
+        told = sniffed(partial(sniffing.alone, depth=depth), [names.files[name] for name in asked], self.workers)
+        alone |= zip(asked, told, strict=True)
+        alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():
             if name in alone:
                 del alone[name]
@@ -281,11 +287,9 @@ class Recognizer:
         withdraw = self._withdraw(anchor.name, found)
         return sniff_one(connector, head, plain_name(anchor.name), withdraw, partial(_head, anchor, OUTLINED_BYTES))
 
-    def _alone(self, file: RawFile, depth: int) -> Recognized:
+    def alone(self, file: RawFile, depth: int = 0) -> Recognized:
         """What a file is by itself, or the files in it are."""
         found, name = Recognized(), file.name
-        if (known := self.known(file)) is not None:
-            return Recognized([known])
         try:
             head = _head(file)
         except (ParseError, ShardError) as error:
@@ -305,7 +309,7 @@ class Recognizer:
             found.inputs.append(_input(name, connector, told.why, {"": file}))
         elif depth <= NESTING and packed:
             within, faults = _members(file, self.limit)
-            found.take(self.recognize(within, depth + 1))
+            found.take(replace(self, workers=1).recognize(within, depth + 1))
             found.rejects += faults
         else:
             reason, detail = _unrecognized(head, plain_name(name))

@@ -178,6 +178,8 @@ class Judge(Section):
         contamination: what it is to show an item.
         max_share: how much of what is kept in a domain one value may be: of trajectories one `task` or `environment`,
             of targets one `place` or `command_head`; see `quality.share`.
+        group_folders: whether logs of one working folder are one group, and so of one pool; false where one holds most
+            of a domain, whose logs are then told apart by task.
         spans: whether to write what spans of next observations can be known from (see `quality.spans`), beside them.
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it. Where all are
             kept, those that share an id come to samples `<id>`, `<id>.2` and so on.
@@ -195,6 +197,7 @@ class Judge(Section):
     contamination: Contamination = Contamination()
     max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
+    group_folders: bool = True
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True
 

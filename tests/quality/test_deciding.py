@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from quality.duplicate import KEY, losers
 from quality.group import components
+from quality.measure import instance_nodes, task_nodes
 from quality.rule import Rule, decided
 from quality.tokens import TokenCounter
 from schemas import ConfigError, Environment, Outcome, Task
@@ -101,6 +102,18 @@ def test_one_instance_joins_two_tasks():
         trajectory("a", task=Task("1"), environment=here), trajectory("b", task=Task("2"), environment=here)
     )
     assert instances[0] == instances[1]
+
+
+@pytest.mark.parametrize(
+    ("instance", "joined"), [("/home/me/work/lamp", False), (r"C:\\me\\work\\lamp", False), ("7", True)]
+)
+def test_a_working_folder_joins_no_tasks_where_it_is_to_be_no_instance(instance, joined):
+    here = Environment(instance_id=instance)
+    batch = batch_of(*(trajectory(one, task=Task(one), environment=here) for one in "ab"))
+    tasks = task_nodes(batch, np.zeros(batch.num_rows, np.uint64))
+    assert len(set(instance_nodes(batch, tasks).tolist())) == 1
+    apart = instance_nodes(batch, tasks, folders=False)
+    assert (apart[0] == apart[1]) == joined
 
 
 def test_a_child_is_joined_to_its_parent():

@@ -23,8 +23,10 @@ from quality.near import (
     candidates,
     dropped,
     members,
+    rollouts,
     second_looks,
     signatures,
+    step_kinds,
 )
 from quality.sketch import SIZE, Sketches, absent_shares, portions, sketched
 from schemas import Observation, Step, Trajectory
@@ -58,10 +60,11 @@ def sketches_of(*logs: list[str], form: str = "stream", dialect: str | None = No
 
 
 def background_of(sketches: Sketches, tasks: list[int]) -> npt.NDArray[np.bool_]:
+    task = np.repeat(np.array(tasks, np.uint64), sketches.lengths)
     steps = np.zeros(len(sketches.step), STEP)
-    steps["task"] = np.repeat(tasks, sketches.lengths)
-    steps["step"] = sketches.step
+    steps["kind"] = step_kinds(task, sketches.step)
     steps["content"] = np.repeat(sketches.sequence(), sketches.lengths)
+    steps["rollouts"] = rollouts(task, steps["content"])
     return background_steps(steps, 3, 0.2)
 
 
@@ -161,12 +164,13 @@ def test_a_list_that_is_sent_again_as_it_was_says_nothing_and_another_document_s
 def test_a_step_is_background_from_three_rollouts_and_a_fifth_on_and_equal_rollouts_count_once():
     steps = np.zeros(13, STEP)
     steps["content"] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 3, 3]
-    steps["task"] = 5
-    steps["step"] = [1, 1, 1, 2, 2, 6, 7, 8, 9, 9, 9, 2, 9]
+    steps["rollouts"] = rollouts(np.full(13, 5, np.uint64), steps["content"])
+    assert set(steps["rollouts"]) == {11}
+    steps["kind"] = [1, 1, 1, 2, 2, 6, 7, 8, 9, 9, 9, 2, 9]
     flags = background_steps(steps, 3, 0.2)
-    assert {int(step) for step in steps["step"][flags]} == {1, 2, 9}
+    assert {int(step) for step in steps["kind"][flags]} == {1, 2, 9}
     steps["content"][11:] = [5, 9]
-    assert {int(step) for step in steps["step"][background_steps(steps, 3, 0.2)]} == {1, 9}
+    assert {int(step) for step in steps["kind"][background_steps(steps, 3, 0.2)]} == {1, 9}
     assert not background_steps(steps, 3, 0.5).any()
 
 

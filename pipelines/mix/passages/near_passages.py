@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.engine.exchange import Span, carried, fetched
+from pipelines.engine.scratch import scratch_folder
 from pipelines.engine.storage import Folder
 from pipelines.judge.packed_rows import partitioned
 from pipelines.recipe.judgement import NearDuplicates
@@ -45,7 +45,7 @@ def near_copies(who: Mapping[int, Records], sketches: Callable[[int], Sketches],
 def _pairs(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
     """The pairs that meet in a bucket, each once."""
     found = [np.zeros(0, PAIR)]
-    with TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         spill = Folder(folder)
         held: defaultdict[int, list[bytes | Span]] = defaultdict(list)
         for unit, some in who.items():

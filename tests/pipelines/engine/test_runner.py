@@ -1,5 +1,7 @@
 import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
@@ -12,7 +14,8 @@ from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPool
 
 from pipelines.engine.execution import LOCAL, Execution
 from pipelines.engine.runner import bound_to_loopback, run_over
-from schemas import ConfigError
+from pipelines.engine.server_process import RUNNER_PROCESS
+from schemas import ConfigError, ShardError
 
 
 def test_the_local_runner_is_pinned():
@@ -138,3 +141,25 @@ def test_workers_are_processes_that_say_nothing_and_listen_on_loopback_only(tmp_
 
 def test_nothing_is_run_over_nothing():
     run_over([], beam.Map(lambda _: 1 / 0), Execution())
+
+
+def test_a_worker_that_fails_while_it_starts_ends_the_run(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(ShardError, match="ended before it began"):
+        run_over([1], beam.Map(str), Execution(workers=2))
+
+
+def test_a_worker_whose_parent_is_gone_when_it_begins_ends_and_one_that_fails_says_why():
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    environment = {**os.environ, RUNNER_PROCESS: str(gone.pid)}
+    command = [sys.executable, "-m", "pipelines.worker"]
+    orphan = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert (orphan.returncode, orphan.stderr) == (1, "")
+    environment |= {RUNNER_PROCESS: str(os.getpid()), "CONTROL_API_SERVICE_DESCRIPTOR": "no message"}
+    failed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    assert failed.returncode == 1
+    assert "Error" in failed.stderr

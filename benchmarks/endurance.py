@@ -1,0 +1,57 @@
+"""`python -m benchmarks.endurance`: runs that are killed at random moments, and runs over more and more logs.
+
+    python -m benchmarks.endurance --kills 200 --workers 1 2
+    python -m benchmarks.endurance --memory 0.1 1 10 --folder /where/there/is/room
+    python -m benchmarks.endurance --balance 1
+
+Tables are printed as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from benchmarks import balance, growth, kills
+from benchmarks.logs.mixed import write_mixed
+
+
+def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints a table, each row as soon as it is there."""
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--memory", type=float, nargs="+", metavar="GB", help="of logs, instead of kills")
+    parser.add_argument("--balance", type=float, metavar="GB", help="of logs that two workers share")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
+    for name in ("task", "place"):
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task:
+        if given.task in balance.TASKS:
+            balance.TASKS[given.task](Path(given.place))
+        else:
+            growth.run(Path(given.place), given.workers[0])
+        return
+    with tempfile.TemporaryDirectory(prefix="endurance-", dir=given.folder) as place:
+        if given.memory:
+            show(growth.HEADS, growth.rows(given.memory, Path(place), given.seed))
+        elif given.balance:
+            write_mixed(Path(place) / "raw", int(given.balance * 1e9), given.seed)
+            show(balance.HEADS, balance.rows(Path(place)))
+        else:
+            show(kills.HEADS, kills.rows(given.kills, given.workers, given.seed))
+
+
+if __name__ == "__main__":
+    main()
