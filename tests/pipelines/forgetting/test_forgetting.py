@@ -18,7 +18,8 @@ from pipelines.forgetting.selection import Selection
 from pipelines.publish.loading import loaded
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
-from schemas import ConfigError
+from schemas import ConfigError, scan_transitions
+from tests.conftest import ROOT
 from tests.pipelines.face.test_cli import ran
 from tests.pipelines.test_append_near_copies import Logs, changed, of
 
@@ -149,3 +150,25 @@ def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_p
     code, _, complained = ran("forget", out, "--before", "1999-12-31")
     assert (code, complained.strip()) == (1, "trajmill: Nothing of that is in the folder.")
     assert ran("forget", tmp_path, "--before", "1999-12-31")[0] == 1
+
+
+def test_attachments_go_that_only_a_forgotten_log_has(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    fixtures = ROOT / "tests" / "fixtures"
+    shutil.copytree(fixtures / "webvoyager" / "input" / "taskTides--0", logs / "taskTides--0")
+    shutil.copy(fixtures / "claude_code" / "input" / "session.jsonl", logs)
+    text = '{"name": "tea", "source": "tea", "normalize": {"attachments": "keep"}, "judge": {"rules": {}}}'
+    recipe, out = parse_recipe(text, "tea"), tmp_path / "out"
+    Run(recipe, [str(logs)], str(out)).run()
+    before = {file.name for file in (out / "blobs").iterdir()}
+    made = Forgetting(recipe, str(out)).forget(Selection(sources=("taskTides--0",)))
+    assert made.trajectories == 1
+    left = {file.name for file in (out / "blobs").iterdir()}
+    shown = scan_transitions(str(out)).select(
+        pl.concat_list(pl.col(side).struct.field("attachments") for side in ("observation", "next_observation"))
+    )
+    digests = shown.explode(pl.first()).drop_nulls().unnest(pl.first()).collect()["sha256"]
+    assert left < before
+    assert left - {"manifest.json"} == set(digests)
+    assert verify(str(out)).is_whole
