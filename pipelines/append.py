@@ -13,19 +13,28 @@ from typing import Final
 
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
-from pipelines.engine.execution import Execution
+from pipelines.engine.execution import Execution, Seeing
+from pipelines.engine.flow import run_over
 from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, commit, folder_of, ledgers_of
 from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.ownership import PLAN, Ownership, survey
+from pipelines.engine.ownership import PLAN, RUN, Ownership, survey
+from pipelines.engine.parquet import rows_of
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.judge.judging import Unit
-from pipelines.mix.earlier_generations import EarlierGenerations, added
+from pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
+from pipelines.judge.earlier import Earlier
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.likeness import STAGE as LIKENESS
+from pipelines.judge.measures import tasks_of
+from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
-from pipelines.plan.known_inputs import Contents, input_rows
+from pipelines.mix.simulation_instructions import read_instructions
+from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
+from pipelines.publish.diversity import kept_counts, variety_rows
 from pipelines.publish.published_generations import publish
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
@@ -43,9 +52,10 @@ class Appended:
 
     Attributes:
         generation: the last one of the folder.
-        summary: of the run that made it; None where there was nothing new.
-        known: inputs that were read before.
-        changed: inputs whose bytes are not those that were read where they lie; they are left as they were read.
+        summary: of the run that made it, in the folder that it was added to; None where there was nothing new.
+        known: inputs that were read before, under this name or another.
+        changed: inputs whose bytes are not those that were read where they lie; they are left as they were read, or
+            are among those that were added, as the recipe says.
     """
 
     generation: Generation
@@ -75,7 +85,8 @@ class Append:
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder(out if url_of(out) is not None else local_path(out))
         self._tell, self._command = tell, command
-        self._contents = Contents()
+        self._contents = Contents(recipe.normalize.max_member_bytes)
+        self._owner: Ownership
 
     def run(self) -> Appended:
         """Adds what is new, and returns what that was.
@@ -87,7 +98,7 @@ class Append:
         found = survey(self.out)
         if found.identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
-        owner = Ownership(self.out, found.identity, adding=True)
+        self._owner = owner = Ownership(self.out, found.identity, adding=True)
         owner.check(self.raws)
         with owner.held():
             owner.keep()
@@ -101,6 +112,20 @@ class Append:
                     publish(self.recipe, self.out, [*generations, made.generation], owner)
                     return made
 
+    def begin(self) -> Generation:
+        """Writes down what a finished run in the folder holds, as its first generation, so that it is only added to.
+
+        Raises:
+            ConfigError: as of `run`.
+        """
+        found = survey(self.out)
+        assert found.identity is not None
+        self._owner = owner = Ownership(self.out, found.identity, adding=True)
+        owner.check(self.raws)
+        with owner.held():
+            owner.keep()
+            return self._chain()[0]
+
     def _chain(self) -> list[Generation]:
         """The generations of the folder, the first of which is made of what a run left there if it is not yet.
 
@@ -112,7 +137,7 @@ class Append:
             self._check_finished()
             self._clear(set())
             first = Generation(FIRST, "", "", self._read_plan("").digest, self.recipe.digest(), _versions())
-            commit(self.out, self._with_ledgers(first, ()))
+            commit(self.out, self._with_ledgers(first, None))
             found = chain(self.out)
         if any(one.recipe != self.recipe.digest() for one in found):
             raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
@@ -127,7 +152,9 @@ class Append:
         verdicts, draws = manifests[1], manifests[2]
         if verdicts is None or draws is None or None in manifests or not self.out.exists(PLAN):
             raise ConfigError(f"{self.out.path()} holds no finished run. Run without --append first.")
-        if draws.digest != mixing_digest(self.recipe, verdicts):
+        made_by = json.loads(self.out.found(RUN) or b"{}").get("recipe_digest")
+        forgot = bool(Tombstones.read(self.out).keys)  # which changed the verdicts that the digest is of
+        if made_by != self.recipe.digest() if forgot else draws.digest != mixing_digest(self.recipe, verdicts):
             raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
 
     def _read_plan(self, folder: str) -> Plan:
@@ -135,7 +162,7 @@ class Append:
 
     def _made(self, generations: list[Generation]) -> Appended:
         """Makes and commits the next generation; the last one without a summary if nothing is new."""
-        before = EarlierGenerations.of(self.out, generations)
+        before = EarlierGenerations.of(self.recipe, self.out, generations)
         before.inputs.contents = self._contents
         plan = self._plan(before, generations)
         told = before.inputs.again, tuple(before.inputs.changed)
@@ -147,36 +174,82 @@ class Append:
         folder = folder_of(parent, digest, recipe)
         self._clear({folder, *(one.folder for one in generations)})
         where, before = self.out / folder, replace(before, plan=plan)
-        summary = Run(
+        made_by = Run(
             self.recipe, self.raws, where.url, self.execution, self._tell, command=self._command, before=before
-        ).run()
+        )
+        summary = replace(made_by.run(), out=self.out.path())
         made = Generation(len(generations) + 1, parent, folder, digest, recipe, _versions())
-        made = self._with_ledgers(made, before.drawn.ledgers)
+        made = self._with_ledgers(made, before)
         return Appended(made, summary, *told) if commit(self.out, made) else Appended(generations[-1], summary, *told)
 
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
-        how = self.execution
+        how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
+        found_before = FoundBefore.of(one for plan in plans for one in plan.inputs)
+        is_known = before.inputs.knows
         plan = make_plan(
-            self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict, is_known=before.inputs.knows
+            self.recipe,
+            self.raws,
+            how.part_bytes,
+            how.limit,
+            strict=how.strict,
+            workers=how.workers,
+            is_known=is_known,
+            found_before=found_before,
         )
-        told = {(one.uri, one.reason) for made in generations for one in self._read_plan(made.folder).unrecognized}
+        told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
         return replace(plan, unrecognized=tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told))
 
-    def _with_ledgers(self, one: Generation, ledgers: Sequence[Folder]) -> Generation:
+    def _with_ledgers(self, one: Generation, before: EarlierGenerations | None) -> Generation:
         """A generation whose stages are done, with its ledgers written."""
         folder = self.out / one.folder if one.folder else self.out
         transitions, shards = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "shards"))
         assert transitions is not None
         assert shards is not None
         units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
-        judged = Judged(units, folder / "transitions", folder / "verdicts", folder / "measures")
-        more = added(self.recipe, judged, folder / "draws", ledgers)
+        stages = folder / "transitions", folder / "verdicts", folder / "measures"
+        likeness = folder / LIKENESS if read_manifest(folder / LIKENESS, MANIFEST) is not None else None
+        told = self.recipe.mix.instructions
+        instructions = {} if told is None else read_instructions(told)
+        drawn = None if before is None else before.drawn
+        judged = Judged(units, *stages, instructions=instructions, before=drawn, likeness=likeness)
+        more = added(self.recipe, judged, folder / "draws")
         rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
+        rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
+        entries += self._buckets(one, before, len(rows["trajectories"]))
         made = replace(one, drawn=more.drawn, given=more.given, shards=_files(shards), ledgers=entries)
-        return replace(made, counts=shards.counts, mixture=shards.mixture)
+        return replace(made, counts=shards.counts, mixture=shards.mixture, models=shards.models)
+
+    def _buckets(self, one: Generation, before: EarlierGenerations | None, kept: int) -> tuple[FileEntry, ...]:
+        """Writes the ledger of buckets of a generation that keeps so many trajectories."""
+        near = self.recipe.judge.near_duplicates
+        if near is None:
+            return ()
+        earlier = Earlier("", ()) if before is None else before.earlier
+        stages = stages_in(self.out, one)
+        if earlier.generations:
+            units = [Unit(number, name, "") for number, name in enumerate(stages.names)]
+            earlier = earlier.with_tasks(tasks_of(units, stages.folder / "measures"))
+        earlier = replace(earlier, generations=(*earlier.generations, stages), whole=True)
+        at = stages.folder
+        folders = at / "transitions", at / "measures", at / "verdicts", at / "rejects/judge", at / "spans"
+        spill = self._owner.spill if self.execution.is_local else None
+        records = near.bands * kept
+        partitions = self.execution.partitions_of(records)
+        judging = Judging(self.recipe, *folders, "", partitions=partitions, spill=spill, earlier=earlier)
+        ledgers, files = stages.ledgers, files_of(records)
+        self._owner.make_spill()
+        try:
+            seeing = None if self.execution.is_local else Seeing(self.out, self._owner.token)
+            run_over(judging.work(()), UnitsToBuckets(judging, ledgers, files), self.execution, seeing)
+        finally:
+            self._owner.clear_spill()
+        there = [name for name in map(bands_name, range(files)) if ledgers.exists(name)]
+        return tuple(
+            FileEntry(name, rows_of(ledgers, name), ledgers.size(name), ledgers.sha256(name)) for name in there
+        )
 
     def _clear(self, kept: set[str]) -> None:
         """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""
@@ -200,16 +273,8 @@ def require_addable(recipe: Recipe) -> None:
     """Nothing, if generations can be added by the recipe.
 
     Raises:
-        ConfigError: it bounds how much is drawn in all, or passes rows of other corpora through.
+        ConfigError: it passes rows of other corpora through, or keeps attachments.
     """
-    for pool, stage in recipe.mix.stages.items():
-        counted = [name for name in ("budget", "samples", "max_per_group") if getattr(stage, name) is not None]
-        counted += ["bounds with max_tokens"] if any(one.max_tokens is not None for one in stage.bounds) else []
-        if counted:
-            raise ConfigError(
-                f"mix.stages.{pool} has {' and '.join(counted)}, which no generation can add to yet: what earlier ones "
-                f"drew is not counted. {_REBUILD}"
-            )
     if recipe.mix.passages:
         raise ConfigError(f"mix.passages cannot be added to yet. {_REBUILD}")
     if recipe.normalize.attachments == "keep":

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.account.conservation import (
@@ -51,9 +51,11 @@ from pipelines.judge.earlier import Earlier
 from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
 from pipelines.judge.evaluation_index import write_index
-from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judge import UnitsToMeasures, UnitsToVerdicts
 from pipelines.judge.judging import Judging, Unit, judging_digest, packed_records
+from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import measure_names
+from pipelines.judge.measures import tasks_of
 from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
@@ -73,7 +75,7 @@ from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
 from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.publish.card import CARD, card, told_apart
-from pipelines.publish.diversity import Varieties, kept_variety
+from pipelines.publish.diversity import Varieties, kept_variety, told_variety
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
@@ -130,6 +132,8 @@ class Run:
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
         self.blobs = work / BLOBS if recipe.normalize.attachments == "keep" else None
         self.spans, self.measures = work / "spans", work / "measures"
+        looks_back = before is not None and recipe.judge.near_duplicates is not None
+        self._likeness = work / LIKENESS if looks_back else None
         self.draws, self.shards = work / "draws", work / "shards"
 
     def run(self, last: str = "mix") -> Summary:
@@ -254,7 +258,8 @@ class Run:
     def _normalize(self, plan: Plan) -> Manifest:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", self.transitions, digests, sum(part.bytes for part in plan.parts))
-        normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict)
+        tombstones = None if self._before is None else self._before.tombstones
+        normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones)
         self._owner.intend(names_of(plan, normalizer))
         self._over(open_parts(plan.parts, normalizer, todo), PartsToTransitions(normalizer))
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
@@ -285,7 +290,8 @@ class Run:
         earlier = self._before.earlier
         while True:
             judged = self._judge(units, earlier)
-            bridges = self._before.bridges(self.recipe, Judged(units, self.transitions, self.verdicts, self.measures))
+            folders = self.transitions, self.verdicts, self.measures
+            bridges = self._before.bridges(self.recipe, Judged(units, *folders, likeness=self._likeness))
             if not bridges:
                 return judged
             earlier = earlier.without(bridges)
@@ -298,10 +304,15 @@ class Run:
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, partitions, spill, earlier)
+        more = partitions, spill, earlier, self._likeness
+        judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
         todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
-        beside = ["rejects/judge", *(["spans"] if self.recipe.judge.spans else [])]
+        beside = [
+            "rejects/judge",
+            *(["spans"] if self.recipe.judge.spans else []),
+            *([LIKENESS] if self._likeness else []),
+        ]
         reported = bool(units) and self.recipe.judge.replicates is not None  # a unit writes it
         measured = [*labels, *([REPLICATES_UNIT] if reported else [])]
         whole = dict.fromkeys(labels, digest)
@@ -311,12 +322,20 @@ class Run:
         undone = undone or len(done_units(self.measures, made)) < len(made)
         if todo or undone:
             self._intend_judging(units, beside, measured)
-            self._over(units, UnitsToVerdicts(judging))
+            judging = self._with_grown_tasks(units, judging)
+            self._over(judging.work(units), UnitsToVerdicts(judging))
         measured += [BENCHMARKS_UNIT] if self._benchmarks else []
         self._sealed(["measures"], "judge", digest, measured)
         if not self.recipe.judge.spans:
             self._prune("spans", set())
         return self._sealed(["verdicts", *beside], "judge", digest, labels, models=self._models)
+
+    def _with_grown_tasks(self, units: Sequence[Unit], judging: Judging) -> Judging:
+        """The same, with the tasks whose earlier rollouts are looked at again, which measuring the units tells."""
+        if judging.earlier is None or judging.likeness is None:
+            return judging
+        self._over(units, UnitsToMeasures(judging))
+        return replace(judging, earlier=judging.earlier.with_tasks(tasks_of(units, self.measures)))
 
     def _intend_judging(self, units: Sequence[Unit], beside: Sequence[str], measured: Sequence[str]) -> None:
         labels = [unit.label for unit in units]
@@ -344,7 +363,8 @@ class Run:
         digest = mixing_digest(self.recipe, judged, passages)
         instructions = self._instructions
         drawn = None if self._before is None else self._before.drawn
-        found = Judged(units, self.transitions, self.verdicts, self.measures, preparation, instructions, drawn)
+        judged_in = self.transitions, self.verdicts, self.measures
+        found = Judged(units, *judged_in, preparation, instructions, drawn, self._likeness)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
         mixing = Mixing(self.recipe, *folders, digest, preparation, instructions)
@@ -414,12 +434,8 @@ class Run:
         self.shards.write(CARD, text)
         entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
         finish_unit(self.shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
-        diversity = {
-            domain: {kind: {name: round(number, 4) for name, number in asdict(one).items()} for kind, one in of.items()}
-            for domain, of in kept.items()
-        }
         told = {
-            "diversity": diversity,
+            "diversity": told_variety(kept),
             "mixture": mixture.told() | {"eval": told_apart(counts)},
             "models": self._models,
         }

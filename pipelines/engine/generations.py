@@ -20,6 +20,9 @@ from schemas.manifest import FileEntry
 
 GENERATIONS: Final = "generations"
 LEDGERS: Final = "ledgers"
+JOURNAL: Final = f"{GENERATIONS}/forgetting.json"
+"""What is being forgotten, while it is."""
+
 FIRST: Final = 1
 _NAME_DIGITS: Final = 16
 
@@ -39,8 +42,11 @@ class Generation:
         given: trajectories given to pools, by pool and domain.
         counts: samples and what else is counted of its shards.
         mixture: what its stages drew.
+        models: digests of what the recipe names.
         shards: files that it added to `shards/`.
         ledgers: files that it added to the ledgers.
+        read: sha256 of the manifest as it was read, which an earlier release may have written with fewer values; not
+            part of it.
     """
 
     number: int
@@ -53,24 +59,28 @@ class Generation:
     given: dict[str, dict[str, int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     mixture: dict[str, Any] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
     shards: tuple[FileEntry, ...] = ()
     ledgers: tuple[FileEntry, ...] = ()
+    read: str = field(default="", compare=False)
 
     def to_json(self) -> bytes:
         """The manifest, the same bytes for the same content."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True).encode() + b"\n"
+        values = asdict(self)
+        del values["read"]
+        return json.dumps(values, indent=1, sort_keys=True).encode() + b"\n"
 
     @classmethod
     def from_json(cls, data: bytes) -> Generation:
         """The generation that `to_json` wrote."""
         values: dict[str, Any] = json.loads(data)
         files = {name: tuple(FileEntry(**one) for one in values[name]) for name in ("shards", "ledgers")}
-        return cls(**values | files)
+        return cls(**values | files, read=hashlib.sha256(data).hexdigest())
 
     @property
     def digest(self) -> str:
         """Sha256 of the manifest, by which the next one names its parent."""
-        return hashlib.sha256(self.to_json()).hexdigest()
+        return self.read or hashlib.sha256(self.to_json()).hexdigest()
 
 
 def manifest_of(number: int) -> str:
@@ -84,26 +94,38 @@ def folder_of(parent: str, plan: str, recipe: str) -> str:
     return f"{GENERATIONS}/{digest[:_NAME_DIGITS]}"
 
 
+def stages_of(out: Folder, one: Generation) -> Folder:
+    """The folder of a generation's stages."""
+    return out / one.folder if one.folder else out
+
+
 def ledgers_of(out: Folder, one: Generation) -> Folder:
     """The folder of a generation's ledgers."""
     return out / (f"{one.folder}/{LEDGERS}" if one.folder else f"{GENERATIONS}/{FIRST:04d}/{LEDGERS}")
 
 
-def chain(out: Folder) -> list[Generation]:
+def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
     """The committed generations of an output folder, the first first; empty where nothing was ever added to it.
+
+    Args:
+        out: the folder.
+        moved: whether one may follow another than the one before it, as where these are written again.
 
     Raises:
         ConfigError: a manifest is damaged, or is not of the chain.
         ShardError: one cannot be read.
     """
     found: list[Generation] = []
+    if out.exists(JOURNAL) and not moved:
+        raise ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
     while out.exists(manifest_of(len(found) + 1)):
         name = manifest_of(len(found) + 1)
         try:
             one = Generation.from_json(out.read(name))
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
-        if one.number != len(found) + 1 or one.parent != (found[-1].digest if found else ""):
+        follows = moved or one.parent == (found[-1].digest if found else "")
+        if one.number != len(found) + 1 or not follows:
             raise ConfigError(f"{out.path(name)} does not follow the generation before it: it was changed or copied.")
         found.append(one)
     return found

@@ -46,8 +46,12 @@ _BLOB: Final = re.compile(BLOBS + r"/[0-9a-f]{64}")
 """A file under the digest of its own bytes, which is not known before it is made: it is ours where the marker lists the
 manifest of its folder, as a run does before it writes the first of them."""
 
-_OF_GENERATIONS: Final = re.compile(r"generations/(?:\d{4}|[0-9a-f]{16})/.*", re.DOTALL)
+_OF_GENERATIONS: Final = re.compile(r"generations/(?:[a-z]+\.json|(?:\d{4}|[0-9a-f]{16})/.*)", re.DOTALL)
 """What was added to the folder later; `generations` and the runs that made it know it, see there."""
+
+_LEDGER: Final = re.compile(r"ledgers/[a-z]+(?:-\d{4})?\.parquet")
+_GENERATION: Final = re.compile(r".*/generations/[0-9a-f]{16}/?", re.DOTALL)
+"""A ledger, and the folder of a generation, where ledgers are written when its run is over."""
 
 _TOLERATED: Final = re.compile(r"(?:.*/)?\.cache/huggingface/.*")
 """What loaders leave in a folder from which they read; it is never touched."""
@@ -129,6 +133,8 @@ def survey(out: Folder) -> Survey:
     names = [name for name in names if not _OF_GENERATIONS.fullmatch(name)]
     found.listed = _listed(out, names, found)
     found.listed |= set(filter(_BLOB.fullmatch, names)) if f"{BLOBS}/{MANIFEST}" in found.listed else set()
+    if _GENERATION.fullmatch(out.url):
+        found.listed |= set(filter(_LEDGER.fullmatch, names))
     for name in names:
         if name in found.listed or is_unfinished(name) or _SPILLED.fullmatch(name):
             found.ours.add(name)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from pipelines.engine.generation_checks import with_generations
 from pipelines.engine.ownership import Survey, survey
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import MARKER, Folder
@@ -83,10 +84,16 @@ class Verification:
 def verify(out: str) -> Verification:
     """Reads every file that a manifest of the output folder names, and tells what is not as it was written.
 
+    So of all generations that were added to it.
+
     Raises:
         ConfigError: no run wrote the folder.
         ShardError: a file cannot be read.
     """
+    return with_generations(_verified(out), _verified, Fault)
+
+
+def _verified(out: str) -> Verification:
     folder = Folder(out)
     found = survey(folder)
     if not found.layout:

@@ -1,4 +1,4 @@
-"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | turns | diversity |
+"""The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
 train-classifier | export | schema`, and those of `model_commands`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
@@ -10,6 +10,7 @@ import json
 import logging
 import sys
 import traceback
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -24,6 +25,8 @@ from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
 
 if TYPE_CHECKING:
+    from pipelines.account.summary import Summary
+    from pipelines.append import Append
     from pipelines.engine.execution import Execution
     from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
@@ -83,6 +86,9 @@ def run(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
     ] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add what is new in the raw logs to the finished run in OUT.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", envvar="TRAJMILL_STRICT", help="Stop at the first bug of a connector.")
     ] = False,
@@ -110,23 +116,70 @@ def run(
     from pipelines.engine.engines import running
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
-    from pipelines.face.summaries import show_broken, show_summary
     from pipelines.run import Run
 
-    console = notices()
     paths, flags = _paths(raw, context.args)
     sizes = limit, part_size, partitions, records
+    if append and (overwrite or stop_after is not Stage.MIX or stage is not None or part is not None):
+        raise ConfigError("--append adds whole generations: it takes no --overwrite, --stop-after, --stage or --part.")
     if stage is not None or part is not None:
         share = execution_of(workers, flags, *sizes, strict=strict)
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
         return
-    with running(runner, workers) as engine, StageProgress(console) as progress:
+    summary: Summary | None
+    with running(runner, workers) as engine, StageProgress(notices()) as progress:
         execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
-        made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
-        summary = made.run(stop_after.value)
+        if append:
+            from pipelines.append import Append
+
+            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv), recipe)
+        else:
+            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+            summary = made.run(stop_after.value)
+    if summary is not None:
+        _tell_summary(summary, recipe)
+
+
+@app.command(context_settings=_PASS_ON)
+def rebuild(
+    context: typer.Context,
+    config: Config,
+    raw: Raw,
+    pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
+    out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
+    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+) -> None:
+    """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
+    from pipelines.recipe.recipe_file import load_recipe
+
+    recipe = load_recipe(config)
+
+    from pipelines.engine.execution import execution_of
+    from pipelines.face.progress import StageProgress
+    from pipelines.rebuild import rebuild as rebuilt
+
+    paths, flags = _paths(raw, context.args)
+    with StageProgress(notices()) as progress:
+        execution = execution_of(workers, flags, None, None, None, None, strict=False)
+        summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
+    _tell_summary(summary, recipe)
+
+
+def _added(adding: Append, recipe: Recipe) -> Summary | None:
+    """Adds a generation, and tells which logs it is of; None if nothing is new."""
+    from pipelines.face.summaries import show_appended
+
+    appended = adding.run()
+    show_appended(appended, recipe, results())
+    return appended.summary
+
+
+def _tell_summary(summary: Summary, recipe: Recipe) -> None:
+    from pipelines.face.summaries import show_broken, show_summary
+
     show_summary(summary, recipe, results())
     if summary.broken:
-        show_broken(summary.broken, console)
+        show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)
 
 
@@ -291,6 +344,36 @@ def verify(
         show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
+
+
+@app.command()
+def forget(
+    out: Annotated[str, typer.Argument(help="A run's output folder, with all generations that were added to it.")],
+    source: Annotated[
+        list[str] | None, typer.Option(help="A corpus as rows name it, a log by its uri, or a folder of logs.")
+    ] = None,
+    trajectory: Annotated[list[str] | None, typer.Option(help="An id.")] = None,
+    licence: Annotated[list[str] | None, typer.Option(help="A licence, as rows have it.")] = None,
+    before: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
+    ] = None,
+) -> None:
+    """Take trajectories out of all that was written: stages, ledgers, rejects, plan and shards. Raw logs stay.
+
+    Each option may be given again; what any of them names goes, with its copies, and is not read in again.
+    """
+    from pipelines.face.summaries import show_forgotten
+    from pipelines.forgetting.forgetting import Forgetting
+    from pipelines.forgetting.selection import Selection
+    from pipelines.recipe.recipe_file import load_recipe
+
+    if not Path(out, "run.json").is_file():
+        raise ConfigError(f"{out} holds no run of this machine that could forget.")
+    day = before.date() if before is not None else None
+    selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
+    made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
+    show_forgotten(made, results())
 
 
 @app.command()

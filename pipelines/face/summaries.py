@@ -19,14 +19,20 @@ from quality.turns import KEEPS
 from schemas.manifest import Manifest
 
 if TYPE_CHECKING:
+    from pipelines.append import Appended
     from pipelines.engine.verification import Verification
     from pipelines.face.inspection import Found
     from pipelines.face.turn_report import MaskReport
+    from pipelines.forgetting.forgetting import Forgotten
     from pipelines.mix.mixture_plan import MixturePlan
     from pipelines.publish.disjointness import Disjointness
     from quality.diversity import Diversity
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
+
+
+_SHOWN = 5
+"""Names of changed inputs that are told."""
 
 
 def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
@@ -58,6 +64,40 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
     console.print(f"next: {_next(summary)}", soft_wrap=True)
+
+
+def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
+    """What was added to a folder: what of the raw logs is new, was read before, or has changed since."""
+    made = appended.generation
+    if appended.summary is None:
+        console.print(f"nothing is new: generation {made.number} is the last one", soft_wrap=True)
+    else:
+        new = len(appended.summary.plan.inputs)
+        console.print(f"generation {made.number}: {new:,} new inputs were added", soft_wrap=True)
+    console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
+    if appended.changed:
+        shown = ", ".join(appended.changed[:_SHOWN])
+        more = f" and {len(appended.changed) - _SHOWN:,} more" if len(appended.changed) > _SHOWN else ""
+        left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
+        told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
+        console.print(told, style="yellow", soft_wrap=True)
+
+
+def show_forgotten(made: Forgotten, console: Printer) -> None:
+    """What was forgotten, where it may stand still, and what to do about that."""
+    of = f", all that {len(made.logs):,} logs held" if made.logs else ""
+    console.print(f"forgotten: {made.trajectories:,} trajectories{of}", soft_wrap=True)
+    console.print(f"written again: {len(made.rewritten):,} files; looked through: {made.scanned:,}", soft_wrap=True)
+    for path in made.raw[:_SHOWN]:
+        console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
+    if len(made.raw) > _SHOWN:
+        console.print(f"and {len(made.raw) - _SHOWN:,} raw logs more")
+    console.print(
+        "What was published holds it until it is replaced there, older revisions too; so do copies, other forms of "
+        "the shards (export) and models that were trained.",
+        style="yellow",
+        soft_wrap=True,
+    )
 
 
 def show_broken(broken: Sequence[Broken], console: Printer) -> None:

@@ -29,6 +29,7 @@ class Round:
         hears: rounds whose answers a unit is told besides the losers of decisions before.
         common: a round of which every unit is told all answers, by number; empty for none.
         heavy: whether its answers are as many as its keys, and have to be carried like them.
+        looks_back: whether units of earlier generations give keys and are answered too, where there are such.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Round:
     hears: tuple[str, ...] = ()
     common: str = ""
     heavy: bool = False
+    looks_back: bool = False
 
 
 class Decision(Protocol):

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.engine.ledgers import read_ledger
+from pipelines.engine.ledgers import found_in, known_in
 from pipelines.engine.storage import Folder
 from quality.duplicate import KEY
+from quality.near import MEMBER
+from quality.sets import distinct, holds
+
+EARLIER: Final = 1 << 31
+"""The number of the first unit of earlier generations; the others follow, generation by generation."""
+
+_UNIT_BITS: Final = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Where an earlier generation lies.
+
+    Attributes:
+        folder: of its stages.
+        ledgers: the folder of its ledgers.
+        names: of its files of transitions, which are its units.
+        bands: of its ledgers of buckets.
+    """
+
+    folder: Folder
+    ledgers: Folder
+    names: tuple[str, ...]
+    bands: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where a unit of an earlier generation lies: the folder of its stages, and its name in that of transitions."""
+
+    folder: Folder
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +51,22 @@ class Earlier:
 
     Attributes:
         parent: digest of the last one's manifest, by it of all.
-        ledgers: the folders of their ledgers, in order.
+        generations: in order.
         withdrawn: unit's label → first rows of trajectories that would join two pools, as they were found so far.
+        grown: tasks of which there are rollouts now and were before: 64-bit hashes, ascending, packed.
+        whole: whether all rollouts of the last generation take part beside those of tasks that grew.
     """
 
     parent: str
-    ledgers: tuple[Folder, ...]
+    generations: tuple[Stages, ...]
     withdrawn: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    grown: bytes = b""
+    whole: bool = False
+
+    @property
+    def ledgers(self) -> tuple[Folder, ...]:
+        """The folders of their ledgers, in order."""
+        return tuple(one.ledgers for one in self.generations)
 
     def bridges(self, label: str) -> npt.NDArray[np.int64]:
         """First rows of a unit's trajectories that would join two pools."""
@@ -38,6 +79,50 @@ class Earlier:
             found[label] = tuple(sorted({*found.get(label, ()), *rows}))
         return replace(self, withdrawn=tuple(sorted(found.items())))
 
+    def with_tasks(self, tasks: npt.NDArray[np.uint64]) -> Earlier:
+        """The same, where these tasks have new rollouts."""
+        wanted = distinct(tasks)
+        known = known_in(self.ledgers, "tasks", wanted)
+        return replace(self, grown=distinct(known["task"]).astype("<u8").tobytes())
+
+    def tasks_of(self, number: int) -> npt.NDArray[np.uint64] | None:
+        """Tasks whose rollouts in an earlier unit take part in the search for near copies; None for all."""
+        if self.whole and number >= self.first_of_last():
+            return None
+        return np.frombuffer(self.grown, "<u8")
+
+    def place(self, number: int) -> Place:
+        """Where the unit of that number lies."""
+        firsts = self._firsts()
+        which = int(np.searchsorted(firsts, number, "right")) - 1
+        one = self.generations[which]
+        return Place(one.folder, one.names[number - firsts[which]])
+
+    def taking_part(self) -> list[int]:
+        """The numbers of the units that hold rollouts of tasks that grew."""
+        tasks = np.frombuffer(self.grown, "<u8")
+        numbers: set[int] = set()
+        for first, one in zip(self._firsts(), self.generations, strict=True):
+            if self.whole and one is self.generations[-1]:
+                numbers.update(range(first, first + len(one.names)))
+            else:
+                numbers.update((known_in([one.ledgers], "tasks", tasks)["unit"] + np.uint64(first)).tolist())
+        return sorted(numbers)
+
+    def members(self, bands: npt.NDArray[np.uint64]) -> npt.NDArray[np.void]:
+        """Who of tasks that did not grow stands in these buckets, each once and ascending, before all others."""
+        found = [np.zeros(0, MEMBER)]
+        grown = np.frombuffer(self.grown, "<u8")
+        for first, one in zip(self._firsts(), self.generations, strict=True):
+            rows = found_in(((one.ledgers, name) for name in one.bands), "bands", bands)
+            rows = rows[~holds(grown, rows["node"])]
+            some = np.zeros(len(rows), MEMBER)
+            for name in ("band", "tie", "node"):
+                some[name] = rows[name]
+            some["unit"], some["row"] = (rows["place"] >> _UNIT_BITS) + np.uint64(first), rows["place"].astype("<u4")
+            found.append(some)
+        return np.concatenate(found)
+
     def survivors(self, kind: str, keys: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.void]]:
         """Which keys an earlier generation keeps an equal of, and those keys' survivors as keys.
 
@@ -45,10 +130,7 @@ class Earlier:
             kind: `trajectories` or `transitions`.
             keys: of dtype `KEY`.
         """
-        if not len(keys):
-            return np.zeros(0, np.bool_), np.zeros(0, KEY)
-        held = read_ledger(self.ledgers, kind, int(keys["high"].min()), int(keys["high"].max()))
-        held = held[np.isin(held["high"], keys["high"])]
+        held = known_in(self.ledgers, kind, distinct(keys["high"]))
         pairs = np.concatenate([np.stack([some["high"], some["low"]], axis=1) for some in (held, keys)])
         _, first, inverse = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
         place = first[inverse.ravel()][len(held) :]
@@ -57,3 +139,12 @@ class Earlier:
         for name in ("high", "low", "tie"):
             kept[name] = held[name][place[again]]
         return again, kept
+
+    def first_of_last(self) -> int:
+        """The number of the first unit of the last generation."""
+        return self._firsts()[-1]
+
+    def _firsts(self) -> list[int]:
+        """The number of the first unit of each generation."""
+        sizes = [len(one.names) for one in self.generations]
+        return [EARLIER + sum(sizes[:which]) for which in range(len(sizes))]

@@ -21,6 +21,7 @@ from pipelines.judge.caps import Caps
 from pipelines.judge.contamination import Contamination
 from pipelines.judge.copies import Copies
 from pipelines.judge.decision import Decision, Key, Round, rounds
+from pipelines.judge.earlier import EARLIER
 from pipelines.judge.groups import GROUPS
 from pipelines.judge.groups import ROUNDS as OF_GROUPS
 from pipelines.judge.judging import Judging, Unit
@@ -35,6 +36,9 @@ from schemas.manifest import Manifest
 _UNIT: Final = ""
 """What a unit is told as itself."""
 
+_BEFORE: Final = "before"
+"""Units of earlier generations."""
+
 Told = tuple[int, tuple[str, Any]]
 
 
@@ -46,7 +50,7 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     if asked.drop_duplicate_trajectories:
         found.append(Copies(whole=True, earlier=judging.earlier))
     if asked.near_duplicates is not None:
-        found.append(NearCopies(asked.near_duplicates))
+        found.append(NearCopies(asked.near_duplicates, judging.earlier))
     if asked.mask_duplicate_transitions:
         found.append(Copies(whole=False, earlier=judging.earlier))
     if asked.replicates is not None:
@@ -59,8 +63,19 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     return tuple(found)
 
 
+class UnitsToMeasures(Transform):
+    """Unit → the same, measured."""
+
+    def __init__(self, judging: Judging) -> None:
+        super().__init__()
+        self._judging = judging
+
+    def expand(self, units: Collection[Unit]) -> Collection[Unit]:
+        return units | "Measure" >> Map(measure_unit, self._judging)
+
+
 class UnitsToVerdicts(Transform):
-    """Unit → the manifest of its verdicts."""
+    """Unit → the manifest of its verdicts; units of earlier generations, which take part, have theirs."""
 
     def __init__(self, judging: Judging) -> None:
         super().__init__()
@@ -68,13 +83,21 @@ class UnitsToVerdicts(Transform):
 
     def expand(self, units: Collection[Unit]) -> Collection[Manifest]:
         judging, made = self._judging, decisions(self._judging)
-        done = units | "Measure" >> Map(measure_unit, judging)
-        told = {_UNIT: done | "KeyUnits" >> Map(lambda unit: (unit.number, (_UNIT, unit)))}
+        told: dict[str, Collection[Told]] = {}
+        if judging.earlier is None:
+            done = units | "Measure" >> Map(measure_unit, judging)
+        else:
+            before = units | "Earlier" >> FlatMap(lambda unit: [unit] if unit.number >= EARLIER else [])
+            told[_BEFORE] = before | "KeyEarlier" >> Map(lambda unit: (unit.number, (_UNIT, unit)))
+            units = units | "Judged" >> FlatMap(lambda unit: [unit] if unit.number < EARLIER else [])
+            done = units | "Measure" >> Map(measure_unit, judging)
+        told[_UNIT] = done | "KeyUnits" >> Map(lambda unit: (unit.number, (_UNIT, unit)))
         told[LABELS] = done | "Labels" >> Map(lambda unit: (unit.number, (LABELS, unit.label.encode())))
         lost: list[str] = []
         for decision in made:
             for one in rounds(decision):
-                told[one.name] = _heard(told, (*lost, *one.hears)) | one.name >> _Asked(one, judging, told)
+                hears = (*lost, *one.hears, *((_BEFORE,) if one.looks_back else ()))
+                told[one.name] = _heard(told, hears) | one.name >> _Asked(one, judging, told)
             lost.append(decision.name)
         for one in OF_GROUPS:
             told[one.name] = _heard(told, one.hears) | one.name >> _Asked(one, judging, told)
@@ -129,7 +152,9 @@ def _keys(
     judging: Judging,
     common: Any,
 ) -> Iterator[tuple[Key, bytes | Span]]:
-    """The keys of a unit, on their way."""
+    """The keys of a unit, on their way; none of one of an earlier generation that takes no part in the round."""
+    if told[0] >= EARLIER and not one.looks_back:
+        return
     keys: Iterator[tuple[Any, bytes]] = one.keys(_standing(told[1], judging, common))
     yield from judging.carried(one.name, told[0], keys)
 

@@ -59,6 +59,15 @@ class Judging:
     """Where hashes on their way lie; None leaves them to the runner."""
     earlier: Earlier | None = None
     """The generations before the one that is judged; None for the first."""
+    likeness: Folder | None = None
+    """Where it is written whom trajectories are like, for pools to be given by it; None for the first generation."""
+
+    def work(self, units: Sequence[Unit]) -> list[Unit]:
+        """The units that are judged, and those of earlier generations that take part."""
+        if self.earlier is None:
+            return [*units]
+        numbers = self.earlier.taking_part()
+        return [*units, *(Unit(number, self.earlier.place(number).name, "") for number in numbers)]
 
     def carried(
         self, name: str, number: int, blocks: Iterable[tuple[Key, bytes]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
+from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measure_files import sketch_name
+from quality.fingerprint import as_lanes
 from quality.rule import Decision, decided
+from quality.sets import distinct
 from quality.sketch import SKETCH_SCHEMA, Sketches
 from schemas.verdict import SIGNAL_PREFIX, measure_schema
 
@@ -55,3 +59,14 @@ def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | 
         starts = np.flatnonzero(step.combine_chunks().to_numpy(zero_copy_only=False) == 0)
     batches = read_batches(judging.measures, sketch_name(label))
     return Sketches.of(pa.Table.from_batches(batches, schema=SKETCH_SCHEMA), starts)
+
+
+def tasks_of(units: Iterable[Unit], measures: Folder) -> npt.NDArray[np.uint64]:
+    """The nodes of all tasks that the logs of units name, each once and ascending."""
+    parts = [np.zeros(0, np.uint64)]
+    for unit in units:
+        batches = read_batches(measures, f"{unit.label}.parquet", ["task_node", "trajectory_hash"])
+        for batch in batches:
+            task, content = batch["task_node"].to_numpy(), as_lanes(batch["trajectory_hash"])[:, 0]
+            parts.append(distinct(task[task != content]))
+    return distinct(np.concatenate(parts))

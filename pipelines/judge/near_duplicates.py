@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.judge.decision import Answers, Key, Keys, Round
+from pipelines.judge.earlier import EARLIER, Earlier
+from pipelines.judge.judging import Unit
 from pipelines.judge.measures import read_sketches
-from pipelines.judge.packed_rows import LOSER, SIMILAR, apart, by_unit, identities, partitioned
+from pipelines.judge.packed_rows import LIKE, LIKENESS, LOSER, SIMILAR, apart, by_unit, partitioned
 from pipelines.judge.reasons import NEAR_DUPLICATE
+from pipelines.judge.rollouts import Rollouts, named_rollouts, rollouts_of, sketches_among
 from pipelines.judge.standing import Standing
 from pipelines.recipe.judgement import NearDuplicates
-from quality.fingerprint import as_lanes
 from quality.near import (
     MEMBER,
     PAIR,
@@ -37,7 +39,8 @@ from quality.near import (
     second_looks,
     step_kinds,
 )
-from quality.sketch import absent_shares
+from quality.sets import distinct, holds
+from quality.sketch import Sketches, absent_shares
 
 Packed = Iterable[bytes]
 
@@ -62,28 +65,19 @@ def _pairs_of(packed: Packed) -> npt.NDArray[np.void]:
     return np.concatenate([np.zeros(0, PAIR), *(np.frombuffer(data, PAIR) for data in packed)])
 
 
-def _flags(standing: Standing) -> npt.NDArray[np.bool_]:
-    flags = np.zeros(standing.measures.table.num_rows, np.bool_)
+def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
+    """Of each row of the rollouts' sketches, whether it is background."""
+    flags = np.zeros(len(some.rows), np.bool_)
     for data in standing.told(_SHARED):
-        flags[np.frombuffer(data, STEP)["row"]] = True
+        flags[np.searchsorted(some.rows, np.frombuffer(data, STEP)["row"])] = True
     return flags
-
-
-def _known(standing: Standing) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """(task, content, whether its trajectory is kept so far and its task known) of each row."""
-    measures = standing.measures
-    content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
-    task = measures.column("task_node")
-    return task, content, standing.kept() & (task != content)
 
 
 def tasks(standing: Standing) -> Keys:
     """Packed rollouts that are kept so far and whose task is known, by partition of the task."""
-    task, content, known = _known(standing)
-    starts = standing.measures.starts
-    first = starts[known[starts]]
-    found = np.zeros(len(first), ROLLOUT)
-    found["task"], found["content"], found["unit"] = task[first], content[first], standing.unit.number
+    task, content = named_rollouts(standing)
+    found = np.zeros(len(task), ROLLOUT)
+    found["task"], found["content"], found["unit"] = task, content, standing.unit.number
     yield from partitioned(np.unique(found), "task", standing.judging.partitions)
 
 
@@ -97,23 +91,42 @@ def sized(_: Key, packed: Packed) -> Answers:
 
 def steps(standing: Standing) -> Keys:
     """Packed steps of the same rollouts, by partition of the task and the step: a task may be half of the corpus."""
-    measures, unit = standing.measures, standing.unit
-    sketches = read_sketches(unit.label, standing.judging, measures.starts)
-    task, content, known = _known(standing)
-    rows = np.flatnonzero(known)
+    some = rollouts_of(standing)
+    chosen = np.flatnonzero(some.counts & (some.task != some.content))
+    place, rows = some.sketches.rows(chosen)
+    task = some.task[chosen][place]
     sizes = np.sort(np.concatenate([np.zeros(0, _SIZE), *(np.frombuffer(one, _SIZE) for one in standing.told(_TASKS))]))
     found = np.zeros(len(rows), STEP)
-    found["kind"], found["content"] = step_kinds(task[rows], sketches.step[rows]), content[rows]
-    found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task[rows])]
-    found["unit"], found["row"] = unit.number, rows
+    found["kind"], found["content"] = step_kinds(task, some.sketches.step[rows]), some.content[chosen][place]
+    found["rollouts"] = sizes["rollouts"][np.searchsorted(sizes["task"], task)]
+    found["unit"], found["row"] = standing.unit.number, some.rows[rows]
     yield from partitioned(found, "kind", standing.judging.partitions)
+
+
+def members_of(standing: Standing) -> npt.NDArray[np.void]:
+    """The rollouts of a unit that are kept so far, in their buckets, where it was told which rows are background."""
+    some, near = rollouts_of(standing), standing.judging.recipe.judge.near_duplicates
+    assert near is not None
+    chosen = np.flatnonzero(some.stays)
+    if not len(chosen):
+        return np.zeros(0, MEMBER)
+    who = np.zeros(len(chosen), MEMBER)
+    who["rank"], who["node"], who["tie"] = some.rank[chosen], some.task[chosen], some.ties(chosen)
+    who["unit"], who["row"] = standing.unit.number, some.first[chosen]
+    return members(some.sketches, chosen, _flags(standing, some), near.made(), who)
 
 
 @dataclass(frozen=True, slots=True)
 class NearCopies:
-    """Trajectories of whose remainder little is absent from one that is kept; those alike share a group."""
+    """Trajectories of whose remainder little is absent from one that is kept; those alike share a group.
+
+    Attributes:
+        near: what is near.
+        earlier: generations of which whatever is alike wins; None for the first.
+    """
 
     near: NearDuplicates
+    earlier: Earlier | None = None
     name: str = NEAR_DUPLICATE
     reasons: tuple[str, ...] = (NEAR_DUPLICATE,)
     hears: tuple[str, ...] = (_STEPS, _FIRST)
@@ -123,9 +136,9 @@ class NearCopies:
     def before(self) -> tuple[Round, ...]:
         """Sizes of tasks, background steps, pairs that meet in a bucket, and their comparison."""
         return (
-            Round(_TASKS, tasks, sized),
-            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True),
-            Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True),
+            Round(_TASKS, tasks, sized, looks_back=True),
+            Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, looks_back=True),
+            Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, looks_back=True),
             Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS),
         )
 
@@ -137,21 +150,15 @@ class NearCopies:
 
     def members(self, standing: Standing) -> Keys:
         """Packed members of buckets, by partition of the bucket."""
-        measures, unit = standing.measures, standing.unit
-        sketches = read_sketches(unit.label, standing.judging, measures.starts)
-        chosen = np.flatnonzero(standing.kept()[measures.starts])
-        first = measures.starts[chosen]
-        who = np.zeros(len(chosen), MEMBER)
-        who["rank"], who["node"] = measures.column("rank")[first], measures.column("task_node")[first]
-        who["tie"] = identities(measures.table["trajectory_id"].take(first).to_pylist())
-        who["unit"], who["row"] = unit.number, first
-        found = members(sketches, chosen, _flags(standing), self.near.made(), who)
-        yield from partitioned(found, "band", standing.judging.partitions)
+        yield from partitioned(members_of(standing), "band", standing.judging.partitions)
 
     def pairs(self, key: Key, packed: Packed) -> Answers:
         """The pairs to compare, told to the unit of the one that might go."""
-        found = candidates(np.concatenate([np.frombuffer(data, MEMBER) for data in packed]))
-        yield from ((_PAIRS, *of) for of in by_unit(found))
+        found = np.concatenate([np.frombuffer(data, MEMBER) for data in packed])
+        if self.earlier is not None:
+            sought = distinct(found["band"][found["unit"] < EARLIER])
+            found = np.concatenate([found[holds(sought, found["band"])], self.earlier.members(sought)])
+        yield from ((_PAIRS, *of) for of in by_unit(_of_this_generation(candidates(found))))
 
     def compared(self, standing: Standing) -> Keys:
         """Of a unit's pairs those that are alike enough for one group, packed, with the share that is absent."""
@@ -160,8 +167,9 @@ class NearCopies:
     def second(self, key: Key, packed: Packed) -> Answers:
         """All alike pairs, and those to look at a second time, told to the unit of the one that might go."""
         found = _pairs_of(packed)
+        looks = second_looks(found[found["absent"] < self.near.max_absent])
         yield from ((_ALIKE, *of) for of in by_unit(found))
-        yield from ((_LOOKS, *of) for of in by_unit(second_looks(found[found["absent"] < self.near.max_absent])))
+        yield from ((_LOOKS, *of) for of in by_unit(_of_this_generation(looks)))
 
     def keys(self, standing: Standing) -> Keys:
         """The alike pairs of both looks, packed."""
@@ -180,6 +188,10 @@ class NearCopies:
             some = np.frombuffer(data, PAIR)
             edges = np.stack([some["node"], some["other_node"]], axis=1)
             yield SIMILAR, number, np.unique(edges.astype("<u8"), axis=0).tobytes()
+            if self.earlier is not None:
+                like = np.zeros(len(some), LIKENESS)
+                like["row"], like["node"] = some["row"], some["other_node"]
+                yield LIKE, number, np.unique(like[some["node"] != some["other_node"]]).tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
         """See `Decision`."""
@@ -190,19 +202,34 @@ class NearCopies:
         if not len(found):
             return
         unit, judging, near = standing.unit, standing.judging, self.near
-        flags = _flags(standing)
-        sketches = read_sketches(unit.label, judging, standing.measures.starts)
+        mine_all = rollouts_of(standing)
+        sketches, flags = mine_all.sketches, _flags(standing, mine_all)
         sequence = sketches.sequence()
         for number in np.unique(found["other_unit"]).tolist():
             some = found[found["other_unit"] == number]
             some = some[np.unique(some[["row", "other_row"]], return_index=True)[1]]
-            label = standing.common[number].decode()
-            others = sketches if number == unit.number else read_sketches(label, judging)
-            mine = np.searchsorted(sketches.starts, some["row"])
-            theirs = np.searchsorted(others.starts, some["other_row"])
+            if number == unit.number:
+                others, firsts = sketches, sketches.starts
+            elif number < EARLIER:
+                others = read_sketches(standing.common[number].decode(), judging)
+                firsts = others.starts
+            else:
+                firsts = distinct(some["other_row"]).astype(np.int64)
+                others = self._earlier_sketches(number, firsts)
+            mine, theirs = np.searchsorted(sketches.starts, some["row"]), np.searchsorted(firsts, some["other_row"])
             absent, size = absent_shares(sketches, mine, flags, others, theirs)
             same = sequence[mine] == (sequence if others is sketches else others.sequence())[theirs]
             some["absent"] = np.where(same, 0.0, np.where(size < near.few, 1.0, absent)).astype(np.float32)
             alike = some[some["absent"] < max(near.similar, near.max_absent)]
             if len(alike):
                 yield 0, alike.tobytes()
+
+    def _earlier_sketches(self, number: int, firsts: npt.NDArray[np.int64]) -> Sketches:
+        assert self.earlier is not None
+        folder, name = self.earlier.place(number)
+        return sketches_among(folder / "measures", Unit(number, name, "").label, firsts)[0]
+
+
+def _of_this_generation(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """Those of which the worse one is judged now: of two of earlier generations both stay."""
+    return pairs[pairs["unit"] < EARLIER]

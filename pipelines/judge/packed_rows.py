@@ -15,6 +15,11 @@ LOSER: Final = np.dtype([("row", "<u4"), ("kept", "<u8")])
 SIMILAR: Final = "similar"
 """What a unit is told of likeness: packed pairs of nodes of its trajectories and of others, one group each."""
 
+LIKE: Final = "like"
+"""What a unit of a later generation is told of it besides: first rows of trajectories, and tasks that each is like."""
+
+LIKENESS: Final = np.dtype([("row", "<u4"), ("node", "<u8")])
+"""The first row of a trajectory, and the node of the task of one that it is like."""
 
 PARTITIONS: Final = 64
 """Into how many partitions records are cut where nobody says otherwise."""

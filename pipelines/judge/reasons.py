@@ -56,3 +56,6 @@ LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason
 
 LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
 """Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""
+
+AFTER_NEAR: Final = (*SHARE_REASONS.values(), NO_TARGET)
+"""Reasons by which a trajectory goes after near copies were looked for, so that it was compared with others."""

@@ -16,6 +16,7 @@ from pipelines.engine.units import finish_unit
 from pipelines.judge.decision import Decision
 from pipelines.judge.groups import groups_of
 from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.likeness import write_likeness
 from pipelines.judge.measures import Measures
 from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
 from pipelines.judge.spans import VOLATILE, write_spans
@@ -52,6 +53,8 @@ def write_verdict(standing: Standing, decisions: Sequence[Decision]) -> Manifest
     finish_unit(judging.rejects, Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (reject_entry,)))
     if judging.recipe.judge.spans:
         write_spans(unit, judging, standing.told(VOLATILE))
+    if judging.likeness is not None:
+        write_likeness(standing, judging.likeness)
     counts = _counts(measures, kept, use, reasons)
     manifest = Manifest(STAGE, unit.label, judging.digest, SCHEMA_VERSION, (entry,), counts)
     return finish_unit(judging.verdicts, manifest)

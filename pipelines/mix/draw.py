@@ -85,24 +85,47 @@ class Drawing:
     categories: tuple[Drawn, ...]
 
 
-def drawing(items: Items, stage: Stage, name: str = "mix.stages") -> Drawing:
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What was drawn before, and counts.
+
+    Attributes:
+        samples: how many.
+        drawn: tokens, by component and domain.
+        available: tokens that there were, by component and domain.
+        bounds: of each bound of the stage, tokens by value.
+        groups: samples by group.
+    """
+
+    samples: int = 0
+    drawn: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    available: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    bounds: tuple[Mapping[Any, int], ...] = ()
+    groups: Mapping[int, int] = field(default_factory=dict)
+
+
+NOTHING: Final = Carried()
+
+
+def drawing(items: Items, stage: Stage, name: str = "mix.stages", carried: Carried = NOTHING) -> Drawing:
     """What a stage takes of its items.
 
     Args:
         items: all that there is.
         stage: what is asked for.
         name: of the stage, for errors.
+        carried: what was drawn before, which budget, samples, shares and bounds count too.
 
     Raises:
         ConfigError: something falls short, and the stage is to stop then.
     """
-    found = _Draw(items, stage).done()
+    found = _Draw(items, stage, carried).done()
     if stage.on_shortfall == "stop":
-        _check(found, stage, name)
+        _check(found, stage, name, carried.samples)
     return found
 
 
-def _check(found: Drawing, stage: Stage, name: str) -> None:
+def _check(found: Drawing, stage: Stage, name: str, before: int) -> None:
     """Nothing, if all that a stage asks for was drawn.
 
     Raises:
@@ -114,7 +137,7 @@ def _check(found: Drawing, stage: Stage, name: str) -> None:
         for one in found.categories
         if one.shortfall
     ]
-    samples = sum(one.samples for one in found.categories)
+    samples = before + sum(one.samples for one in found.categories)
     if stage.samples is not None and stage.budget is None and samples < stage.samples:
         short.append(f"{samples:,} samples are drawn, and {stage.samples:,} are asked for")
     if short:
@@ -156,6 +179,7 @@ class _Category:
     epochs: int
     items: list[int]
     available: int
+    before: float
     place: int = 0
     epoch: int = 1
     taken: int = 0
@@ -174,14 +198,14 @@ class _Category:
 
 
 class _Draw:
-    def __init__(self, items: Items, stage: Stage) -> None:
-        self._items, self._stage = items, stage
+    def __init__(self, items: Items, stage: Stage, carried: Carried) -> None:
+        self._items, self._stage, self._carried = items, stage, carried
         self._tokens: list[int] = items.tokens.tolist()
         self._loss: list[int] = items.loss_tokens.tolist()
         self._copies = np.zeros(len(items), np.int64)
         self._bounds = [(bound, items.values[bound.by].tolist()) for bound in stage.bounds]
-        self._taken: list[Counter[Any]] = [Counter() for _ in self._bounds]
-        self._total = self._samples = 0
+        self._taken: list[Counter[Any]] = [Counter(of) for of in carried.bounds or [{}] * len(self._bounds)]
+        self._total, self._samples = sum(carried.drawn.values()), carried.samples
         self._lacking: list[tuple[str, str, float]] = []  # component, domain and share of what has no item
         self._categories = list(self._made())
 
@@ -193,10 +217,11 @@ class _Draw:
         for item in order.tolist():
             by_place.setdefault(tuple(column[item] for column in columns), []).append(item)
         held = {place: sum(self._tokens[item] for item in items) for place, items in sorted(by_place.items())}
-        whole = sum(held.values())
+        before = self._carried.available
+        whole = sum(held.values()) + sum(before.values())
         for name, asked in self._stage.components.items():
             domains: Counter[str] = Counter()
-            for place, size in held.items():
+            for place, size in [*held.items(), *before.items()]:
                 domains[place[1]] += size if place[0] == name else 0
             sizes = {domain: size for domain, size in sorted(domains.items()) if size}
             share = asked.weight if asked.weight is not None else sum(sizes.values()) / max(whole, 1)
@@ -207,11 +232,13 @@ class _Draw:
             epochs = asked.unimax or (asked.epochs if self._stage.on_shortfall == "repeat" else 1)
             for place, size in held.items():
                 if place[0] == name and share * weights.get(place[1], 0) * size > 0:
-                    weight = share * weights[place[1]] * size / sizes[place[1]]
+                    of = sum(other for where, other in held.items() if where[:2] == place[:2])
+                    weight = share * weights[place[1]] * size / of
+                    drawn = self._carried.drawn.get((name, place[1]), 0) * size / of
                     values: dict[str, str] = {"component": name, "domain": place[1]}
                     values |= zip(apart, place[2:], strict=True)
-                    told = share * wanted[place[1]] * size / sizes[place[1]]
-                    yield _Category(values, weight, told, epochs, by_place[place], size)
+                    told = share * wanted[place[1]] * size / of
+                    yield _Category(values, weight, told, epochs, by_place[place], size, drawn)
 
     def _capped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The items in their order, of each group only the first that the stage allows."""
@@ -223,7 +250,8 @@ class _Draw:
         begins = np.r_[True, groups[by_group][1:] != groups[by_group][:-1]]
         place = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
         kept = np.zeros(len(order), np.bool_)
-        kept[by_group] = place < most
+        before = np.array([self._carried.groups.get(group, 0) for group in groups[by_group].tolist()], np.int64)
+        kept[by_group] = place < most - before
         return order[kept]
 
     def done(self) -> Drawing:
@@ -259,7 +287,7 @@ class _Draw:
             and taken[bound.value] < bound.min_share * self._total
             for (bound, _), taken in zip(self._bounds, self._taken, strict=True)
         )
-        return (0 if lacks else 1, one.taken / one.weight, *one.values.values())
+        return (0 if lacks else 1, (one.before + one.taken) / one.weight, *one.values.values())
 
     def _item_of(self, one: _Category) -> int | None:
         """The next item of a category that no bound forbids; None if there is none now."""
@@ -320,7 +348,8 @@ class _Draw:
             by_domain.setdefault((one.component, one.domain), []).append(one)
         for (component, domain), some in sorted(by_domain.items()):
             weight, taken = sum(one.asked for one in some), sum(one.taken for one in some)
-            short = 0 if budget is None else round(weight * budget) - taken
+            before = round(sum(one.before for one in some))
+            short = 0 if budget is None else round(weight * budget) - taken - before
             yield Drawn(
                 component=component,
                 domain=domain,

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.generations import Generation, ledgers_of
-from pipelines.engine.ledgers import COPIES, ENVIRONMENTS, NODES, read_ledger
-from pipelines.engine.parquet import read_batches
+from pipelines.engine.generations import Generation, ledgers_of, stages_of
+from pipelines.engine.ledgers import KINDS, known_in, read_ledger
+from pipelines.engine.parquet import read_table
 from pipelines.engine.storage import Folder
-from pipelines.judge.earlier import Earlier
+from pipelines.engine.tombstones import Tombstones
+from pipelines.engine.units import MANIFEST, read_manifest
+from pipelines.judge.buckets import is_of_buckets
+from pipelines.judge.earlier import Earlier, Stages
+from pipelines.judge.judging import Unit
+from pipelines.judge.measures import tasks_of
 from pipelines.judge.packed_rows import identities
-from pipelines.judge.reasons import BRIDGES_POOLS
-from pipelines.mix.candidates import candidates, gathered
-from pipelines.mix.mixture import Judged, draws_name, trained_environments
-from pipelines.mix.placing import NODE_COLUMNS, Before, known_nodes, placed
+from pipelines.mix.candidates import Candidates, candidates, gathered
+from pipelines.mix.carried import drawn_rows, is_counted
+from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
+from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
 from pipelines.plan.known_inputs import KnownInputs
 from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import POOLS, Recipe
 from quality.fingerprint import as_lanes
+from quality.sets import distinct
+from schemas import ShardError
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +43,64 @@ class EarlierGenerations:
         earlier: as judging asks for them.
         drawn: as drawing does.
         inputs: as planning does.
+        tombstones: of what was forgotten of them.
         plan: what is read now; None until that is known.
     """
 
     earlier: Earlier
     drawn: Before
     inputs: KnownInputs
+    tombstones: Tombstones
     plan: Plan | None = None
 
     @classmethod
-    def of(cls, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
-        """Those of a chain in an output folder."""
-        ledgers = tuple(ledgers_of(out, one) for one in found)
-        draws = tuple(out / (f"{one.folder}/draws" if one.folder else "draws") for one in found)
+    def of(cls, recipe: Recipe, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
+        """Those of a chain in an output folder, for one by that recipe."""
+        stages = tuple(stages_in(out, one) for one in found)
+        ledgers = tuple(one.ledgers for one in stages)
+        draws = tuple(one.folder / "draws" for one in stages)
         drawn: Counter[str] = Counter()
         given: dict[str, Counter[str]] = {name: Counter() for name in POOLS}
         for one in found:
             drawn.update(one.drawn)
             for pool, domains in one.given.items():
                 given[pool].update(domains)
-        before = Before(len(found) + 1, ledgers, draws, drawn, given)
-        return cls(Earlier(found[-1].digest, ledgers), before, KnownInputs(read_ledger(ledgers, "inputs")))
+        before = Before(len(found) + 1, ledgers, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
+        tombstones = Tombstones.read(out)
+        inputs = KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend", tombstones)
+        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones)
+
+    @classmethod
+    def only_pools(cls, digest: str, pools: tuple[Folder, ...], tombstones: Tombstones) -> EarlierGenerations:
+        """None, but with groups whose pools are told: for a run anew.
+
+        Args:
+            digest: of what tells them.
+            pools: the folders of ledgers of groups.
+            tombstones: of what is not to be read.
+        """
+        known = KnownInputs(read_ledger((), "inputs"), tombstones=tombstones)
+        return cls(Earlier(digest, ()), Before(1, pools), known, tombstones)
 
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
         """Unit's label → first rows of the kept trajectories that would join two pools."""
         folders = judged.transitions, judged.verdicts, judged.measures
         found = gathered([candidates(unit, *folders) for unit in judged.units], [])
-        return placed(recipe.mix, judged.units, found, judged.verdicts, judged.measures, self.drawn).bridges
+        return placed(recipe, judged.units, found, judged.told, self.drawn.pools).bridges
+
+
+def stages_in(out: Folder, one: Generation) -> Stages:
+    """Where the stages and ledgers of a generation lie.
+
+    Raises:
+        ShardError: its transitions have no manifest.
+    """
+    folder = stages_of(out, one)
+    sealed = read_manifest(folder / "transitions", MANIFEST)
+    if sealed is None:
+        raise ShardError(f"{(folder / 'transitions').path(MANIFEST)} is missing or damaged.")
+    bands = tuple(file.name for file in one.ledgers if is_of_buckets(file.name))
+    return Stages(folder, ledgers_of(out, one), tuple(file.name for file in sealed.files), bands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,89 +118,185 @@ class Added:
     given: dict[str, dict[str, int]]
 
 
-def added(recipe: Recipe, judged: Judged, draws: Folder, ledgers: Sequence[Folder] = ()) -> Added:
+def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = True) -> Added:
     """What a generation adds, from its verdicts and draws.
 
     Args:
         recipe: that it was made by.
-        judged: its stages.
+        judged: its stages, and the generations before it, whose nodes keep what they have.
         draws: what it drew.
-        ledgers: of the generations before it, whose nodes keep what they have.
+        counting: whether it is of the recipe, whose bounds count what was drawn.
     """
-    rows: dict[str, list[npt.NDArray[np.void]]] = {name: [] for name in ("trajectories", "transitions", "groups")}
+    before = judged.before
+    rows: dict[str, list[npt.NDArray[np.void]]] = {name: [np.zeros(0, KINDS[name])] for name in _GATHERED}
     drawn: Counter[str] = Counter()
     given: dict[str, Counter[str]] = {name: Counter() for name in POOLS}
     environments = [np.zeros(0, np.uint64)]
-    folders = judged.transitions, judged.verdicts, judged.measures
-    places: dict[int, tuple[int, int]] = {}  # of judging's groups
-    for unit in judged.units:
-        found = candidates(unit, *folders)
-        chosen = pa.Table.from_batches(read_batches(draws, draws_name(unit.label)))
-        pool, copies = np.array(chosen["pool"].to_pylist(), object), chosen["copies"].to_numpy()
-        group = np.array([int(name, 16) for name in chosen["group"].to_pylist()], np.uint64)
-        number = np.array([POOLS.index(name) for name in pool.tolist()], np.uint64)
-        for name, count in zip(POOLS, np.bincount(number.astype(int), minlength=len(POOLS)).tolist(), strict=True):
+    some: list[Candidates] = []
+    chosen: list[_Drawn] = []
+    for number, unit in enumerate(judged.units):
+        found = candidates(unit, judged.transitions, judged.verdicts, judged.measures)
+        mine = _Drawn.of(draws, unit)
+        for name, count in Counter(mine.pool.tolist()).items():
             given[name][unit.domain] += count
-        drawn.update(pool[copies > 0].tolist())
-        environments.append(trained_environments(found.environment, pool, copies))
-        of_judging = np.array([int(name, 16) for name in found.group], np.uint64)
-        places |= dict(zip(of_judging.tolist(), zip(group.tolist(), number.tolist(), strict=True), strict=True))
-        for place, by in enumerate(recipe.mix.group_by):
-            shared = found.shared(by)
-            some = shared != 0
-            rows["groups"].append(_nodes(of_kind(shared[some], place), group[some], number[some]))
-        rows["groups"].append(_nodes(group, group, number))
-    for unit in judged.units:
-        for kind, part in _of_unit(unit.name, unit.label, judged, places):
+        drawn.update(mine.pool[mine.copies > 0].tolist())
+        environments.append(trained_environments(found.environment, mine.pool, mine.copies))
+        for kind, part in _copies(unit, judged):
             rows[kind].append(part)
-    whole = {kind: np.concatenate([np.zeros(0, _KINDS[kind]), *parts]) for kind, parts in rows.items()}
-    whole["groups"] = _first_known(whole["groups"], ledgers)
-    seen = np.unique(np.concatenate(environments))
-    whole["environments"] = seen[seen != 0].astype(ENVIRONMENTS[0]).view(ENVIRONMENTS)
-    return Added(whole, dict(sorted(drawn.items())), {pool: dict(sorted(of.items())) for pool, of in given.items()})
+        tasks = tasks_of([unit], judged.measures)
+        rows["tasks"].append(_records("tasks", tasks, np.full(len(tasks), number)))
+        some.append(found)
+        chosen.append(mine)
+    found, whole = gathered(some, []), _Drawn.joined(chosen)
+    rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
+    ledgers = () if before is None else before.ledgers
+    if before is None and judged.likeness is None:
+        rows["groups"] += _nodes_of_judging(recipe, judged, found, whole)
+    else:
+        rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, ledgers)
+    made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
+    made["groups"] = _first_known(made["groups"], ledgers)
+    made["drawn"] = _counted(recipe, judged) if counting else np.zeros(0, KINDS["drawn"])
+    made["environments"] = _records("environments", distinct(np.concatenate(environments)))
+    return Added(made, dict(sorted(drawn.items())), {pool: dict(sorted(of.items())) for pool, of in given.items()})
 
 
-_KINDS = {"trajectories": COPIES, "transitions": COPIES, "groups": NODES}
+def _counted(recipe: Recipe, judged: Judged) -> npt.NDArray[np.void]:
+    """What was drawn by the values that the recipe's bounds tell apart; nothing where it has none."""
+    if not is_counted(recipe):
+        return np.zeros(0, KINDS["drawn"])
+    _, found, (groups, pools, copies, tokens) = draw(recipe, judged)
+    found = replace(found, tokens=tokens)
+    some = []
+    for pool, stage in recipe.mix.stages.items():
+        chosen, items = stage_items(found, groups, pools, pool, recipe.mix)
+        some.append((pool, stage, items, copies[chosen]))
+    return drawn_rows(some)
 
 
-def _of_unit(
-    name: str, label: str, judged: Judged, places: Mapping[int, tuple[int, int]]
-) -> Iterator[tuple[str, npt.NDArray[np.void]]]:
-    """The ledger rows of a unit's trajectories and transitions, and of the nodes of all whose group has a pool."""
-    columns = ["trajectory_id", "step", "kept", "use", "group", "reason"]
-    verdicts = pa.Table.from_batches(read_batches(judged.verdicts, name, columns)).combine_chunks()
-    wanted = ["trajectory_hash", "transition_hash", *NODE_COLUMNS]
-    measures = pa.Table.from_batches(read_batches(judged.measures, f"{label}.parquet", wanted)).combine_chunks()
-    first = verdicts["step"].to_numpy() == 0
+_GATHERED: Final = ("trajectories", "transitions", "groups", "tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What was drawn of candidates; arrays of one length.
+
+    Attributes:
+        pool: names.
+        copies: how often each is drawn.
+        group: of each.
+    """
+
+    pool: npt.NDArray[np.object_]
+    copies: npt.NDArray[np.int64]
+    group: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, draws: Folder, unit: Unit) -> _Drawn:
+        table = read_table(draws, draws_name(unit.label), ["group", "pool", "copies"])
+        group = np.array([int(name, 16) for name in table["group"].to_pylist()], np.uint64)
+        return cls(np.array(table["pool"].to_pylist(), object), table["copies"].to_numpy().astype(np.int64), group)
+
+    @classmethod
+    def joined(cls, some: Sequence[_Drawn]) -> _Drawn:
+        pool = np.concatenate([np.zeros(0, object), *(one.pool for one in some)])
+        copies = np.concatenate([np.zeros(0, np.int64), *(one.copies for one in some)])
+        return cls(pool, copies, np.concatenate([np.zeros(0, np.uint64), *(one.group for one in some)]))
+
+    @property
+    def pools(self) -> npt.NDArray[np.uint64]:
+        """The number of the pool of each."""
+        return np.array([POOLS.index(name) for name in self.pool.tolist()], np.uint64)
+
+    def places(self) -> dict[int, int]:
+        """Group → the number of its pool."""
+        return dict(zip(self.group.tolist(), self.pools.tolist(), strict=True))
+
+
+def _widening(recipe: Recipe, found: Candidates, drawn: _Drawn) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of environments by which the recipe widens groups."""
+    for number, by in enumerate(recipe.mix.group_by):
+        shared = found.shared(by)
+        known = shared != 0
+        yield _records("groups", of_kind(shared[known], number), drawn.group[known], drawn.pools[known])
+
+
+def _nodes_of_judging(
+    recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn
+) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
+    names = [int(name, 16) for name in found.group]
+    places = dict(zip(names, zip(drawn.group.tolist(), drawn.pools.tolist(), strict=True), strict=True))
+    for unit in judged.units:
+        verdicts = read_table(judged.verdicts, unit.name, ["step", "group"])
+        measures = _table(judged.measures, unit, NODE_COLUMNS)
+        first = np.flatnonzero(verdicts["step"].to_numpy() == 0)
+        group = [int(one, 16) for one in verdicts["group"].take(pa.array(first)).to_pylist()]
+        first = first[np.array([one in places for one in group], np.bool_)]
+        taken = np.array([places[one] for one in group if one in places], np.uint64).reshape(-1, 2)
+        for column in NODE_COLUMNS:
+            yield _records("groups", measures[column].to_numpy()[first], taken[:, 0], taken[:, 1])
+        logs = log_nodes(recipe, judged.transitions, unit, first)
+        yield _records("groups", logs, *(taken[: len(logs), side] for side in (0, 1)))
+
+
+def _nodes_of_placing(
+    recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn, ledgers: Sequence[Folder]
+) -> Iterator[npt.NDArray[np.void]]:
+    """The nodes of kept trajectories, and of others where by these they have a group with a pool."""
+    begun = 0
+    for unit in judged.units:
+        verdicts = read_table(judged.verdicts, unit.name, ["step", "kept"])
+        measures = _table(judged.measures, unit, NODE_COLUMNS)
+        first = np.flatnonzero((verdicts["step"].to_numpy() == 0) & verdicts["kept"].to_numpy())
+        mine = slice(begun, begun + len(first))
+        begun += len(first)
+        for column in NODE_COLUMNS:
+            yield _records("groups", measures[column].to_numpy()[first], drawn.group[mine], drawn.pools[mine])
+        logs = log_nodes(recipe, judged.transitions, unit, first)
+        yield _records("groups", logs, drawn.group[mine][: len(logs)], drawn.pools[mine][: len(logs)])
+    places = drawn.places()
+    for nodes, place in placed(recipe, judged.units, found, judged.told, ledgers).dropped:
+        pool = POOLS.index(place.pool) if place.pool else places.get(place.group)
+        if pool is not None:
+            yield _records("groups", nodes, [place.group] * len(nodes), [pool] * len(nodes))
+
+
+def _copies(unit: Unit, judged: Judged) -> Iterator[tuple[str, npt.NDArray[np.void]]]:
+    """The ledger rows of a unit's kept trajectories and of the transitions that bear the loss."""
+    columns = ["trajectory_id", "step", "kept", "use"]
+    verdicts = read_table(judged.verdicts, unit.name, columns)
+    measures = _table(judged.measures, unit, ("trajectory_hash", "transition_hash"))
     for kind, column, chosen in (
-        ("trajectories", "trajectory_hash", first & verdicts["kept"].to_numpy()),
+        ("trajectories", "trajectory_hash", (verdicts["step"].to_numpy() == 0) & verdicts["kept"].to_numpy()),
         ("transitions", "transition_hash", np.array(verdicts["use"].to_pylist(), object) == "target"),
     ):
         rows = pa.array(np.flatnonzero(chosen))
         lanes = as_lanes(measures[column].take(rows).combine_chunks())
-        found = np.zeros(len(rows), COPIES)
-        found["high"], found["low"] = lanes[:, 0], lanes[:, 1]
-        found["tie"] = identities(verdicts["trajectory_id"].take(rows).to_pylist())
-        yield kind, found
-    stays = first & (np.array(verdicts["reason"].to_pylist(), object) != BRIDGES_POOLS)
-    group = [int(one, 16) for one in verdicts["group"].filter(pa.array(stays)).to_pylist()]
-    has_pool = np.array([one in places for one in group], np.bool_)
-    taken = [places[one] for one in group if one in places]
-    of, pool = (np.array([one[side] for one in taken], np.uint64) for side in (0, 1))
-    for column in NODE_COLUMNS:
-        yield "groups", _nodes(measures[column].to_numpy()[stays][has_pool], of, pool)
+        yield (
+            kind,
+            _records(kind, lanes[:, 0], lanes[:, 1], identities(verdicts["trajectory_id"].take(rows).to_pylist())),
+        )
 
 
-def _nodes(
-    node: npt.NDArray[np.uint64], group: npt.NDArray[np.uint64], pool: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.void]:
-    rows = np.zeros(len(node), NODES)
-    rows["node"], rows["group"], rows["pool"] = node, group, pool
+def _table(measures: Folder, unit: Unit, columns: Sequence[str]) -> pa.Table:
+    return read_table(measures, f"{unit.label}.parquet", columns)
+
+
+def _records(kind: str, *columns: npt.ArrayLike) -> npt.NDArray[np.void]:
+    """Rows of a ledger of these columns."""
+    rows = np.zeros(len(np.asarray(columns[0])), KINDS[kind])
+    for name, column in zip(KINDS[kind].names or (), columns, strict=True):
+        rows[name] = column
     return rows
+
+
+def _nodes(nodes: npt.NDArray[np.uint64], drawn: _Drawn) -> npt.NDArray[np.void]:
+    return _records("groups", nodes, drawn.group, drawn.pools)
 
 
 def _first_known(rows: npt.NDArray[np.void], ledgers: Sequence[Folder]) -> npt.NDArray[np.void]:
     """The rows of nodes that no ledger has, each node once."""
     rows = np.unique(rows)
     rows = rows[np.r_[True, rows["node"][1:] != rows["node"][:-1]]] if len(rows) else rows
-    return rows[~np.isin(rows["node"], known_nodes(rows["node"], ledgers)["node"])]
+    return rows[~np.isin(rows["node"], known_in(ledgers, "groups", rows["node"])["node"])]

@@ -23,11 +23,12 @@ from pipelines.engine.units import check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import answers_name, costs_name
 from pipelines.mix.candidates import Candidates, candidates, gathered
-from pipelines.mix.draw import Drawing, Items, drawing
+from pipelines.mix.carried import NO_DRAWS, EarlierDraws
+from pipelines.mix.draw import Items, drawing
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.passages.drawing import passage_candidates
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
-from pipelines.mix.placing import Before, Placed, placed
+from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.simulation_instructions import instructed_costs
@@ -93,11 +94,12 @@ def draws_name(label: str) -> str:
 
 
 class Chosen(NamedTuple):
-    """Of each candidate its group, its pool and how often it is drawn."""
+    """Of each candidate its group, its pool, how often it is drawn, and its tokens as a sample of that pool."""
 
     groups: npt.NDArray[np.object_]
     pool: npt.NDArray[np.object_]
     copies: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
 
 
 Sizes: TypeAlias = Callable[[npt.NDArray[np.object_]], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
@@ -105,7 +107,12 @@ Sizes: TypeAlias = Callable[[npt.NDArray[np.object_]], tuple[npt.NDArray[np.int6
 
 
 def make_mixture(
-    recipe: Recipe, found: Candidates, sizes: Sizes, places: Placed | None = None, held: Held | None = None
+    recipe: Recipe,
+    found: Candidates,
+    sizes: Sizes,
+    places: Placed | None = None,
+    held: Held | None = None,
+    drawn_before: EarlierDraws = NO_DRAWS,
 ) -> tuple[Mixture, Chosen]:
     """What a recipe draws of candidates, in sum and of each.
 
@@ -115,6 +122,7 @@ def make_mixture(
         sizes: what they become.
         places: what earlier generations fixed for them; None for the first.
         held: what those gave to pools.
+        drawn_before: what those drew.
 
     Raises:
         ConfigError: a group is larger than any pool, or something falls short and the recipe says to stop then.
@@ -128,10 +136,12 @@ def make_mixture(
     stages: dict[str, list[dict[str, Any]]] = {}
     for name in POOLS:
         if mix.pools.get(name):
-            drawn, chosen = _drawn(found, groups, np.flatnonzero(pool == name), name, mix)
+            chosen, items = stage_items(found, groups, pool, name, mix)
+            stage = mix.stages.get(name, Stage())
+            drawn = drawing(items, stage, f"mix.stages.{name}", drawn_before.carried(name, stage, items))
             copies[chosen] = drawn.copies
             stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
-    return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies)
+    return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies, tokens)
 
 
 def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.NDArray[np.object_]:
@@ -180,19 +190,19 @@ def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.object_]:
     return np.array([f"{int(number):016x}" for number in joined], object)
 
 
-def _drawn(
-    found: Candidates, groups: npt.NDArray[np.object_], rows: npt.NDArray[np.int64], pool: Pool, mix: Mix
-) -> tuple[Drawing, npt.NDArray[np.int64]]:
-    """What the stage of a pool draws of the candidates that the pool has, and which candidates those numbers are of."""
-    stage = mix.stages.get(pool, Stage())
-    component = _components(found, rows, stage)
+def stage_items(
+    found: Candidates, groups: npt.NDArray[np.object_], pools: npt.NDArray[np.object_], pool: Pool, mix: Mix
+) -> tuple[npt.NDArray[np.int64], Items]:
+    """Which candidates the stage of a pool can be drawn from, and these as its items."""
+    rows = np.flatnonzero(pools == pool)
+    component = _components(found, rows, mix.stages.get(pool, Stage()))
     chosen = rows[component != ""]
     component = component[component != ""]
     values = {
         "component": component,
         **{name: getattr(found, name)[chosen] for name in ("domain", "source", "kind", "task", "environment")},
     }
-    items = Items(
+    return chosen, Items(
         key=np.array([keyed_hash(f"draw:{key}", mix.seed) for key in found.trajectory_id[chosen]], np.uint64),
         tokens=found.tokens[chosen],
         loss_tokens=found.loss_tokens[chosen],
@@ -201,7 +211,6 @@ def _drawn(
         domain=found.domain[chosen],
         values=values,
     )
-    return drawing(items, stage, f"mix.stages.{pool}"), chosen
 
 
 def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> npt.NDArray[np.object_]:
@@ -298,6 +307,12 @@ class Judged:
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
     before: Before | None = None
+    likeness: Folder | None = None
+
+    @property
+    def told(self) -> Verdicts:
+        """Where what was judged lies, for places."""
+        return Verdicts(self.transitions, self.verdicts, self.measures, self.likeness)
 
     def labels(self) -> list[str]:
         """The names of all units: of transitions, then of passages."""
@@ -323,12 +338,11 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
         found = gathered([found, *passed], signals)
     counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
-    places = (
-        None if before is None else placed(recipe.mix, judged.units, found, judged.verdicts, judged.measures, before)
-    )
+    places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
     held = None if before is None else before.given
+    drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(
-        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, held
+        recipe, found, lambda pools: _sizes(recipe.mix, judged, found, pools, counter), places, held, drawn_before
     )
     return made, found, chosen
 
@@ -339,7 +353,7 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     Raises:
         ConfigError: see `make_mixture`.
     """
-    made, found, (groups, pool, copies) = draw(recipe, judged)
+    made, found, (groups, pool, copies, _) = draw(recipe, judged)
     before = judged.before
     numbers = _numbers(found, pool, copies, recipe.mix, {} if before is None else before.drawn)
     names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)

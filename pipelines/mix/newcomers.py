@@ -2,7 +2,8 @@
 
 A trajectory bears nodes: of its task, its instance, its own id and its parent's, and of environments by which the
 recipe widens groups. A node that an earlier generation knows has a group and a pool for ever. Newcomers are tried in
-their order; one that would join nodes of two pools is told as a bridge, and joins nothing.
+their order; one that would join nodes of two pools is told as a bridge, and joins nothing. Besides its own, a
+newcomer bears the nodes of the tasks of those that it is like.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Settled:
     Attributes:
         group: name of each one's group.
         pool: that it joins; empty where none of its nodes is known, so that shares decide.
-        bridges: whether it would join two pools.
+        bridges: whether it would join two pools; then group and pool mean nothing.
     """
 
     group: npt.NDArray[np.uint64]

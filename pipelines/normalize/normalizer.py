@@ -19,6 +19,7 @@ from pipelines.engine.flow import Collection, Map, Transform
 from pipelines.engine.garbage_collection import rare_collections
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import TRAJECTORY, Tombstones
 from pipelines.engine.units import finish_unit
 from pipelines.normalize.attachments import Attachments
 from pipelines.normalize.connector_errors import COUNT as CONNECTOR_COUNT
@@ -35,6 +36,8 @@ from schemas.transition import encoded_schema
 
 STAGE: Final = "normalize"
 NO_TRANSITIONS: Final = "no_transitions"
+FORGOTTEN: Final = "forgotten"
+_WHERE: Final = ("uri", "member", "offset", "connector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Normalizer:
         rejects: folder of this stage's rejects.
         strict: whether a connector's exception ends the run, instead of costing its input.
         blobs: folder of what logs attach; None where the recipe leaves it out.
+        tombstones: of trajectories that were forgotten, which are not carried on again.
     """
 
     recipe: Recipe
@@ -54,6 +58,7 @@ class Normalizer:
     rejects: Folder
     strict: bool = False
     blobs: Folder | None = None
+    tombstones: Tombstones = field(default_factory=Tombstones)
 
     @property
     def salt(self) -> str:
@@ -128,12 +133,32 @@ def _settle(one: Input, trajectories: int, rejects: list[Reject], normalizer: No
 
 def _batch(domain: str, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
     """The rows of a domain that wait in the flow, scrubbed and checked."""
-    taken = flow.assemblers[domain].take()
+    taken = _remembered(flow.assemblers[domain].take(), normalizer, flow)
     batch, replaced = scrub(taken, normalizer.recipe.normalize.scrub, salt=normalizer.salt, per_trajectory=False)
     flow.counts["scrubbed"] += pc.sum(replaced, min_count=0).as_py()
     for name, values in (("scrubbed", replaced), (KEY, flow.row_ids[domain].of(batch))):
         batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), values)
     return check(batch)
+
+
+def _remembered(taken: pa.RecordBatch, normalizer: Normalizer, flow: _Flow) -> pa.RecordBatch:
+    """The rows but those of trajectories that were forgotten, which become rejects."""
+    if not normalizer.tombstones.keys:
+        return taken
+    ids = taken["trajectory_id"].to_pylist()
+    gone = {one for one in set(ids) if normalizer.tombstones.hold(TRAJECTORY, one)}
+    forgotten = pa.array([one in gone for one in ids], pa.bool_())
+    for row in taken.select(["step", "num_steps", "provenance"]).filter(forgotten).to_pylist():
+        flow.counts["transitions"] -= 1
+        if row["step"] == 0:
+            flow.counts["trajectories"] -= 1
+            flow.counts[f"rejected.trajectory.{FORGOTTEN}"] += 1
+            uri, member, offset, connector = (row["provenance"][name] for name in _WHERE)
+            detail, count = "it was taken out of this folder, for good", row["num_steps"]
+            flow.rejects.append(
+                Reject("trajectory", FORGOTTEN, detail, uri, member, offset, connector, transitions=count)
+            )
+    return taken.filter(pc.invert(forgotten))
 
 
 def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:

@@ -17,6 +17,7 @@ from pipelines.engine.execution import Execution
 from pipelines.engine.ownership import BLOBS, Identity, Ownership
 from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import done_units, unit_manifests, written_names
 from pipelines.normalize.connector_errors import must_be_read_again
 from pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
@@ -55,10 +56,10 @@ class ShareDone:
     before: int
 
 
-def normalizer_of(recipe: Recipe, out: Folder, *, strict: bool) -> Normalizer:
+def normalizer_of(recipe: Recipe, out: Folder, *, strict: bool, tombstones: Tombstones | None = None) -> Normalizer:
     """What normalizing into an output folder needs besides the part."""
     blobs = out / BLOBS if recipe.normalize.attachments == "keep" else None
-    return Normalizer(recipe, out / "transitions", out / "rejects" / STAGE, strict, blobs)
+    return Normalizer(recipe, out / "transitions", out / "rejects" / STAGE, strict, blobs, tombstones or Tombstones())
 
 
 def stages_of(normalizer: Normalizer) -> tuple[str, ...]:

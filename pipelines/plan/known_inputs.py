@@ -1,41 +1,68 @@
 """Inputs that earlier generations read: known by their bytes, whatever their names, and by where they lie.
 
 A log whose bytes are known is not read again. One that lies where a known one lay, with other bytes, has grown or was
-changed: it is left as it was read first. One that is gone stays read.
+changed: it is left as it was read first, or read again, as the recipe says. One that is gone stays read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from connectors.registry import connectors
 from pipelines.engine.ledgers import INPUTS
-from pipelines.engine.paths import filesystem_of, url_of
+from pipelines.engine.paths import Place, filesystem_of, url_of
 from pipelines.engine.storage import sha256_of
-from pipelines.plan.recognition import Input
+from pipelines.engine.stored_blob import opened_archive
+from pipelines.engine.tombstones import LOG, Tombstones
+from pipelines.plan.raw_files import RawFile, raw_file
+from pipelines.plan.recognition import Input, stamp_of
+from schemas import ParseError, Reject
 
 
 @dataclass(slots=True)
 class Contents:
-    """The digests of raw files, each read once."""
+    """What raw files hold now, each read once.
 
+    Attributes:
+        limit: decompressed bytes of a file above which it is not read.
+    """
+
+    limit: int = 8 << 30
     _of: dict[str, str] = field(default_factory=dict)
+    _sizes: dict[Place, dict[str, int]] = field(default_factory=dict)
 
     def of(self, one: Input) -> str:
-        """Of the bytes of an input's files, and who reads them; empty if a file is not there any more."""
+        """The digest of the bytes of an input's files, and of who reads them.
+
+        Empty where these are not the bytes that the input was found with: a file is gone, or was changed since.
+        """
         try:
+            if stamp_of({name: self._raw(place) for name, place in one.members.items()}) != one.stamp:
+                return ""
             found = [
                 [name if len(one.members) > 1 else "", self._file(place.path), place.within]
                 for name, place in sorted(one.members.items())
             ]
-        except OSError:
+        except (OSError, ParseError, KeyError):
             return ""
         return hashlib.sha256(json.dumps([one.connector, found]).encode()).hexdigest()
+
+    def _raw(self, place: Place) -> RawFile:
+        file = raw_file(place.path)
+        return replace(file, bytes=self._members(place.archive)[place.within[-1]]) if place.within else file
+
+    def _members(self, archive: Place) -> dict[str, int]:
+        """The sizes of the members of an archive."""
+        if archive not in self._sizes:
+            found = opened_archive(archive, self.limit).members()
+            self._sizes[archive] = {one.name: one.bytes for one in found if not isinstance(one, Reject)}
+        return self._sizes[archive]
 
     def _file(self, path: str) -> str:
         if path not in self._of:
@@ -62,36 +89,70 @@ class KnownInputs:
     Attributes:
         rows: of the ledgers of inputs.
         contents: digests of raw files.
+        reads_grown: whether an input that lies where a known one lay, with other bytes, is read too.
+        tombstones: of logs that were forgotten, which are not read either.
         again: how many inputs were known by their bytes.
         changed: where those lie that have other bytes than were read there.
     """
 
     rows: npt.NDArray[np.void]
+    reads_grown: bool = False
+    tombstones: Tombstones = field(default_factory=Tombstones)
     contents: Contents = field(default_factory=Contents)
     again: int = 0
     changed: list[str] = field(default_factory=list)
     _known: set[tuple[int, int]] = field(init=False)
     _places: set[tuple[int, int]] = field(init=False)
+    _stamps: set[tuple[int, int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._known = set(self.rows[["content", "content_low"]].tolist()) - {(0, 0)}
         self._places = set(self.rows[["place", "place_low"]].tolist())
+        self._stamps = set(self.rows[["place", "place_low", "stamp"]].tolist())
 
     def knows(self, one: Input) -> bool:
-        """Whether the input is not to be read; what was met is noted."""
-        content, place = self.contents.of(one), place_of(one)
-        if content and _numbers(content) in self._known:
+        """Whether the input is not to be read; what was met is noted. A log that has not changed is not opened."""
+        place = _numbers(place_of(one))
+        if (*place, _numbers(one.stamp)[0]) in self._stamps:
             self.again += 1
             return True
-        if _numbers(place) in self._places:
-            self.changed.append(one.uri)
+        content = self.contents.of(one)
+        if content and (_numbers(content) in self._known or self.tombstones.hold(LOG, content)):
+            self.again += 1
             return True
+        if place in self._places:
+            self.changed.append(one.uri)
+            return not self.reads_grown
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class FoundBefore:
+    """Which input each file is by itself, as earlier plans have it, as long as neither it nor its connector changes."""
+
+    inputs: Mapping[Place, Sequence[Input]]
+
+    @classmethod
+    def of(cls, inputs: Iterable[Input]) -> FoundBefore:
+        """Those of earlier plans."""
+        found: dict[Place, list[Input]] = {}
+        for one in inputs:
+            if list(one.members) == [""]:
+                found.setdefault(one.members[""], []).append(one)
+        return cls(found)
+
+    def __call__(self, file: RawFile) -> Input | None:
+        """The input that the file is; None if it is not known."""
+        for one in self.inputs.get(file.place, ()):
+            connector = connectors().get(one.connector)
+            if connector is not None and connector.version == one.version and one.stamp == stamp_of({"": file}):
+                return replace(one, uri=file.name)
+        return None
+
+
 def input_rows(inputs: Iterable[Input], contents: Contents) -> npt.NDArray[np.void]:
-    """The rows of a ledger for inputs that were read; one whose files are gone has no content, but its place."""
-    rows = [(*_numbers(contents.of(one)), *_numbers(place_of(one))) for one in inputs]
+    """The rows of a ledger for inputs that were read; one whose files were changed since has no content."""
+    rows = [(*_numbers(contents.of(one)), *_numbers(place_of(one)), _numbers(one.stamp)[0]) for one in inputs]
     return np.array(rows, INPUTS)
 
 

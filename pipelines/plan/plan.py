@@ -18,7 +18,7 @@ from connectors.registry import connectors
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.plan.column_mapping import ColumnMapping
-from pipelines.plan.raw_files import gather
+from pipelines.plan.raw_files import RawFile, gather
 from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, Reject
@@ -188,6 +188,7 @@ def make_plan(
     strict: bool = False,
     is_known: Callable[[Input], bool] | None = None,
     workers: int = 1,
+    found_before: Callable[[RawFile], Input | None] | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -199,6 +200,8 @@ def make_plan(
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
         is_known: of an input that an earlier generation read, which is left out.
         workers: processes that sniff files where there are many.
+        found_before: the input that a file was found to be by an earlier one, if it has not changed since; it is not
+            opened again to tell.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -207,7 +210,8 @@ def make_plan(
     among = [known[name] for name in recipe.normalize.connectors or known]
     settings = recipe.normalize
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
-    recognizer = Recognizer(among, settings.max_member_bytes, settings.scrub_salt or "", mapped, strict, workers)
+    salt = settings.scrub_salt or ""
+    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, strict, workers, found_before)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)

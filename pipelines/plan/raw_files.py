@@ -131,6 +131,20 @@ def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
     return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root)
 
 
+def raw_file(path: str) -> RawFile:
+    """The file at an absolute path or a URL, as it is now.
+
+    Raises:
+        OSError: it is not there.
+    """
+    url = url_of(path)
+    if url is None:
+        os.stat(path)
+        return _local_file(path, os.path.dirname(path), named=True)
+    filesystem, name = filesystem_of(url)
+    return _remote_file(filesystem, name, filesystem.info(name), name.rpartition("/")[0])
+
+
 def _fault(path: str, root: str, *, named: bool, plain: bool) -> str:
     """Why a local path is not to be opened; empty if it is a file that lies below its root, links followed.
 

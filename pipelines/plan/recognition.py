@@ -125,6 +125,7 @@ class Recognizer:
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
         strict: whether an exception of a connector is raised instead of noted.
         workers: processes that sniff many files.
+        known: the input that a file was found to be by itself, and still is; None if that is not known.
     """
 
     among: Sequence[Connector]
@@ -133,6 +134,7 @@ class Recognizer:
     mapped: Callable[[str, Place, bytes], str | None] | None = None
     strict: bool = False
     workers: int = 1
+    known: Callable[[RawFile], Input | None] | None = None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -152,8 +154,13 @@ class Recognizer:
         names = RawNames([file for file in files if not file.fault])
         owners, shared, claims = self._joined(names, found)
         left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
-        told = sniffed(partial(self.alone, depth=depth), [names.files[name] for name in left], self.workers)
-        alone = dict(zip(left, told, strict=True))
+        before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
+        alone = {name: Recognized([one]) for name, one in before.items() if one is not None}
+        asked = [name for name in left if name not in alone]
+        sniffing = self if self.workers < 2 else replace(self, known=None)  # what is known is not sent to processes
+        told = sniffed(partial(sniffing.alone, depth=depth), [names.files[name] for name in asked], self.workers)
+        alone |= zip(asked, told, strict=True)
+        alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():
             if name in alone:
                 del alone[name]
@@ -385,11 +392,16 @@ def _input(
     members: Mapping[str, RawFile],
     shared: Set[str] = frozenset(),
 ) -> Input:
-    stamp = hashlib.sha256(json.dumps([[m, f.bytes, f.changed] for m, f in sorted(members.items())]).encode())
     places = {member: file.place for member, file in sorted(members.items())}
     size = sum(file.bytes for member, file in members.items() if member not in shared)
     licence = next((file.licence for file in members.values()), None)
-    return Input(uri, connector.name, connector.version, why, places, size, stamp.hexdigest(), licence)
+    return Input(uri, connector.name, connector.version, why, places, size, stamp_of(members), licence)
+
+
+def stamp_of(members: Mapping[str, RawFile]) -> str:
+    """By which it is noticed that a log's files changed: the digest of their names, sizes and times of change."""
+    told = [[member, file.bytes, file.changed] for member, file in sorted(members.items())]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:

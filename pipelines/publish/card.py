@@ -86,6 +86,7 @@ def card(
     digest: str,
     kept: Varieties,
     mixture: Mapping[str, Any],
+    generations: int = 1,
 ) -> str:
     """The card of a finished run, as Markdown with a YAML head.
 
@@ -97,6 +98,7 @@ def card(
         digest: of the mix.
         kept: the diversity of what was kept.
         mixture: what its pools and stages were given (`Mixture.told`).
+        generations: of which the dataset is.
     """
     configs = configs_of(shards, counts)
     total = sum(config.samples for config in configs)
@@ -113,6 +115,7 @@ def card(
         flow=flow,
         domains=", ".join(f"{domain} {count:,}" for domain, count in by_domain.items()),
         digest=digest,
+        generations=generations,
         diversity=[(domain, kind, one) for domain, of in kept.items() for kind, one in of.items() if one.kinds],
         pools_given=mixture["pools"],
         stages=mixture["stages"],

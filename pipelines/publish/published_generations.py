@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.account.conservation import (
@@ -19,7 +20,8 @@ from pipelines.account.conservation import (
     trajectory_line,
     transition_line,
 )
-from pipelines.engine.generations import Generation
+from pipelines.engine.generations import FIRST, Generation, ledgers_of
+from pipelines.engine.ledgers import read_ledger
 from pipelines.engine.ownership import PLAN, Ownership
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import (
@@ -31,9 +33,11 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
+from pipelines.judge.judging import Unit
 from pipelines.mix.mix import Shard
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
 from pipelines.publish.card import CARD, card, told_apart
+from pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, ShardError
 from schemas.manifest import FileEntry, Manifest, summed_counts
@@ -53,6 +57,24 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
     sealed = read_manifest(shards, MANIFEST)
     if sealed is not None and [file.name for file in sealed.files if "/" in file.name] == files:
         return
+    publish_again(recipe, out, generations, owner)
+
+
+def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
+    """The same, also where names are those that are there; of a folder without generations, card and manifest.
+
+    Raises:
+        ShardError: a file cannot be read or written.
+    """
+    shards = out / SHARDS
+    kept = None
+    if not generations:
+        sealed = _manifest(shards)
+        files = tuple(file for file in sealed.files if "/" in file.name)
+        only = Generation(FIRST, "", "", "", "", shards=files, counts=sealed.counts, mixture=sealed.mixture)
+        generations = [replace(only, models=sealed.models)]
+        judged = [Unit(number, file.name, "") for number, file in enumerate(_manifest(out / "transitions").files)]
+        kept = kept_variety(judged, out / "measures", out / "verdicts")
     units: list[Manifest] = []
     for one in generations:
         where = (out / one.folder if one.folder else out) / SHARDS
@@ -65,7 +87,7 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
         for made in found if one.folder else ():
             finish_unit(shards, made)
         units += found
-    _finish(recipe, out, generations, units)
+    _finish(recipe, out, generations, units, kept)
 
 
 def _is_of(made: Manifest, one: Generation) -> bool:
@@ -84,7 +106,9 @@ def _copy(source: Folder, target: Folder, file: FileEntry) -> None:
     target.write(file.name, data)
 
 
-def _finish(recipe: Recipe, out: Folder, generations: Sequence[Generation], units: Sequence[Manifest]) -> None:
+def _finish(
+    recipe: Recipe, out: Folder, generations: Sequence[Generation], units: Sequence[Manifest], kept: Varieties | None
+) -> None:
     shards, counts = out / SHARDS, summed_counts(list(units))
     content = json.dumps([recipe.digest(), sorted((file.name, file.sha256) for one in units for file in one.files)])
     digest = hashlib.sha256(content.encode()).hexdigest()
@@ -93,11 +117,14 @@ def _finish(recipe: Recipe, out: Folder, generations: Sequence[Generation], unit
     both = zip(folders, generations, strict=True)
     flow = _summed([line for folder, one in both for line in _balance(folder, one)])
     laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
-    text = card(recipe, laid, counts, flow, digest, {}, mixture).encode()
+    if kept is None:
+        kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
+    text = card(recipe, laid, counts, flow, digest, kept, mixture, len(generations)).encode()
     shards.write(CARD, text)
     entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
     finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
-    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}}
+    told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}, "diversity": told_variety(kept)}
+    told["models"] = generations[-1].models
     finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **told)
 
 
@@ -107,7 +134,7 @@ def _shard(number: int, name: str) -> Shard:
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sums of what generations drew."""
+    """The sums of what generations drew; shares and shortfalls are told by the last, which counts all before it."""
     pools: dict[str, dict[str, dict[str, float]]] = {}
     stages: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for one in some:
@@ -124,8 +151,8 @@ def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available", "shortfall")}
-    return {**one, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
+    summed = {name: one[name] + other[name] for name in ("samples", "tokens", "loss_tokens", "available")}
+    return {**other, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
 
 
 def _balance(folder: Folder, one: Generation) -> Iterator[Line]:
@@ -134,7 +161,7 @@ def _balance(folder: Folder, one: Generation) -> Iterator[Line]:
     normalized, judged, dropped = (_manifest(folder / name) for name in names)
     plan = Plan.from_json(folder.read(PLAN))
     lost = Counter(one.reason for one in plan.unrecognized if one.reason not in UNRECOGNIZED_REASONS)
-    yield input_line(len(plan.inputs), normalized.counts, dict(sorted(lost.items())))
+    yield input_line(normalized.counts.get("inputs", 0), normalized.counts, dict(sorted(lost.items())))
     yield record_line(normalized.counts)
     attached = attachment_line(normalized.counts)
     if attached.entered:

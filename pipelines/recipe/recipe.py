@@ -38,6 +38,9 @@ WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17
 BOUNDS: Final = ("max_reject_ratio", "max_unrecognized_ratio")
 """Of the section `normalize`: what ends a run and changes nothing that it writes."""
 
+_OF_APPENDING: Final = "grown"
+"""Of the section `normalize`: what decides which logs are read later, but not how one is read."""
+
 
 class Normalize(Section):
     """How raw logs are read.
@@ -55,6 +58,8 @@ class Normalize(Section):
         dataset: which files of a published data set are read, and what the columns of its tables hold.
         attachments: `drop` for the digests alone of what logs attach (screenshots, documents), `keep` to copy that into
             the output folder as it is: no picture is scrubbed.
+        grown: what `--append` does with a log that grew or was changed since it was read: nothing (`ignore`), or it
+            reads it again and adds what is new to the group and the pool that the log has (`extend`).
     """
 
     connectors: Annotated[tuple[str, ...], LISTED] = ()
@@ -67,6 +72,7 @@ class Normalize(Section):
     static_assets: bool = False
     dataset: Dataset = Dataset()
     attachments: Literal["drop", "keep"] = "drop"
+    grown: Literal["ignore", "extend"] = "ignore"
 
     def choices(self, domains: tuple[str, ...] = ()) -> Choices:
         """What connectors are told of it, in a recipe that takes in these domains."""
@@ -238,6 +244,10 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _told(self) -> Self:
+        if self.normalize.grown == "extend" and not self.judge.mask_duplicate_transitions:
+            raise ValueError(
+                "normalize.grown: extend needs judge.mask_duplicate_transitions, so that nothing bears the loss twice"
+            )
         fault = self.normalize.dataset.fault(self.domains)
         if fault is not None:
             raise ValueError(fault)
@@ -256,5 +266,5 @@ class Recipe(Section):
 
     def reading_digest(self) -> str:
         """As `digest`, of what decides how logs are read: the section `normalize` without the bounds that end a run."""
-        values = self.normalize.model_dump(mode="json", exclude=set(BOUNDS))
+        values = self.normalize.model_dump(mode="json", exclude={*BOUNDS, _OF_APPENDING})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -14,12 +14,14 @@ from pipelines.append import Append
 from pipelines.engine.generations import Generation, chain, commit
 from pipelines.engine.ownership import Ownership
 from pipelines.engine.storage import Folder
+from pipelines.engine.units import read_manifest
 from pipelines.engine.verification import verify
 from pipelines.mix.earlier_generations import EarlierGenerations
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
 from tests.conftest import FUZZ, ROOT
+from tests.pipelines.face.test_cli import ran
 
 RAW = ROOT / "samples" / "terminal"
 RECIPE = load_recipe("terminal")
@@ -95,6 +97,34 @@ def test_the_grown_folder_verifies(grown):
     assert not found.foreign
 
 
+@pytest.mark.parametrize("what", ["transitions/*/*.parquet", "ledgers/groups.parquet", "shards/*/*/*.parquet"])
+def test_a_changed_file_of_a_generation_is_told(grown, tmp_path, what):
+    shutil.copytree(grown / "out", tmp_path / "out")
+    folder = chain(Folder(str(tmp_path / "out")))[1].folder
+    file = sorted((tmp_path / "out" / folder).glob(what))[0]
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    faults = verify(str(tmp_path / "out")).faults
+    assert [fault.name for fault in faults] == [str(file.relative_to(tmp_path / "out"))]
+
+
+def test_a_shard_of_an_earlier_generation_that_was_replaced_is_told(grown, tmp_path):
+    shutil.copytree(grown / "out", tmp_path / "out")
+    added = chain(Folder(str(tmp_path / "out")))[1].shards[0].name
+    (tmp_path / "out" / "shards" / added).write_bytes(b"")
+    assert {fault.name for fault in verify(str(tmp_path / "out")).faults} == {f"shards/{added}"}
+
+
+def test_the_card_and_the_manifest_are_of_all_generations(grown):
+    card = (grown / "out" / "shards" / "README.md").read_text()
+    assert "Logs were added 1 times since the first run" in card
+    assert "## How diverse" in card or "effective" in card
+    manifest = read_manifest(Folder(str(grown / "out" / "shards")), "manifest.json")
+    one = chain(Folder(str(grown / "out")))
+    assert manifest is not None
+    assert manifest.counts["samples.cpt.terminal"] == sum(some.counts["samples.cpt.terminal"] for some in one)
+    assert manifest.diversity["terminal"]["task"]["kinds"] > 1
+
+
 def test_adding_nothing_changes_nothing(grown):
     before = bytes_of(grown / "out" / "shards")
     appended = Append(RECIPE, [str(grown / "logs")], str(grown / "out")).run()
@@ -163,10 +193,32 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
     assert verify(out).is_whole
 
 
-def test_a_recipe_whose_budget_is_not_carried_over_is_refused():
-    text = "name: n\nsource: tests\ndomains: [terminal]\nmix: {stages: {sft: {budget: 100}}}"
-    with pytest.raises(ConfigError, match=r"mix.stages.sft has budget"):
+def test_a_recipe_that_cannot_be_added_to_is_told():
+    text = "name: n\nsource: tests\ndomains: [terminal]\nnormalize: {attachments: keep}"
+    with pytest.raises(ConfigError, match=r"normalize\.attachments: keep cannot be added to yet"):
         Append(parse_recipe(text, "n"), ["logs"], "out")
+
+
+def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(first, grown, tmp_path, monkeypatch):
+    shutil.copytree(first / "out", tmp_path / "out")
+    logs = put(tmp_path / "logs", LOGS[11:])
+    shutil.copy(LOGS[0], logs / "0-again.jsonl")
+
+    def killed(where: Folder, one: Generation) -> bool:
+        if one.number == 2:
+            raise KeyboardInterrupt
+        return commit(where, one)
+
+    monkeypatch.setattr("pipelines.append.commit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Append(RECIPE, [str(logs)], str(tmp_path / "out")).run()
+    monkeypatch.setattr("pipelines.append.commit", commit)
+    begun: list[tuple[str, int]] = []
+    Append(
+        RECIPE, [str(logs)], str(tmp_path / "out"), tell=lambda one: begun.append((one.stage, one.units - one.done))
+    ).run()
+    assert begun[0] == ("normalize", 0)
+    assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
 
 
 def test_the_same_generations_give_the_same_dataset_wherever_the_logs_lie(first, grown, tmp_path):
@@ -197,3 +249,29 @@ def test_what_would_join_two_pools_goes_and_judging_is_done_again_without_it(fir
     (file,) = (tmp_path / "out" / made.generation.folder / "verdicts" / "terminal").glob("*.parquet")
     assert pl.read_parquet(file)["reason"][0] == "bridges_pools"
     require_apart(tmp_path / "out")
+
+
+def test_the_command_adds_what_is_new_and_tells_what_it_left(tmp_path):
+    out, logs = tmp_path / "out", put(tmp_path / "logs", LOGS[:4])
+    assert ran("run", "terminal", "--raw", logs, "--out", out)[0] == 0
+    put(logs, LOGS[14:])
+    with (logs / LOGS[1].name).open("ab") as stream:
+        stream.write(b"\n")
+    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    assert code == 0
+    assert "generation 2: 3 new inputs were added\nread before, under this name or another: 3" in said
+    assert f"left as they were read: 1 ({LOGS[1].name})" in said
+    assert f"written: {out}\n" in said
+    code, said, _ = ran("run", "terminal", "--raw", logs, "--out", out, "--append")
+    assert (code, said.splitlines()[0]) == (0, "nothing is new: generation 2 is the last one")
+
+
+def test_what_cannot_be_added_to_is_told_before_anything_is_written(tmp_path):
+    logs = put(tmp_path / "logs", LOGS[:1])
+    code, _, complained = ran("run", "terminal", "--raw", logs, "--out", tmp_path / "out", "--append")
+    assert code == 1
+    assert "holds no run that could be added to. Run without --append first." in complained
+    code, _, complained = ran("run", "terminal", "--raw", logs, "--out", tmp_path / "out", "--append", "--overwrite")
+    assert code == 1
+    assert "it takes no --overwrite" in complained
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.mix.draw import Drawing, Items, drawing, unknown_values, weights_of
+from pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, unknown_values, weights_of
 from pipelines.recipe.mixture import Bound, Component, Stage
 from schemas import ConfigError
 
@@ -296,3 +298,60 @@ def test_a_bound_on_what_is_not_there_can_be_told():
 def test_a_stage_that_cannot_be_meant_is_refused(values, said):
     with pytest.raises(ValidationError, match=said):
         Stage.model_validate(values)
+
+
+def carried_from(items: Items, found: Drawing, asked: Stage, before: Carried = NOTHING) -> Carried:
+    """What a stage drew of items, and what it had drawn before, as the next drawing is told it."""
+
+    def summed(old: Mapping[Any, int], values: Any, amounts: Any) -> dict[Any, int]:
+        total = Counter(old)
+        for value, amount in zip(values.tolist(), amounts.tolist(), strict=True):
+            total[value] += amount
+        return dict(total)
+
+    def told(name: str, old: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        total = Counter(old)
+        for one in found.categories:
+            total[one.component, one.domain] += getattr(one, name)
+        return dict(total)
+
+    tokens = items.tokens * found.copies
+    olds: Sequence[Mapping[Any, int]] = before.bounds or [{}] * len(asked.bounds)
+    bounds = [summed(old, items.values[one.by], tokens) for one, old in zip(asked.bounds, olds, strict=True)]
+    groups = summed(before.groups, items.group, (found.copies > 0).astype(np.int64))
+    samples = before.samples + int(found.copies.sum())
+    drawn, available = told("tokens", before.drawn), told("available", before.available)
+    return Carried(samples, drawn, available, tuple(bounds), groups)
+
+
+@given(st.lists(ITEMS, min_size=2, max_size=3), STAGES, st.integers(100, 5000), st.integers(1, 40))
+def test_generations_together_hold_to_budget_samples_groups_and_bounds(arrivals, values, budget, samples):
+    asked = stage(**values, budget=budget, samples=samples)
+    carried, tokens, count = NOTHING, 0, 0
+    by_group: Counter[int] = Counter()
+    by_domain: Counter[str] = Counter()
+    for rows in arrivals:
+        items = items_of(rows)
+        found = drawing(items, asked, carried=carried)
+        tokens, count = tokens + int((items.tokens * found.copies).sum()), count + int(found.copies.sum())
+        for number in np.flatnonzero(found.copies).tolist():
+            by_group[int(items.group[number])] += 1
+            by_domain[str(items.domain[number])] += int(items.tokens[number] * found.copies[number])
+        carried = carried_from(items, found, asked, carried)
+    assert tokens <= budget
+    assert count <= samples
+    assert max(by_group.values(), default=0) <= (asked.max_per_group or count)
+    for bound in asked.bounds:
+        assert bound.max_tokens is None or max(by_domain.values(), default=0) <= bound.max_tokens
+
+
+def test_a_domain_that_earlier_generations_lacked_catches_up():
+    weights = {"all": {"weights": {"web": 0.5, "swe": 0.5}}}
+    first = items_of([{"domain": "web"}] * 40 + [{"domain": "swe"}] * 10)
+    asked = stage(components=weights, budget=4_000)
+    before = drawing(first, asked)
+    assert share(before, "swe") == 0.25
+    second = items_of([{"domain": "web"}] * 40 + [{"domain": "swe"}] * 40)
+    more = stage(components=weights, budget=6_000)
+    after = drawing(second, more, carried=carried_from(first, before, asked))
+    assert share(after, "swe") == 1.0

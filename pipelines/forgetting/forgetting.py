@@ -1,0 +1,444 @@
+"""Forgetting, in its order: tombstones, a journal, then file by file, and a scan that finds nothing more.
+
+A kill leaves the journal, by which the same command goes on. The transitions of a unit are the last of its files, since
+they tell which rows of the others go. See docs/design/forgetting.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
+from pipelines.engine.ledgers import read_ledger, write_ledger
+from pipelines.engine.ownership import BLOBS, PLAN, Ownership, survey
+from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
+from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
+from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from pipelines.forgetting.rewriting import (
+    Flags,
+    ids_of,
+    is_whole,
+    of_ids,
+    of_places,
+    of_rows,
+    rewritten,
+    without_lines,
+)
+from pipelines.forgetting.selection import Selection, found
+from pipelines.forgetting.traces import (
+    attached,
+    drawn_places,
+    holding,
+    kept_rows,
+    manifest_in,
+    own_nodes,
+    parquet_holds,
+)
+from pipelines.judge.answering import Answering
+from pipelines.judge.buckets import is_of_buckets
+from pipelines.judge.judging import Unit
+from pipelines.judge.likeness import STAGE as LIKENESS
+from pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from pipelines.mix.mixture import ANSWERS, draws_name
+from pipelines.plan.known_inputs import Contents, place_of
+from pipelines.plan.plan import Plan
+from pipelines.publish.diversity import kept_counts, variety_rows
+from pipelines.publish.published_generations import SHARDS, publish_again
+from pipelines.recipe.recipe import Recipe
+from pipelines.rendering.answered import HELD, Distractors
+from pipelines.rendering.turns import View
+from schemas import ConfigError, ContractError
+from schemas.manifest import FileEntry, Manifest, summed_counts
+
+_PLACE: Final = np.uint64(32)
+_REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten.
+
+    Attributes:
+        trajectories: how many.
+        logs: uris of logs of which nothing is left.
+        raw: where these lie still; raw logs are never touched.
+        rewritten: names of files that were written again, in the output folder.
+        scanned: files that were looked through afterwards, and hold nothing more of it.
+    """
+
+    trajectories: int
+    logs: tuple[str, ...]
+    raw: tuple[str, ...]
+    rewritten: tuple[str, ...]
+    scanned: int
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What is being forgotten, while it is: ids, uris, units (`folder|name`), and which of their files are done."""
+
+    out: Folder
+    ids: set[str]
+    uris: set[str]
+    units: set[str]
+    done: set[str]
+
+    @classmethod
+    def begun(cls, out: Folder) -> _Journal:
+        data = out.found(JOURNAL)
+        values: dict[str, list[str]] = json.loads(data) if data is not None else {}
+        return cls(out, *(set(values.get(name, ())) for name in ("ids", "uris", "units", "done")))
+
+    def write(self) -> None:
+        values = {name: sorted(getattr(self, name)) for name in ("ids", "uris", "units", "done")}
+        self.out.write(JOURNAL, json.dumps(values).encode(), private=True)
+
+    def once(self, what: str) -> bool:
+        """Whether that has still to be done."""
+        return what not in self.done
+
+    def note(self, what: str) -> None:
+        """Notes that it is done."""
+        self.done.add(what)
+        self.write()
+
+
+class Forgetting:
+    """Taking trajectories out of an output folder.
+
+    Args:
+        recipe: by which it was made.
+        out: the folder, on this machine.
+
+    Raises:
+        ConfigError: it lies in an object store.
+    """
+
+    def __init__(self, recipe: Recipe, out: str) -> None:
+        self.recipe, self.out = recipe, Folder(out)
+        if not self.out.is_local:
+            raise ConfigError("Only a folder on this machine can be made to forget. Copy it here, and back.")
+        self._rewritten: set[str] = set()
+
+    def forget(self, selection: Selection) -> Forgotten:
+        """Forgets what is selected, and proves it.
+
+        Raises:
+            ConfigError: no finished run lies there, or nothing is selected.
+            ShardError: a file cannot be read or written; the same again goes on.
+        """
+        identity = survey(self.out).identity
+        if identity is None or read_manifest(self.out / SHARDS, MANIFEST) is None:
+            raise ConfigError(f"{self.out.path()} holds no finished run that could forget.")
+        owner = Ownership(self.out, identity, adding=True)
+        owner.check(())
+        with owner.held():
+            owner.keep()
+            generations = chain(self.out, moved=True)
+            stages = [stages_of(self.out, one) for one in generations] or [self.out]
+            journal = _Journal.begun(self.out)
+            chosen = found(selection, [one / "transitions" for one in stages])
+            journal.ids |= chosen.ids
+            journal.uris |= chosen.uris
+            if not journal.ids:
+                raise ConfigError("Nothing of that is in the folder.")
+            journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
+            raw = self._bury(stages, journal)
+            journal.write()
+            for number, at in enumerate(stages):
+                self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
+            self._rewrite_chain(generations)
+            self._drop_blobs(stages)
+            publish_again(self.recipe, self.out, chain(self.out, moved=True), owner)
+            scanned = self._scan(journal)
+            self.out.remove(JOURNAL)
+            logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))
+            return Forgotten(len(journal.ids), logs, raw, names, scanned)
+
+    def _lead(self, at: Folder) -> str:
+        return at.path()[len(self.out.path()) + 1 :]
+
+    def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
+        """Writes tombstones, before anything is gone; returns where the logs lie."""
+        plans = [Plan.from_json(one.read(PLAN)) for one in stages]
+        gone = [one for plan in plans for one in plan.inputs if one.uri in journal.uris]
+        contents = Contents(self.recipe.normalize.max_member_bytes)
+        digests = [digest for one in gone if (digest := contents.of(one))]
+        stones = Tombstones.read(self.out).adding(TRAJECTORY, journal.ids).adding(LOG, digests)
+        stones.write(self.out)
+        return tuple(sorted({place.path for one in gone for place in one.members.values()}))
+
+    def _forget_in(
+        self, at: Folder, before: Sequence[Folder], journal: _Journal, generation: Generation | None
+    ) -> None:
+        """Takes it out of the stages, the ledgers and the shards of one generation."""
+        lead = f"{self._lead(at)}|"
+        names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
+        units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
+        affected = [unit for unit in units if unit.name in names]
+        own = own_nodes(at, affected, journal.ids)
+        touched = {place for unit in affected for place in drawn_places(at, unit, journal.ids)}
+        ledgers = None if generation is None else ledgers_of(self.out, generation)
+        for unit in affected:
+            kept = kept_rows(at, unit, journal.ids)
+            if not kept.all():
+                self._forget_unit(at, unit, kept, journal, ledgers)
+        for stage in _REJECTS:
+            self._forget_rejects(at / stage, journal)
+        self._forget_plan(at, journal)
+        if (at / "draws").exists(ANSWERS):
+            self._merge_answers(at, before, units)  # which holds those of earlier generations too
+        for stage in ("transitions", "measures", "verdicts", "spans", LIKENESS, "draws", *_REJECTS):
+            self._reseal(at / stage)
+        self._forget_shards(at, touched, journal)
+        if ledgers is not None and affected:
+            self._forget_ledgers(at, ledgers, units, journal, own)
+
+    def _note(self, folder: Folder, name: str) -> None:
+        self._rewritten.add(f"{folder.path()[len(self.out.path()) + 1 :]}/{name}")
+
+    def _forget_unit(self, at: Folder, unit: Unit, kept: Flags, journal: _Journal, ledgers: Folder | None) -> None:
+        """All files of a unit, its transitions the last."""
+        measures, label = at / "measures", unit.label
+        numbered = {matches_name(label): measures, unit.name: at / LIKENESS}
+        for name in measure_names(label):
+            if not measures.exists(name) or name in numbered:
+                continue
+            if name == answers_name(label):
+                self._remake_answers(at, unit, kept)
+            elif is_whole(measures, name, kept):
+                rewritten(measures, name, of_rows(kept))
+            self._note(measures, name)
+        for folder in (at / "verdicts", at / "spans"):
+            if folder.exists(unit.name) and is_whole(folder, unit.name, kept):
+                rewritten(folder, unit.name, of_rows(kept))
+                self._note(folder, unit.name)
+        for name, folder in numbered.items():
+            mark = f"{folder.path()}/{name}"
+            if folder.exists(name) and journal.once(mark):
+                rewritten(folder, name, of_places(kept, "row"))
+                self._note(folder, name)
+                journal.note(mark)
+        if ledgers is not None and journal.once(f"{ledgers.path()}|{unit.number}"):
+            _move_buckets(ledgers, unit.number, kept)
+            journal.note(f"{ledgers.path()}|{unit.number}")
+        rewritten(at / "draws", draws_name(label), of_ids(journal.ids))
+        self._note(at / "draws", draws_name(label))
+        rewritten(at / "transitions", unit.name, of_rows(kept))
+        self._note(at / "transitions", unit.name)
+
+    def _remake_answers(self, at: Folder, unit: Unit, kept: Flags) -> None:
+        """The answers by which checks are tried, of what is left of a unit."""
+        held, first = Answering(View.of(self.recipe.mix)), 0
+        for batch in read_transitions(at / "transitions", unit.name):
+            list(held.add(batch.filter(pa.array(kept[first : first + batch.num_rows]))))
+            first += batch.num_rows
+        write_parquet(at / "measures", answers_name(unit.label), HELD, held.rest())
+
+    def _merge_answers(self, at: Folder, before: Sequence[Folder], units: Sequence[Unit]) -> None:
+        held = Distractors()
+        places = [(one / "draws", ANSWERS) for one in before]
+        places += [(at / "measures", answers_name(unit.label)) for unit in units]
+        for folder, name in places:
+            for batch in read_table(folder, name, HELD.names).to_batches():
+                held.take(batch)
+        write_parquet(at / "draws", ANSWERS, HELD, [held.batch()])
+        self._note(at / "draws", ANSWERS)
+
+    def _forget_rejects(self, folder: Folder, journal: _Journal) -> None:
+        """Takes out rejects of what is forgotten, and its id out of what was said of others."""
+        ids, uris = pa.array(sorted(journal.ids)), pa.array(sorted(journal.uris), pa.string())
+        short = "|".join(sorted(one[:16] for one in journal.ids))
+
+        def change(table: pa.Table, _: int) -> pa.Table:
+            gone = pc.or_(pc.is_in(table["trajectory_id"], value_set=ids), pc.is_in(table["uri"], value_set=uris))
+            left = table.filter(pc.invert(gone))
+            told = pc.replace_substring_regex(left["detail"], f"(?:{short})…", "that was forgotten")
+            return left.set_column(left.schema.get_field_index("detail"), left.schema.field("detail"), told)
+
+        for name in folder.names(".parquet"):
+            table = read_table(folder, name, ["trajectory_id", "uri", "detail"])
+            if not change(table, 0).equals(table):
+                rewritten(folder, name, change)
+                self._note(folder, name)
+
+    def _forget_plan(self, at: Folder, journal: _Journal) -> None:
+        plan = Plan.from_json(at.read(PLAN))
+        parts = tuple(
+            replace(part, inputs=tuple(one for one in part.inputs if one.uri not in journal.uris))
+            for part in plan.parts
+        )
+        if parts != plan.parts:
+            at.write(PLAN, replace(plan, parts=parts).to_json(), private=True)
+            self._note(at, PLAN)
+
+    def _forget_shards(self, at: Folder, touched: set[tuple[str, str]], journal: _Journal) -> None:
+        """Rewrites the shards that show any of it, of pools and domains in which it was drawn."""
+        shards = at / SHARDS
+        for made in unit_manifests(shards, _labels(shards)):
+            counts, files = dict(made.counts), []
+            for file in made.files:
+                pool, _, rest = file.name.partition("/")
+                domain = rest.partition("/")[0].partition("_")[0]
+                entry = (
+                    self._shard(shards, file, journal.ids, f"{pool}.{domain}", counts)
+                    if ((pool, domain) in touched)
+                    else file
+                )
+                files.append(entry)
+            if tuple(files) != made.files:
+                finish_unit(shards, replace(made, files=tuple(files), counts=counts))
+        self._reseal(shards)
+
+    def _shard(self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int]) -> FileEntry:
+        """A shard without the samples of some trajectories; counts are lowered by what goes."""
+        if file.name.endswith(".jsonl"):
+            data, gone = without_lines(shards.read(file.name), ids)
+            if gone:
+                shards.write(file.name, data)
+                self._note(shards, file.name)
+                counts[f"samples.{key}"] -= gone
+            return FileEntry(file.name, file.rows - gone, len(data), hashlib.sha256(data).hexdigest())
+        with shards.open(file.name) as stream:
+            table = pq.read_table(stream)
+        lost = table.filter(pc.is_in(ids_of(table), value_set=pa.array(sorted(ids))))
+        if not lost.num_rows:
+            return _entry(shards, file.name)
+        counts[f"samples.{key}"] -= lost.num_rows
+        for name, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
+            if column in lost.schema.names and f"{name}.{key}" in counts:
+                counts[f"{name}.{key}"] -= pc.sum(lost[column], min_count=0).as_py()
+        self._note(shards, file.name)
+        return rewritten(shards, file.name, of_ids(ids), shard=True)
+
+    def _forget_ledgers(
+        self, at: Folder, ledgers: Folder, units: Sequence[Unit], journal: _Journal, own: set[int]
+    ) -> None:
+        ties = np.array(sorted(int(one[:16], 16) for one in journal.ids), np.uint64)
+        for kind in ("trajectories", "transitions"):
+            rows = read_ledger([ledgers], kind)
+            write_ledger(ledgers, kind, rows[~np.isin(rows["tie"], ties)])
+        for name in filter(is_of_buckets, ledgers.names(".parquet")):
+            rewritten(ledgers, name, lambda table, _: table.filter(pa.array(~np.isin(table["tie"].to_numpy(), ties))))
+        nodes = read_ledger([ledgers], "groups")
+        write_ledger(ledgers, "groups", nodes[~np.isin(nodes["node"], np.array(sorted(own), np.uint64))])
+        left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
+        inputs = read_ledger([ledgers], "inputs")
+        write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
+        counts = kept_counts(units, at / "measures", at / "verdicts")
+        write_ledger(ledgers, "variety", variety_rows(counts))
+
+    def _reseal(self, stage: Folder) -> None:
+        """Brings the manifests of a stage to what its files are now."""
+        sealed = read_manifest(stage, MANIFEST)
+        if sealed is None:
+            return
+        lead = f"{stage.path()[len(self.out.path()) + 1 :]}/"
+
+        def now(file: FileEntry) -> FileEntry:
+            is_other = f"{lead}{file.name}" in self._rewritten or stage.size(file.name) != file.bytes
+            return _entry(stage, file.name) if is_other else file
+
+        for made in unit_manifests(stage, _labels(stage)):
+            files = tuple(now(file) for file in made.files)
+            if files != made.files:
+                finish_unit(stage, replace(made, files=files))
+        units = unit_manifests(stage, _labels(stage))
+        counts = summed_counts(units) if stage.path().endswith(f"/{SHARDS}") else sealed.counts
+        stage.write(MANIFEST, replace(sealed, files=tuple(map(now, sealed.files)), counts=counts).to_json())
+
+    def _rewrite_chain(self, generations: Sequence[Generation]) -> None:
+        parent = ""
+        for one in generations:
+            where, ledgers = stages_of(self.out, one) / SHARDS, ledgers_of(self.out, one)
+            entries = {file.name: file for file in manifest_in(where).files}
+            shards = tuple(entries.get(file.name, file) for file in one.shards)
+            made = replace(
+                one,
+                parent=parent,
+                shards=shards,
+                ledgers=tuple(_entry(ledgers, file.name) for file in one.ledgers),
+                counts=summed_counts(list(_made(where, shards))),
+                read="",
+            )
+            self.out.write(manifest_of(one.number), made.to_json())
+            parent = made.digest
+
+    def _drop_blobs(self, stages: Sequence[Folder]) -> None:
+        """Removes attachments that no row is left to tell of."""
+        blobs = self.out / BLOBS
+        sealed = read_manifest(blobs, MANIFEST)
+        if sealed is None:
+            return
+        left = {digest for at in stages for digest in attached(at / "transitions")}
+        gone = {file.name for file in sealed.files} - left
+        for name in sorted(gone):
+            blobs.remove(name)
+            self._note(blobs, name)
+        for made in unit_manifests(blobs, _labels(blobs)):
+            finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
+        files = tuple(file for file in sealed.files if file.name not in gone)
+        blobs.write(MANIFEST, replace(sealed, files=files).to_json())
+
+    def _scan(self, journal: _Journal) -> int:
+        """How many files were looked through, none of which holds any of it.
+
+        Raises:
+            ContractError: one does; it is not forgotten.
+        """
+        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not name.startswith(f"{BLOBS}/")]
+        for name in names:
+            if name.endswith(".parquet"):
+                held = parquet_holds(self.out, name, journal.ids, journal.uris)
+            else:
+                data = self.out.read(name)
+                held = any(one.encode() in data for one in journal.ids)
+            if held:
+                raise ContractError(f"{self.out.path(name)} still holds what was to be forgotten")
+        return len(names)
+
+
+def _made(shards: Folder, files: Sequence[FileEntry]) -> Iterator[Manifest]:
+    names = {file.name for file in files}
+    for made in unit_manifests(shards, _labels(shards)):
+        if made.files and {file.name for file in made.files} <= names:
+            yield made
+
+
+def _move_buckets(ledgers: Folder, number: int, kept: Flags) -> None:
+    """The ledger of buckets with the rows of a unit as they are numbered without those that go."""
+    moved = np.cumsum(kept) - 1
+    for name in filter(is_of_buckets, ledgers.names(".parquet")):
+
+        def change(table: pa.Table, _: int) -> pa.Table:
+            place = table["place"].to_numpy().copy()
+            mine = place >> _PLACE == number
+            rows = (place & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            left = ~mine
+            left[mine] = kept[rows[mine]]
+            place[mine & left] = np.uint64(number) << _PLACE | moved[rows[mine & left]].astype(np.uint64)
+            index = table.schema.get_field_index("place")
+            return table.set_column(index, table.schema.field(index), pa.array(place)).filter(pa.array(left))
+
+        rewritten(ledgers, name, change)
+
+
+def _entry(folder: Folder, name: str) -> FileEntry:
+    if not name.endswith(".parquet"):
+        data = folder.read(name)
+        return FileEntry(name, data.count(b"\n"), len(data), hashlib.sha256(data).hexdigest())
+    return FileEntry(name, rows_of(folder, name), folder.size(name), folder.sha256(name))
+
+
+def _labels(stage: Folder) -> list[str]:
+    return [name.removesuffix(".json") for name in units_of(stage).names(".json")]

@@ -1,0 +1,102 @@
+"""What earlier generations drew, as far as bounds of a stage count it: a budget is of the dataset, of no generation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from pipelines.engine.ledgers import KINDS, known_in
+from pipelines.engine.storage import Folder
+from pipelines.mix.draw import NOTHING, Carried, Items
+from pipelines.recipe.mixture import Stage
+from pipelines.recipe.recipe import POOLS, Recipe
+from quality.sets import distinct
+
+_WIDTH: Final = 1 << 16
+"""More than a stage has bounds."""
+
+_GROUPS: Final = _WIDTH - 1
+"""Stands among the numbers of bounds for trajectories by group."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDraws:
+    """What earlier generations drew.
+
+    Attributes:
+        ledgers: the folders of their ledgers, in order.
+        mixtures: what the stages of each drew, as `Mixture.told` says it.
+    """
+
+    ledgers: tuple[Folder, ...] = ()
+    mixtures: tuple[Mapping[str, Any], ...] = field(default=())
+
+    def carried(self, pool: str, stage: Stage, items: Items) -> Carried:
+        """What of it counts where a stage of a pool is drawn from these items."""
+        if not self.mixtures:
+            return NOTHING
+        drawn: Counter[tuple[str, str]] = Counter()
+        available: Counter[tuple[str, str]] = Counter()
+        samples = 0
+        for mixture in self.mixtures:
+            for one in mixture["stages"].get(pool, ()):
+                place = one["component"], one["domain"]
+                drawn[place] += one["tokens"]
+                available[place] += one["available"]
+                samples += one["samples"]
+        bounds = tuple(
+            self._by_value(_place(pool, number), items.values[bound.by]) for number, bound in enumerate(stage.bounds)
+        )
+        groups = self._by_value(_place(pool, _GROUPS), items.group) if stage.max_per_group is not None else {}
+        return Carried(samples, drawn, available, bounds, groups)
+
+    def _by_value(self, place: int, values: npt.NDArray[Any]) -> dict[Any, int]:
+        """What the ledgers count of each of the values, under the number of a bound."""
+        hashes = {value_hash(value): value for value in set(values.tolist())}
+        found = known_in(self.ledgers, "drawn", distinct(np.array(list(hashes), np.uint64)))
+        summed: Counter[Any] = Counter()
+        for row in found[found["bound"] == place]:
+            summed[hashes[int(row["value"])]] += int(row["amount"])
+        return dict(summed)
+
+
+NO_DRAWS: Final = EarlierDraws()
+
+
+def is_counted(recipe: Recipe) -> bool:
+    """Whether a stage of the recipe has bounds that count what was drawn by value or by group."""
+    return any(stage.bounds or stage.max_per_group is not None for stage in recipe.mix.stages.values())
+
+
+def drawn_rows(drawn: Iterable[tuple[str, Stage, Items, npt.NDArray[np.int64]]]) -> npt.NDArray[np.void]:
+    """The rows of a ledger of what was drawn: of each stage its pool, what it asks for, its items and their copies."""
+    parts = [np.zeros(0, KINDS["drawn"])]
+    for pool, stage, items, copies in drawn:
+        for number, bound in enumerate(stage.bounds):
+            parts.append(_counted(_place(pool, number), items.values[bound.by], items.tokens * copies))
+        if stage.max_per_group is not None:
+            parts.append(_counted(_place(pool, _GROUPS), items.group, (copies > 0).astype(np.int64)))
+    return np.concatenate(parts)
+
+
+def _counted(place: int, values: npt.NDArray[Any], amounts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    summed: Counter[int] = Counter()
+    for value, amount in zip(values.tolist(), amounts.tolist(), strict=True):
+        summed[value_hash(value)] += amount
+    some = [(value, place, amount) for value, amount in sorted(summed.items()) if amount]
+    return np.array(some, KINDS["drawn"])
+
+
+def value_hash(value: object) -> int:
+    """A name or a hash, as ledgers hold it."""
+    return value if isinstance(value, int) else xxhash.xxh3_64_intdigest(str(value).encode())
+
+
+def _place(pool: str, bound: int) -> int:
+    return [*POOLS].index(pool) * _WIDTH + bound  # type: ignore[arg-type]

@@ -1,0 +1,87 @@
+"""Rebuilding: a run over all logs into another folder, whose groups keep the pools that they have in an old one.
+
+For what no generation can be added by: another recipe, other fingerprints, or what lost against something forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pipelines.account.summary import StageStart, Summary
+from pipelines.append import Append, require_addable
+from pipelines.engine.execution import Execution
+from pipelines.engine.generations import chain, ledgers_of
+from pipelines.engine.ledgers import write_ledger
+from pipelines.engine.paths import local_path, url_of
+from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import Tombstones
+from pipelines.engine.units import MANIFEST, read_manifest
+from pipelines.judge.judging import Unit
+from pipelines.mix.earlier_generations import EarlierGenerations, added
+from pipelines.mix.mixture import Judged
+from pipelines.plan.known_inputs import Contents
+from pipelines.plan.plan import make_plan
+from pipelines.recipe.recipe import Recipe
+from pipelines.run import Run
+from schemas import ConfigError
+
+
+def rebuild(
+    recipe: Recipe,
+    raws: Sequence[str],
+    out: str,
+    old: str,
+    execution: Execution | None = None,
+    tell: Callable[[StageStart], None] = lambda _: None,
+    command: Sequence[str] = (),
+) -> Summary:
+    """Runs a recipe into a folder, with the pools of an old one; arguments else as of `Run`.
+
+    What would join two pools is rejected (`bridges_pools`), and what the old folder was made to forget is not read. The
+    new folder is at its first generation, and is only added to.
+
+    Raises:
+        ConfigError: the old folder holds no finished run, or the recipe is one that cannot be added to; or as of `Run`.
+    """
+    require_addable(recipe)
+    how = execution or Execution()
+    source = Folder(old if url_of(old) is not None else local_path(old))
+    tombstones = Tombstones.read(source)
+    with _pools(recipe, source) as (digest, pools):
+        before = EarlierGenerations.only_pools(digest, pools, tombstones)
+        if tombstones.keys:
+            before.inputs.contents = Contents(recipe.normalize.max_member_bytes)
+            sizes, knows = (how.part_bytes, how.limit), before.inputs.knows
+            plan = make_plan(recipe, raws, *sizes, strict=how.strict, is_known=knows, workers=how.workers)
+            before = replace(before, plan=plan)
+        summary = Run(recipe, raws, out, how, tell, command=command, before=before).run()
+    if tombstones.keys:
+        tombstones.write(Folder(summary.out))
+    Append(recipe, raws, out, how).begin()
+    return summary
+
+
+@contextmanager
+def _pools(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...]]]:
+    """(digest, folders of ledgers) that say which pools the groups of an old folder have.
+
+    Raises:
+        ConfigError: it holds no finished run.
+    """
+    generations = chain(old)
+    if generations:
+        yield generations[-1].digest, tuple(ledgers_of(old, one) for one in generations)
+        return
+    transitions, draws = (read_manifest(old / stage, MANIFEST) for stage in ("transitions", "draws"))
+    if transitions is None or draws is None:
+        raise ConfigError(f"{old.path()} holds no finished run whose pools could be kept.")
+    units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
+    judged = Judged(units, old / "transitions", old / "verdicts", old / "measures")
+    with tempfile.TemporaryDirectory(prefix="trajmill-pools-") as place:
+        rows = added(recipe, judged, old / "draws", counting=False).rows["groups"]
+        entry = write_ledger(Folder(place), "groups", rows)
+        yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(place),)

@@ -1,0 +1,173 @@
+"""Forgetting: nothing is left of what is named, everything else stays, and it does not come in again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append
+from pipelines.engine.generations import chain
+from pipelines.engine.storage import Folder
+from pipelines.engine.verification import verify
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
+from pipelines.publish.loading import loaded
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from schemas import ConfigError, scan_transitions
+from tests.conftest import ROOT
+from tests.pipelines.face.test_cli import ran
+from tests.pipelines.test_append_near_copies import Logs, changed, of
+
+MIX = '{"pools": {"cpt": 1, "sft": 1, "rl": 1, "eval": 1}}'
+RECIPE = parse_recipe(f'{{"name": "n", "source": "tests", "domains": ["terminal"], "mix": {MIX}}}', "n")
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory) -> Path:
+    """Two generations of eight logs each; `second0` is a near copy of `first0`."""
+    logs = Logs(tmp_path_factory.mktemp("grown"), RECIPE)
+    first = {number: logs.said(3) for number in range(8)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    logs.add()
+    logs.put("second0", "task 0", changed(first[0]))
+    for number in range(1, 8):
+        logs.put(f"second{number}", f"task {number}", logs.said(3))
+    logs.add()
+    return logs.folder
+
+
+def copied(grown: Path, tmp_path: Path) -> Path:
+    shutil.copytree(grown / "out", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def rows(out: Path) -> pl.DataFrame:
+    stages = [out / one.folder for one in chain(Folder(str(out)))] or [out]
+    files = [file for one in stages for file in sorted((one / "transitions").rglob("*.parquet"))]
+    column = pl.col("provenance").struct.field("uri").str.extract(r"([^/]+)\.json$").alias("name")
+    return pl.concat([pl.read_parquet(file).select("trajectory_id", "step", column) for file in files])
+
+
+def text_of(out: Path) -> bytes:
+    """All that the folder holds, as text; of Parquet all values."""
+    found = []
+    for file in sorted(out.rglob("*")):
+        if file.suffix == ".parquet":
+            found.append(json.dumps(pl.read_parquet(file).to_dicts(), default=str).encode())
+        elif file.is_file() and file.name != "tombstones.json":
+            found.append(file.read_bytes())
+    return b"\n".join(found)
+
+
+@pytest.mark.parametrize("name", ["first0", "first3", "second5"])
+def test_nothing_is_left_of_a_forgotten_log_and_all_else_stays(grown, tmp_path, name):
+    out = copied(grown, tmp_path)
+    before = rows(out)
+    gone = before.filter(pl.col("name") == name)["trajectory_id"][0]
+    said = json.loads((grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json").read_text())
+    words = said["steps"][1]["observation"]["results"][0]["content"][:200]
+    assert words.encode() in text_of(out)
+    made = Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
+    assert (made.trajectories, len(made.logs)) == (1, 1)
+    assert made.raw == (str(grown / ("logs1" if name.startswith("first") else "logs2") / f"{name}.json"),)
+    left = text_of(out)
+    assert gone.encode() not in left
+    assert words.encode() not in left
+    assert rows(out).equals(before.filter(pl.col("name") != name))
+    whole = loaded(verify(str(out)))
+    assert whole.is_whole, whole.faults
+
+
+def test_what_was_forgotten_does_not_come_in_again_and_appending_goes_on(grown, tmp_path):
+    out = copied(grown, tmp_path)
+    Forgetting(RECIPE, str(out)).forget(Selection(sources=("first3.json", "second4.json")))
+    again = tmp_path / "again"
+    again.mkdir()
+    shutil.copy(grown / "logs1" / "first3.json", again / "renamed.json")
+    told = json.loads((grown / "logs2" / "second4.json").read_text())
+    (again / "indented.json").write_text(json.dumps(told, indent=1))  # other bytes, the same trajectory
+    logs = Logs(tmp_path / "more", RECIPE)
+    logs.folder.mkdir()
+    logs.put("third", "task 1", ["another answer " * 40] * 3)
+    appended = Append(RECIPE, [str(again), str(grown / "logs1"), str(logs.folder / "logs1")], str(out)).run()
+    names = rows(out)["name"].unique().to_list()
+    assert "third" in names
+    assert not {"first3", "second4", "renamed", "indented"} & set(names)
+    assert appended.summary is not None
+    assert appended.summary.line("trajectories").lost["forgotten"] == 1
+    assert verify(str(out)).is_whole
+
+
+def test_a_run_without_generations_forgets_too_and_is_not_made_again(tmp_path):
+    logs = Logs(tmp_path, RECIPE)
+    for number in range(6):
+        logs.put(f"first{number}", f"task {number}", logs.said(3))
+    logs.add()
+    Forgetting(RECIPE, logs.out).forget(Selection(sources=("first2.json",)))
+    assert "first2" not in rows(Path(logs.out))["name"].to_list()
+    whole = loaded(verify(logs.out))
+    assert whole.is_whole, whole.faults
+    with pytest.raises(ConfigError, match="holds generations"):
+        Run(RECIPE, [str(tmp_path / "logs1")], logs.out).run()
+    logs.put("second", "task 1", logs.said(3))
+    assert of(logs.add(), "second")["kept"]
+
+
+def test_what_is_not_there_is_told(grown, tmp_path):
+    out = copied(grown, tmp_path)
+    with pytest.raises(ConfigError, match="Nothing of that is in the folder"):
+        Forgetting(RECIPE, str(out)).forget(Selection(licences=("GPL-3.0",)))
+    with pytest.raises(ConfigError, match="Nothing is named"):
+        Selection()
+
+
+def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):
+    out = copied(grown, tmp_path)
+    gone = rows(out).filter(pl.col("name") == "first5")["trajectory_id"][0]
+    with monkeypatch.context() as patch:
+        patch.setattr(Forgetting, "_rewrite_chain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
+    with pytest.raises(ConfigError, match="was not done forgetting"):
+        Append(RECIPE, [str(grown / "logs1")], str(out)).run()
+    Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
+    assert gone.encode() not in text_of(out)
+    assert verify(str(out)).is_whole
+
+
+def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_path):
+    out = copied(grown, tmp_path)
+    code, said, _ = ran("forget", out, "--source", "first6.json")
+    assert code == 0
+    assert "forgotten: 1 trajectories, all that 1 logs held" in said
+    assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in said
+    code, _, complained = ran("forget", out, "--before", "1999-12-31")
+    assert (code, complained.strip()) == (1, "trajmill: Nothing of that is in the folder.")
+    assert ran("forget", tmp_path, "--before", "1999-12-31")[0] == 1
+
+
+def test_attachments_go_that_only_a_forgotten_log_has(tmp_path):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    fixtures = ROOT / "tests" / "fixtures"
+    shutil.copytree(fixtures / "webvoyager" / "input" / "taskTides--0", logs / "taskTides--0")
+    shutil.copy(fixtures / "claude_code" / "input" / "session.jsonl", logs)
+    text = '{"name": "tea", "source": "tea", "normalize": {"attachments": "keep"}, "judge": {"rules": {}}}'
+    recipe, out = parse_recipe(text, "tea"), tmp_path / "out"
+    Run(recipe, [str(logs)], str(out)).run()
+    before = {file.name for file in (out / "blobs").iterdir()}
+    made = Forgetting(recipe, str(out)).forget(Selection(sources=("taskTides--0",)))
+    assert made.trajectories == 1
+    left = {file.name for file in (out / "blobs").iterdir()}
+    rows = scan_transitions(str(out)).select("observation", "next_observation").collect().to_dicts()
+    sides = [side for row in rows for side in row.values() if side]
+    digests = {one["sha256"] for side in sides for one in side["attachments"] or ()}
+    assert left < before
+    assert left - {"manifest.json"} == digests
+    assert verify(str(out)).is_whole

@@ -1,0 +1,249 @@
+"""Near copies over generations: earlier ones win, rollouts of a task that grew are told apart, likeness keeps pools."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append
+from pipelines.engine.execution import Execution
+from pipelines.engine.generations import chain
+from pipelines.engine.storage import Folder
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.conftest import FUZZ
+from tests.pipelines.judge.test_near_duplicates import VOCABULARY, atif
+
+RECIPE = parse_recipe('{"name": "near", "source": "tests", "domains": ["terminal"]}', "near")
+
+
+class Logs:
+    """Logs of sessions, a folder a generation."""
+
+    def __init__(self, folder: Path, recipe: Recipe = RECIPE) -> None:
+        self.folder, self.recipe, self.random = folder, recipe, random.Random(5)
+        self.out = str(folder / "out")
+        self.generations = 0
+
+    def said(self, count: int) -> list[str]:
+        return [" ".join(self.random.choices(VOCABULARY, k=80)) for _ in range(count)]
+
+    def put(self, name: str, task: str, answers: list[str]) -> None:
+        place = self.folder / f"logs{self.generations + 1}"
+        place.mkdir(exist_ok=True)
+        (place / f"{name}.json").write_text(json.dumps(atif(name, task, answers)))
+
+    def add(self, execution: Execution | None = None) -> pl.DataFrame:
+        """Makes a generation of what was put since; the verdict on each of its trajectories, by name."""
+        self.generations += 1
+        raws = [str(self.folder / f"logs{number + 1}") for number in range(self.generations)]
+        if self.generations == 1:
+            Run(self.recipe, raws, self.out, execution).run()
+            return verdicts(Path(self.out))
+        made = Append(self.recipe, raws, self.out, execution).run()
+        return verdicts(Path(self.out) / made.generation.folder)
+
+    def stages(self) -> list[Path]:
+        return [Path(self.out) / one.folder for one in chain(Folder(self.out))]
+
+
+def verdicts(stages: Path) -> pl.DataFrame:
+    names = pl.scan_parquet(stages / "transitions" / "*" / "*.parquet").select(
+        "trajectory_id", "step", pl.col("provenance").struct.field("uri").str.extract(r"([^/]+)\.json$").alias("name")
+    )
+    found = pl.scan_parquet(stages / "verdicts" / "*" / "*.parquet")
+    draws = pl.scan_parquet(stages / "draws" / "*-part-*.parquet").select(
+        "trajectory_id", "pool", pl.col("group").alias("place")
+    )
+    first = found.join(names, on=["trajectory_id", "step"]).filter(pl.col("step") == 0)
+    return first.join(draws, on="trajectory_id", how="left").sort("name").collect()
+
+
+def of(found: pl.DataFrame, name: str) -> dict[str, object]:
+    (row,) = found.filter(pl.col("name") == name).to_dicts()
+    return row
+
+
+def reject(stages: Path, trajectory: object) -> str:
+    found = pl.read_parquet(stages / "rejects" / "judge" / "*.parquet")
+    (detail,) = found.filter((pl.col("trajectory_id") == trajectory) & (pl.col("unit") == "trajectory"))["detail"]
+    return str(detail)
+
+
+def changed(answers: list[str]) -> list[str]:
+    return [" ".join(["changed", *text.split()[1:]]) for text in answers]
+
+
+def test_a_near_copy_of_an_earlier_generation_goes_whatever_task_it_names(tmp_path):
+    logs = Logs(tmp_path)
+    first = {number: logs.said(8) for number in range(6)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    logs.put("copy", "another task", changed(first[3]))
+    logs.put("fresh", "a third task", logs.said(8))
+    after = logs.add()
+    assert of(after, "fresh")["kept"]
+    assert of(after, "copy")["reason"] == "near_duplicate"
+    survivor = str(of(before, "first3")["trajectory_id"])[:16]
+    assert survivor in reject(logs.stages()[1], of(after, "copy")["trajectory_id"])
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 28, 3_000])
+def test_a_near_copy_of_a_later_generation_is_found_by_the_next(tmp_path, part_bytes):
+    logs = Logs(tmp_path)
+    for number in range(3):
+        logs.put(f"first{number}", f"task {number}", logs.said(8))
+    logs.add(Execution(part_bytes=part_bytes))
+    second = logs.said(8)
+    logs.put("second", "task 1", second)
+    logs.add(Execution(part_bytes=part_bytes))
+    logs.put("third", "task 1", changed(second))
+    logs.put("fourth", "task 9", changed(second[:4]) + second[4:])
+    after = logs.add(Execution(part_bytes=part_bytes))
+    assert after["reason"].to_list() == ["near_duplicate"] * 2
+
+
+def test_distinct_rollouts_of_a_task_that_grows_one_by_one_are_all_kept(tmp_path):
+    """They share nine of ten steps, which only all rollouts together show to be the background of the task."""
+    logs = Logs(tmp_path)
+    prefix = logs.said(9)
+    for number in range(4):
+        logs.put(f"first{number}", "the task", prefix + logs.said(1))
+    assert logs.add()["kept"].all()
+    for night in range(2):
+        logs.put(f"night{night}", "the task", prefix + logs.said(1))
+        assert of(logs.add(), f"night{night}")["kept"]
+
+
+def test_one_that_is_like_an_earlier_one_of_another_task_joins_its_group_and_pool(tmp_path):
+    logs = Logs(tmp_path)
+    first = {number: logs.said(12) for number in range(12)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    assert before["pool"].n_unique() > 1
+    for number, answers in first.items():  # a quarter is other: no copy, but of one group, where buckets show it
+        logs.put(f"like{number}", f"other {number}", answers[:9] + logs.said(3))
+    after = logs.add()
+    assert after["kept"].all()
+    pairs = [(of(after, f"like{number}"), of(before, f"first{number}")) for number in first]
+    joined = [(mine, theirs) for mine, theirs in pairs if mine["place"] == theirs["place"]]
+    assert len(joined) > len(pairs) / 2
+    assert all(mine["pool"] == theirs["pool"] for mine, theirs in joined)
+
+
+def test_one_that_is_like_earlier_ones_of_two_pools_is_rejected(tmp_path):
+    near = {"rows": 2, "similar": 0.7}
+    wide = {"name": "near", "source": "tests", "domains": ["terminal"], "judge": {"near_duplicates": near}}
+    logs = Logs(tmp_path, parse_recipe(json.dumps(wide), "near"))
+    first = {number: logs.said(10) for number in range(12)}
+    for number, answers in first.items():
+        logs.put(f"first{number}", f"task {number}", answers)
+    before = logs.add()
+    pools = {number: of(before, f"first{number}")["pool"] for number in first}
+    other = next(number for number in first if pools[number] != pools[0])
+    logs.put("bridge", "another", first[0][:6] + logs.said(1) + first[other][:6])
+    logs.put("beside", "another", logs.said(8))
+    after = logs.add()
+    assert (of(after, "bridge")["kept"], of(after, "bridge")["reason"]) == (False, "bridges_pools")
+    assert of(after, "beside")["kept"]
+
+
+def test_budgets_samples_and_bounds_are_of_all_generations(tmp_path):
+    stages = {
+        "sft": {"budget": 15_000, "components": {"all": {}}},
+        "rl": {"samples": 5, "max_per_group": 3},
+        "cpt": {"bounds": [{"by": "task", "max_tokens": 5_000}]},
+    }
+    mix = {"pools": {"sft": 1, "rl": 1, "cpt": 1}, "stages": stages}
+    recipe = parse_recipe(json.dumps({"name": "n", "source": "tests", "domains": ["terminal"], "mix": mix}), "n")
+    logs = Logs(tmp_path, recipe)
+    for generation in range(3):
+        for number in range(12):
+            logs.put(f"{generation}-{number}", f"task {number % 6}", logs.said(3))
+        logs.add()
+    told = [one.mixture["stages"] for one in chain(Folder(logs.out))]
+    drawn = [{pool: sum(one["tokens"] for one in of[pool]) for pool in of} for of in told]
+    samples = [sum(one["samples"] for one in of["rl"]) for of in told]
+    assert drawn[0]["sft"] < 12_000 < sum(of["sft"] for of in drawn) <= 15_000
+    assert sum(samples) == 5
+    assert samples[0] < 5
+    draws = pl.concat([pl.read_parquet(one / "draws" / "*-part-*.parquet") for one in logs.stages()])
+    shown = draws.filter(pl.col("copies") > 0)
+    assert shown.filter(pl.col("pool") == "rl").group_by("group").len().select(pl.max("len")).item() <= 3
+    cpt = pl.concat([pl.read_parquet(one) for one in (Path(logs.out) / "shards" / "cpt").rglob("*.parquet")])
+    by_task = cpt.join(shown.select("trajectory_id", "task_hash"), on="trajectory_id").group_by("task_hash")
+    assert by_task.agg(pl.col("num_tokens").sum()).select(pl.max("num_tokens")).item() <= 5_000
+
+
+def test_what_a_grown_log_adds_joins_its_group_and_what_was_there_bears_no_loss_again(tmp_path):
+    recipe = parse_recipe(
+        '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
+    )
+    logs = Logs(tmp_path, recipe)
+    first = {number: logs.said(3) for number in range(8)}
+    for number, answers in first.items():
+        logs.put(f"log{number}", f"task {number}", answers)
+    before = logs.add()
+    for number, answers in first.items():
+        if number % 2:
+            log = atif(f"log{number}", f"told otherwise {number}", answers + logs.said(2))
+            (tmp_path / "logs1" / f"log{number}.json").write_text(json.dumps(log))
+    logs.put("fresh", "a task", logs.said(3))
+    after = logs.add()
+    grown = [f"log{number}" for number in first if number % 2]
+    assert after["name"].to_list() == ["fresh", *grown]
+    assert after["kept"].all()
+    for name in grown:
+        mine, theirs = of(after, name), of(before, name)
+        assert (mine["pool"], mine["place"]) == (theirs["pool"], theirs["place"])
+    rows = pl.read_parquet(logs.stages()[1] / "verdicts" / "*" / "*.parquet").sort("trajectory_id", "step")
+    uses = rows.group_by("trajectory_id", maintain_order=True).agg("use")["use"].to_list()
+    assert sorted(map(tuple, uses)) == [("context",) * 3 + ("target",) * 2] * len(grown) + [("target",) * 3]
+
+
+def require_keepers(stages: list[Path]) -> None:
+    """Fails where what went for the sake of another one has no kept keeper."""
+    kept = pl.concat([pl.read_parquet(one / "verdicts" / "*" / "*.parquet").filter("kept") for one in stages])
+    ids = {one[:16] for one in kept["trajectory_id"]}
+    for one in stages:
+        gone = pl.read_parquet(one / "rejects" / "judge" / "*.parquet").filter(
+            (pl.col("unit") == "trajectory") & pl.col("reason").is_in(["near_duplicate", "duplicate_trajectory"])
+        )
+        assert all(detail.split()[-1].rstrip("…") in ids for detail in gone["detail"])
+
+
+@pytest.mark.parametrize("seed", range(FUZZ))
+def test_any_arrivals_of_rollouts_and_copies_keep_the_invariants(tmp_path, seed):
+    chance = random.Random(seed)
+    logs = Logs(tmp_path)
+    arrivals: list[tuple[str, str, list[str]]] = []
+    for task in range(4):
+        prefix = logs.said(6)
+        for rollout in range(chance.randint(1, 4)):
+            answers = prefix + logs.said(2)
+            arrivals.append((f"r{task}-{rollout}", f"task {task}", answers))
+            if chance.random() < 0.5:
+                of_task = f"task {chance.randrange(8)}"
+                arrivals.append((f"c{task}-{rollout}", of_task, chance.choice([answers, changed(answers)])))
+    chance.shuffle(arrivals)
+    pools: dict[str, set[str]] = {}
+    found = []
+    for number in range(3):
+        for one in arrivals[number::3]:
+            logs.put(*one)
+        found.append(logs.add(Execution(part_bytes=chance.choice([1 << 28, 15_000]))))
+        for group, pool in found[-1].filter("kept").select("place", "pool").iter_rows():
+            pools.setdefault(group, set()).add(pool)
+    assert all(len(some) == 1 for some in pools.values())
+    require_keepers(logs.stages())
+    kept = pl.concat([one.filter("kept").select("name", "trajectory_hash", "group") for one in found])
+    assert kept["trajectory_hash"].n_unique() == len(kept)
+    texts = {name: "".join(answers) for name, _, answers in arrivals}
+    assert len({texts[name] for name in kept["name"]}) == len(kept)
