@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -117,10 +116,9 @@ def main() -> None:
     _bind_to_parent()
     try:
         _work()
-    except Exception:  # noqa: BLE001 - the process ends
+    except Exception as error:  # noqa: BLE001 - the process ends
         # the interpreter would else wait for threads of Beam, and the runner for this process
-        traceback.print_exc()
-        sys.stderr.flush()
+        sys.excepthook(type(error), error, error.__traceback__)
         os._exit(1)
 
 
