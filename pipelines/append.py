@@ -27,6 +27,7 @@ from pipelines.mix.mixture import Judged
 from pipelines.plan.known_inputs import Contents, input_rows
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.publish.published_generations import publish
+from pipelines.recipe.read_by_workers import read_by_workers
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from quality import sketch
@@ -83,7 +84,7 @@ class Append:
         Raises:
             ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
         """
-        self.execution.require_runner()
+        self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
         found = survey(self.out)
         if found.identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")

@@ -1,0 +1,82 @@
+"""Dataflow's jobs: submitted, waited for or left to themselves, and told what they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, Final
+
+from pipelines.engine.dataflow.cost_ceiling import Meter
+from pipelines.engine.dataflow.job_options import limit_to, time_limit
+from pipelines.engine.paths import filesystem_of, url_of
+from schemas import ConfigError, ShardError
+
+FILES: Final = "/template/files"
+"""The folder of the image for what recipes name and workers read: models, templates."""
+
+METER: Final = Meter()
+
+leaving: ContextVar[Callable[[Any], None] | None] = ContextVar("leaving", default=None)
+"""Where a process only submits: is called with the options of a job before it is submitted, such as to label it."""
+
+
+class JobLeftError(Exception):
+    """Ends a run in a process that only submits: its job is under way, and what follows is another process' work."""
+
+
+def require_reachable(options: Any, places: Sequence[str]) -> None:
+    """Returns if a job can reach what it has to, as far as that is seen from here.
+
+    Args:
+        options: of the job.
+        places: paths and URLs that its workers read and write.
+
+    Raises:
+        ConfigError: one is of this machine, or the bucket for temporary files is not there.
+        ShardError: nobody answers for the bucket.
+    """
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    here = [one for one in places if url_of(one) is None and not one.startswith(f"{FILES}/")]
+    if here:
+        raise ConfigError(
+            f"Workers of Dataflow do not see {here[0]}: raw logs and --out are wanted as URLs, such as gs://bucket/out. "
+            f"Models and templates that a recipe names may lie in the image, below {FILES}."
+        )
+    temporary = options.view_as(GoogleCloudOptions).temp_location
+    bucket = temporary.removeprefix("gs://").partition("/")[0]
+    try:
+        found = filesystem_of(f"gs://{bucket}")[0].exists(bucket)
+    except Exception as error:
+        raise ShardError(f"The bucket of --temp_location={temporary} cannot be looked at: {error}") from error
+    if not found:
+        raise ConfigError(f"There is no bucket {bucket}, which --temp_location names. Make it, or name another.")
+
+
+def finished(pipeline: Any) -> None:
+    """Submits a pipeline as a job and returns when that is done; an interrupted process cancels it.
+
+    Raises:
+        JobLeftError: this process only submits.
+        ShardError: the job failed, or was cancelled, or the time of all jobs is used up.
+    """
+    label, limit = leaving.get(), time_limit(pipeline.options)
+    if limit is not None:
+        limit_to(pipeline.options, METER.left(limit))
+    if label is not None:
+        label(pipeline.options)
+        pipeline.run()
+        raise JobLeftError
+    with METER.running():
+        result = pipeline.run()
+        try:
+            result.wait_until_finish()
+        except Exception as error:
+            if type(error).__name__ == "DataflowRuntimeException":
+                raise RuntimeError(str(error)) from error
+            raise
+        except BaseException:
+            with suppress(Exception):  # what ends us counts
+                result.cancel()
+            raise
