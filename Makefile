@@ -70,7 +70,7 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
-.venv/dataflow: requirements/dataflow.txt .venv/developing
+.venv/dataflow: requirements/dataflow.txt .venv/stores
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dataflow.txt
 	@touch $@
 

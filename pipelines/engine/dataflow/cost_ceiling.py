@@ -89,7 +89,7 @@ class Meter:
         left = int(seconds - self._taken)
         if left < _LEAST_S:
             raise ShardError(
-                f"The time limit of {seconds / _HOUR_S:.1f} hours is used up: {left / 60:.0f} minutes are left. What is "
-                "done is kept; allow more with --max-hours or --max-cost"
+                f"The time limit of {seconds / _HOUR_S:.1f} hours is used up: {left / 60:.0f} minutes are left. Allow "
+                "more with --max-hours or --max-cost"
             )
         return left

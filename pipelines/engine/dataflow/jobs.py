@@ -41,7 +41,7 @@ def require_reachable(options: Any, places: Sequence[str]) -> None:
     here = [one for one in places if url_of(one) is None and not one.startswith(f"{FILES}/")]
     if here:
         raise ConfigError(
-            f"Workers of Dataflow do not see {here[0]}: raw logs and --out are wanted as URLs, such as gs://bucket/out. "
+            f"Workers of Dataflow do not see {here[0]}: raw logs and --out are URLs there, such as gs://bucket/out. "
             f"Models and templates that a recipe names may lie in the image, below {FILES}."
         )
     temporary = options.view_as(GoogleCloudOptions).temp_location

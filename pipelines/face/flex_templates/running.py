@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.engine.dataflow.cost_ceiling import Ceiling
 from pipelines.engine.dataflow.job_options import job_flags, options_of
 from pipelines.engine.paths import url_of
 from pipelines.engine.storage import Folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
@@ -11,8 +12,8 @@ import pytest
 from tests.pipelines.engine.dataflow.service import Service, put_in_place
 
 
-@pytest.fixture
-def bucket(raw: Path) -> Iterator[str]:
+@contextmanager
+def filled_bucket(raw: Path) -> Iterator[str]:
     """The URL of a folder with raw logs, which every thread of this process sees, and no machine has."""
     memory = fsspec.filesystem("memory")
     memory.store.clear()
@@ -22,8 +23,18 @@ def bucket(raw: Path) -> Iterator[str]:
     memory.store.clear()
 
 
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+def service_in_place(patch: pytest.MonkeyPatch) -> Service:
     """The service, in the place of the calls to the real one; skips where the packages of the extra are missing."""
     pytest.importorskip("google.cloud.dataflow", reason="the extra dataflow is not installed: make dataflow")
-    return put_in_place(monkeypatch)
+    return put_in_place(patch)
+
+
+@pytest.fixture
+def bucket(raw: Path) -> Iterator[str]:
+    with filled_bucket(raw) as url:
+        yield url
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    return service_in_place(monkeypatch)

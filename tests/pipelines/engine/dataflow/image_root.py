@@ -111,7 +111,14 @@ class ImageRoot:
         )
         variables = [f"{name}={value}" for name, value in ({**self.variables, **(environment or {})}).items()]
         inner = shlex.join(["env", "-i", *variables, "/bin/sh", "-c", f'cd {self.folder} && exec "$@"', "sh", *words])
-        return ["unshare", "--mount", "sh", "-c", f'{mounts}exec chroot {shlex.quote(str(self.root))} {inner} "$@"', "sh"]
+        return [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'{mounts}exec chroot {shlex.quote(str(self.root))} {inner} "$@"',
+            "sh",
+        ]
 
     def run(
         self, words: Sequence[str], environment: Mapping[str, str] | None = None
