@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.engine.program import program_digest
 from tests.conftest import ROOT
 
 SAMPLES = ROOT / "samples" / "terminal"
@@ -121,3 +122,20 @@ def test_two_workers_find_the_installed_packages(installed, made, tmp_path):
     outs = made[0] / "made", tmp_path / "two"
     one, two = (sorted((out / "transitions").rglob("*.parquet")) for out in outs)
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+@pytest.mark.slow
+def test_what_is_installed_can_be_put_into_an_image_and_is_the_same_program(installed, wheel, tmp_path):
+    words = ("template", "build", "made", "--image", "example/trajmill:1", "--launcher", "example/launcher:1")
+    call(installed, *words, cwd=tmp_path)
+    context = tmp_path / "made" / "context"
+    assert (context / "requirements.txt").read_bytes() == (ROOT / "requirements" / "dataflow.txt").read_bytes()
+    (again,) = context.glob("*.whl")
+    with zipfile.ZipFile(again) as one, zipfile.ZipFile(wheel) as other:
+        assert set(one.namelist()) == set(other.namelist())
+        assert {name: one.read(name) for name in one.namelist() if not name.endswith("/RECORD")} == {
+            name: other.read(name) for name in other.namelist() if not name.endswith("/RECORD")
+        }
+    ask = "from pipelines.engine.program import program_digest; print(program_digest())"
+    python = installed.with_name("python")
+    assert call(python, "-c", ask, cwd=tmp_path).strip() == program_digest()

@@ -13,6 +13,7 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from pipelines.engine.object_store import forget
 from pipelines.engine.ownership import is_held
+from pipelines.engine.program import program_digest
 from pipelines.engine.storage import Folder, unfinished_name
 from schemas import ConfigError, ShardError
 
@@ -148,16 +149,18 @@ class Seeing:
     Attributes:
         out: the output folder.
         token: of the run that holds it.
+        program: digest of the run's program, which the worker's has to be.
     """
 
     out: Folder
     token: str
+    program: str = field(default_factory=program_digest)
 
     def __call__(self, element: Any) -> Any:
         """The element, once this process has proved it.
 
         Raises:
-            ShardError: the folder is not the run's, or cannot be written.
+            ShardError: the folder is not the run's, or cannot be written, or the worker is of another program.
         """
         _prove_seen(self)
         return element
@@ -167,6 +170,11 @@ class Seeing:
 def _prove_seen(seeing: Seeing) -> None:
     forget()  # a worker that outlives a run has read what the next one makes again
     where, host = seeing.out.path(), platform.node()
+    if seeing.program != program_digest():
+        raise ShardError(
+            f"The worker on {host} is of another trajmill than the run. Install the same one there, such as by an "
+            "image that is built anew"
+        )
     if not is_held(seeing.out, seeing.token):
         raise ShardError(
             f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "

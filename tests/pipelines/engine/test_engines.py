@@ -273,3 +273,8 @@ def test_a_worker_that_nobody_tells_anything_says_who_starts_it(monkeypatch, cap
     with pytest.raises(SystemExit):
         provisioned([])
     assert "started by an engine" in capsys.readouterr().err
+
+
+def test_a_worker_of_another_program_ends_the_run(tmp_path):
+    with pytest.raises(ShardError, match="another trajmill"):
+        Seeing(Folder(str(tmp_path)), "token", "0" * 64)("element")

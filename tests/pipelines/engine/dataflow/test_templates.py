@@ -29,8 +29,10 @@ from tests.conftest import ROOT
 from tests.pipelines.engine.dataflow.image_root import read_dockerfile
 from tests.pipelines.engine.dataflow.service import FLAGS
 from tests.pipelines.engine.dataflow.workflow_reader import RaisedError, Workflow
+from tests.pipelines.face.test_cli import ran
 
 MADE, LAUNCHER = "registry.example/trajmill:1", "registry.example/launcher:1"
+RUN = ("run", "terminal", "--raw", "gs://b/raw", "--out", "OUT")
 WORDS = ("--config=terminal", "--raw=gs://b/raw", "--out=gs://b/out", "--max_hours=2", "--workers=8")
 
 
@@ -306,3 +308,34 @@ def test_the_workflow_ends_where_jobs_never_do():
     with pytest.raises(RaisedError, match="after 16 jobs"):
         workflow(google, []).run(ARGUMENTS)
     assert len(google.requests) == 16
+
+
+def test_the_command_line_builds_templates_and_prints_what_is_left_to_do(tmp_path):
+    code, said, _ = ran("template", "build", str(tmp_path), "--image", MADE, "--launcher", LAUNCHER)
+    assert code == 0
+    assert f"docker build --build-arg LAUNCHER={LAUNCHER} --tag {MADE} {tmp_path}/context" in said
+    assert (tmp_path / "mix" / "metadata.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("template", "build", "OUT", "--image", "trajmill", "--launcher", LAUNCHER), "names no image"),
+        (("template", "run", "OUT", *WORDS), "bucket"),
+        (("template", "launch", "--stage=mix"), "missing: --config, --raw, --out"),
+        (("run", "terminal", "--raw", "gs://b/raw", "--out", "OUT", "--max-cost", "1"), "not for local"),
+        (("run", "terminal", "--raw", "gs://b/raw", "--out", "OUT", "--runner", "dataflow"), "--region"),
+        (
+            ("run", "terminal", "--raw", "gs://b/raw", "--out", "OUT", "--runner", "DataflowRunner", *FLAGS),
+            "--max-hours",
+        ),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_one_line_and_nothing_is_written(words, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(job_options, "is_installed", lambda: True)
+    monkeypatch.delenv("CLOUDSDK_COMPUTE_REGION", raising=False)
+    code, _, complained = ran(*(str(tmp_path / "out") if one == "OUT" else one for one in words))
+    assert code == 1
+    assert told in complained
+    assert complained.count("\n") == 1
+    assert not (tmp_path / "out").exists()
