@@ -228,7 +228,7 @@ def run_over(
         _ = elements | transform
         try:
             if pipeline.options.view_as(StandardOptions).runner == DATAFLOW:
-                finished(pipeline)
+                finished(pipeline, transform.label)
             else:
                 pipeline.run().wait_until_finish()
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
+from secrets import token_hex
 from typing import Any, Final
 
 from pipelines.engine.dataflow.cost_ceiling import Meter
@@ -54,18 +55,25 @@ def require_reachable(options: Any, places: Sequence[str]) -> None:
         raise ConfigError(f"There is no bucket {bucket}, which --temp_location names. Make it, or name another.")
 
 
-def finished(pipeline: Any) -> None:
-    """Submits a pipeline as a job and returns when that is done; an interrupted process cancels it.
+def finished(pipeline: Any, work: str) -> None:
+    """Submits a pipeline as a job and returns when that is done; who stops waiting before cancels it.
+
+    Args:
+        pipeline: of the job.
+        work: what it does, for its name.
 
     Raises:
         JobLeftError: this process only submits.
-        ShardError: the job failed, or was cancelled, or the time of all jobs is used up.
+        RuntimeError: the job failed or was cancelled, with what is known of it.
+        ShardError: the time of all jobs is used up, or the service does not tell of the job any more.
     """
     label, limit = leaving.get(), time_limit(pipeline.options)
     if limit is not None:
         limit_to(pipeline.options, METER.left(limit))
     if label is not None:
         label(pipeline.options)
+    _name(pipeline.options, work)
+    if label is not None:
         pipeline.run()
         raise JobLeftError
     with METER.running():
@@ -75,8 +83,23 @@ def finished(pipeline: Any) -> None:
         except Exception as error:
             if type(error).__name__ == "DataflowRuntimeException":
                 raise RuntimeError(str(error)) from error
+            _cancel(result)
+            if isinstance(error, AssertionError):  # as Beam says that it asked in vain
+                raise ShardError("The service does not tell of the job any more, which is cancelled") from error
             raise
         except BaseException:
-            with suppress(Exception):  # what ends us counts
-                result.cancel()
+            _cancel(result)
             raise
+
+
+def _name(options: Any, work: str) -> None:
+    """Names a job that has no name by what it does; no two have the same."""
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    view = options.view_as(GoogleCloudOptions)
+    view.job_name = view.job_name or f"trajmill-{work.lower()}-{token_hex(4)}"
+
+
+def _cancel(result: Any) -> None:
+    with suppress(Exception):  # what ended the wait counts
+        result.cancel()

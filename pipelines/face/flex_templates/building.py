@@ -61,6 +61,9 @@ def build(folder: str, image: str, launcher: str, added: Sequence[str] = ()) -> 
     for name in (image, launcher):
         if not is_image(name):
             raise ConfigError(f"'{name}' names no image; wanted one with a tag, such as registry.example/trajmill:1.")
+    missing = [one for one in added if not Path(one).exists()]
+    if missing:
+        raise ConfigError(f"There is no {missing[0]} to add to the image.")
     context = dict(_context(added))
     specifications = {f"{stage}/template.json": specification(stage, image) for stage in STAGES}
     metadata = {f"{stage}/metadata.json": specification(stage, image)["metadata"] for stage in STAGES}
@@ -127,8 +130,6 @@ def _context(added: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     yield "files/README", b"What recipes name and workers read lies here.\n"
     for one in added:
         path = Path(one)
-        if not path.exists():
-            raise ConfigError(f"There is no {one} to add to the image.")
         for inner in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if inner.is_file():
                 yield f"files/{inner.relative_to(path.parent).as_posix()}", inner.read_bytes()

@@ -7,7 +7,6 @@ launcher has to submit one. The job's label tells which template is launched aft
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ NOTHING: Final = "nothing"
 _AFTER: Final = {"plan": "normalize", "normalize": "judge", "judge": "mix", "mix": "finish"}
 """The last stage that began → the template after its job. Passages, which have no beginning, are mixing's."""
 
+_SECRET: Final = ("normalize__scrub_salt",)
 _FALSE: Final = frozenset(("", "false", "no", "0"))
 
 
@@ -55,13 +55,12 @@ class Launched:
     submitted: bool = False
 
     def label(self, options: Any) -> None:
-        """Writes on a job what follows it, and gives it a name that tells what it does."""
+        """Writes on a job what follows it."""
         from apache_beam.options.pipeline_options import GoogleCloudOptions
 
         self.next = _AFTER[self.stage] if self.submitted else self.next
         view = options.view_as(GoogleCloudOptions)
         view.labels = [*(view.labels or ()), f"{NEXT}={self.next}"]
-        view.job_name = view.job_name or f"trajmill-{self.stage}-{random.randrange(1 << 32):08x}"  # noqa: S311
 
 
 def launch(words: Sequence[str]) -> Launched:
@@ -88,7 +87,10 @@ def launch(words: Sequence[str]) -> Launched:
     def began(start: Any) -> None:
         done.stage = start.stage
 
-    overwrite, command = _is_true(found, "overwrite"), [f"{name}={value}" for name, value in found.items()]
+    overwrite, command = (
+        _is_true(found, "overwrite"),
+        [f"{name}={value}" for name, value in found.items() if name not in _SECRET],
+    )
     last = "mix" if found["stage"] == "finish" else found["stage"]
     left = leaving.set(done.label)
     try:
@@ -141,7 +143,7 @@ def _submit_nothing(execution: Execution) -> None:
     machines = pipeline.options.view_as(WorkerOptions)
     machines.num_workers = machines.max_num_workers = 1
     _ = pipeline | "Nothing" >> beam.Create([0])
-    finished(pipeline)
+    finished(pipeline, "nothing")
 
 
 def _raws(text: str) -> list[str]:

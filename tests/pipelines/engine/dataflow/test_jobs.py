@@ -1,5 +1,6 @@
 """Jobs of a run, as they would be submitted: caught where they would leave this machine, and done here."""
 
+import re
 import shutil
 
 import fsspec
@@ -83,6 +84,7 @@ def test_a_job_asks_for_the_image_the_machines_and_the_time_that_it_was_told(one
         assert job.pool["numThreadsPerWorker"] == 1
         assert job.pool["sdkHarnessContainerImages"][0]["useSingleCorePerContainer"]
         assert job.job["type"] == "JOB_TYPE_BATCH"
+        assert re.fullmatch("trajmill-(partstotransitions|unitstoverdicts|unitstoshards)-[0-9a-f]{8}", job.job["name"])
         assert {"use_runner_v2", "use_multiple_sdk_containers"} <= set(job.job["environment"]["experiments"])
         (limit,) = job.job["environment"]["serviceOptions"]
         assert 7000 < int(limit.removeprefix(f"{TIME_LIMIT}=")) <= 7200
@@ -154,9 +156,17 @@ def test_a_job_that_fails_ends_the_run_and_the_next_one_goes_on(bucket, service,
     assert shards(f"{bucket}/out") == of_local_run(made)
 
 
-def test_an_interrupted_run_cancels_its_job(bucket, service):
-    service.works, service.state = False, KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize("meets", [KeyboardInterrupt, OSError])
+def test_a_run_that_ends_before_its_job_cancels_that(bucket, service, meets):
+    service.works, service.state = False, meets
+    with pytest.raises(meets):
+        run(bucket)
+    assert service.cancelled == ["job-1"]
+
+
+def test_a_job_that_nobody_tells_of_any_more_is_cancelled(bucket, service):
+    service.works, service.state = False, "JOB_STATE_RUNNING"
+    with pytest.raises(ShardError, match="does not tell of the job"):
         run(bucket)
     assert service.cancelled == ["job-1"]
 
@@ -204,13 +214,14 @@ def test_parameters_change_the_recipe_and_the_spent_hours_the_limit(bucket, serv
     fsspec.filesystem("memory").pipe_file("/bucket/mine.yaml", b"{extends: terminal, name: mine, source: here}")
     service.works = False
     words = [*words_of("normalize", bucket), f"--config={bucket}/mine.yaml", "--name=other", "--spent_hours=1.5"]
-    launch([*words, "--normalize__scrub", "[]", "--mix__seed=7"])
+    launch([*words, "--normalize__scrub", "[]", "--mix__seed=7", "--normalize__scrub_salt=ship-in-a-bottle-42"])
     (limit,) = service.jobs[0].job["environment"]["serviceOptions"]
     assert int(limit.removeprefix(f"{TIME_LIMIT}=")) <= 1800
     record = fsspec.filesystem("memory").cat_file("/bucket/out/run.json")
     assert b'"name": "other"' in record
     assert b'"seed": 7' in record
     assert b'"scrub": []' in record
+    assert b"ship-in-a-bottle" not in record
 
 
 @pytest.mark.parametrize(
