@@ -18,7 +18,7 @@ from schemas import ConfigError
 
 RUNNER: Final = "DataflowRunner"
 MACHINE: Final = "n2-standard-4"
-"""A process takes below 1 GB over parts of the default size, and less than 2 at any; this gives each 4."""
+"""Each process has 4 GB there; over 1 GB of logs in one part the hungriest stage took 1."""
 
 DISK_GB: Final = 50
 TIME_LIMIT: Final = "max_workflow_runtime_walltime_seconds"

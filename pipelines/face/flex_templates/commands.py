@@ -66,6 +66,8 @@ def launch(context: typer.Context) -> None:
     from pipelines.face.flex_templates.launching import launch as do
 
     done = do(context.args)
+    if done.ignored:
+        notices().print(f"left out, since nobody knows it: {' '.join(done.ignored)}", soft_wrap=True)
     what = f"a job of {done.stage}" if done.submitted else "a job that does nothing, since none is open"
     results().print(f"submitted {what}; next: {done.next}", soft_wrap=True)
 

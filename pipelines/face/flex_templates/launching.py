@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import yaml
@@ -21,7 +22,7 @@ from pipelines.engine.dataflow.jobs import METER, JobLeftError, leaving
 from pipelines.engine.execution import Execution, execution_of
 from pipelines.engine.paths import url_of
 from pipelines.engine.storage import Folder
-from pipelines.face.flex_templates.parameters import IMAGE, changes_of, taken
+from pipelines.face.flex_templates.parameters import IMAGE, LEAD, STAGES, changes_of, parameters, taken
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
@@ -48,11 +49,13 @@ class Launched:
         stage: the last one that began.
         next: the template that is launched after the job, or `NOTHING`.
         submitted: whether the job does work; else it is there because a launcher has to submit one.
+        ignored: words that nobody knows.
     """
 
     stage: str = "plan"
     next: str = NOTHING
     submitted: bool = False
+    ignored: tuple[str, ...] = ()
 
     def label(self, options: Any) -> None:
         """Writes on a job what follows it."""
@@ -73,7 +76,8 @@ def launch(words: Sequence[str]) -> Launched:
         ConfigError: a parameter or option is missing or wrong; nothing was written.
         ShardError: nothing can be read or written, or connectors failed.
     """
-    found, flags = taken(words)
+    found, given = taken(words)
+    flags, ignored = _known(given)
     recipe, workers = recipe_of(found), workers_of(found)
     if found.get(IMAGE):
         flags.append(f"--{IMAGE}={found[IMAGE]}")
@@ -82,7 +86,7 @@ def launch(words: Sequence[str]) -> Launched:
     sizes = limit, found.get("part_size"), partitions, records
     execution = execution_of(workers, (*mine, *flags), *sizes, strict=_is_true(found, "strict"))
     METER.reset(_number(found, "spent_hours", 0.0, float) * 3600)
-    done = Launched(submitted=True)
+    done = Launched(submitted=True, ignored=ignored)
 
     def began(start: Any) -> None:
         done.stage = start.stage
@@ -131,6 +135,24 @@ def recipe_of(found: Mapping[str, str]) -> Recipe:
     if text is None:
         raise ConfigError(f"There is no recipe at {config}.")
     return parse_recipe(text.decode("utf-8", "replace"), config, changes)
+
+
+def _known(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Beam's flags among the words, and what nobody knows: the service may add words of its own.
+
+    Raises:
+        ConfigError: one looks like a parameter.
+    """
+    from pipelines.engine.runner import parsed
+
+    unknown = tuple(parsed(words)[1])
+    names = [one.name for one in parameters(STAGES[0])]
+    for word in unknown:
+        name = word.removeprefix("--").partition("=")[0]
+        near = get_close_matches(name, names, 1)
+        if near or LEAD in name:
+            raise ConfigError(f"There is no parameter '{name}'.", near[0] if near else None)
+    return [word for word in words if word not in unknown], unknown
 
 
 def _submit_nothing(execution: Execution) -> None:

@@ -23,7 +23,7 @@ _TEMPLATES_OWN: Final = ("runner", "stop_after", "stage", "part")
 IMAGE: Final = "sdk_container_image"
 """Beam's option, which is a parameter too: who launches a template by Google's tools says it there."""
 
-_LEAD: Final = "__"
+LEAD: Final = "__"
 """Between the names of a section and of what is in it."""
 
 _OTHERWISE: Final = {
@@ -115,7 +115,7 @@ def recipe_parameters(kind: type[Section] = Recipe, keys: tuple[str, ...] = ()) 
             text += " A value in YAML." if type_name == "TEXT" and not is_plain else ""
             said = f"{text[:1].upper()}{text[1:]} As the recipe says, by default."
             choices = _choices(inner) if type_name == "ENUM" else ()
-            found.append(Parameter(_LEAD.join(path), said, path, True, type_name, choices, is_plain=is_plain))
+            found.append(Parameter(LEAD.join(path), said, path, True, type_name, choices, is_plain=is_plain))
         if is_section:
             found += recipe_parameters(inner, path)
     return found

@@ -236,6 +236,7 @@ def test_parameters_change_the_recipe_and_the_spent_hours_the_limit(bucket, serv
         (["--max_hours=0.01"], "minutes"),
         (["--mix__no_such=1"], "mix__no_such"),
         (["--limit"], "no value"),
+        (["--max_hour=3"], "max_hours"),
     ],
 )
 def test_a_launcher_refuses_what_is_wrong_before_anything_is_written(bucket, service, words, told):
@@ -243,6 +244,29 @@ def test_a_launcher_refuses_what_is_wrong_before_anything_is_written(bucket, ser
         launch([*words_of("normalize", bucket), *words])
     assert not service.jobs
     assert not fsspec.filesystem("memory").find("/bucket/out")
+
+
+def test_a_launcher_leaves_out_what_the_service_adds_and_nobody_knows(bucket, service):
+    service.works = False
+    done = launch([*words_of("normalize", bucket), "--of_the_service=1", '--labels={"a": "b"}'])
+    assert done.ignored == ("--of_the_service=1",)
+    assert service.jobs[0].job["labels"] == {"a": "b", NEXT: "judge"}
+
+
+def test_passages_take_two_jobs_more_of_which_each_is_a_launchers(bucket, service):
+    row = '{"text": "A long tale of number %d, told in words that no other one has: %d."}\n'
+    tales = "".join(row % (number, number**7) for number in range(9))
+    fsspec.filesystem("memory").pipe_file("/bucket/tales/one.jsonl", tales.encode())
+    told = "[{name: tales, kind: text, licence: MIT, path: 'memory://bucket/tales/one.jsonl'}]"
+    drawn = "{cpt: {components: {trajectories: {}, tales: {kind: text}}}}"
+    stages: list[tuple[str, str]] = []
+    stage = "mix"
+    while stage != NOTHING:
+        done = launch([*words_of(stage, bucket), f"--mix__passages={told}", f"--mix__stages={drawn}"])
+        stages, stage = [*stages, (done.stage, done.next)], done.next
+    between = [("judge", "mix")] * 3
+    assert stages == [("normalize", "judge"), *between, ("mix", "finish"), ("mix", NOTHING)]
+    assert any("/cpt/" in name for name in shards(f"{bucket}/out"))
 
 
 def test_without_the_packages_nothing_is_written(bucket, monkeypatch):
