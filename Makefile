@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines fuzz stores consumers lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores consumers lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -72,6 +72,13 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/engine/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
+.venv/dataflow: requirements/dataflow.txt .venv/stores
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dataflow.txt
+	@touch $@
+
+dataflow: .venv/dataflow ## run on Dataflow as far as this machine can be it, and its image's steps, in a root of their own (some packages more)
+	TRAJMILL_IMAGE=here $(BIN)/pytest tests/pipelines/engine/dataflow $(ARGS)
+
 .venv/stores: requirements/stores.txt .venv/developing
 	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/stores.txt
 	@touch $@
@@ -100,8 +107,8 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 		pyproject.toml --group build -o requirements/runtime.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
-	for store in s3 gcs; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
-		--no-emit-index-url pyproject.toml --extra $$store -c requirements/runtime.txt -o requirements/$$store.txt || exit; done
+	for extra in s3 gcs dataflow; do $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-emit-index-url pyproject.toml --extra $$extra -c requirements/runtime.txt -o requirements/$$extra.txt || exit; done
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --extra s3 --extra gcs --group stores -c requirements/runtime.txt -c requirements/dev.txt \
 		-o requirements/stores.txt

@@ -36,6 +36,7 @@ from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.publish.diversity import kept_counts, variety_rows
 from pipelines.publish.published_generations import publish
+from pipelines.recipe.read_by_workers import read_by_workers
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from quality import sketch
@@ -94,7 +95,7 @@ class Append:
         Raises:
             ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
         """
-        self.execution.require_runner()
+        self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
         found = survey(self.out)
         if found.identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")

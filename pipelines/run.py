@@ -76,6 +76,7 @@ from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_part
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
 from pipelines.publish.card import CARD, card, told_apart
 from pipelines.publish.diversity import Varieties, kept_variety, told_variety
+from pipelines.recipe.read_by_workers import read_by_workers
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
@@ -145,7 +146,7 @@ class Run:
             ShardError: a file of the folder cannot be read or written, or no runner answers; running again goes on.
             ContractError: our own bug.
         """
-        self.execution.require_runner()
+        self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
         self._owner.check(self.raws)
         clear_scratch()
         plan = self._timed("plan", self._planned)

@@ -98,7 +98,12 @@ def is_module(parts):
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_that_is_named_is_one_with_its_options(page):
     known = {
-        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        name: {
+            option
+            for inner in (command, *getattr(command, "commands", {}).values())
+            for one in inner.params
+            for option in (*one.opts, *one.secondary_opts)
+        }
         for name, command in commands().items()
     }
     text = page.read_text("utf-8")

@@ -64,9 +64,12 @@ def ending_of(error: BaseException, *, goes_on: bool = True) -> Ending:
     if isinstance(error, ConfigError):  # before the imports too: a slip of the pen should be told at once
         return Ending(Code.USAGE, str(error))
     from pipelines.account.reject_bounds import TooManyRejectsError
+    from pipelines.engine.dataflow.jobs import JobLeftError
     from pipelines.engine.paths import missing_package
     from pipelines.normalize.connector_errors import is_noted, of_store
 
+    if isinstance(error, JobLeftError):
+        return Ending(Code.DONE, "A job is under way; what follows it is not begun.")
     if isinstance(error, TooManyRejectsError):
         return Ending(Code.REJECTS, str(error))
     missing = missing_package(error)

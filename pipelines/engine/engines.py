@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pipelines.engine.addresses import require_answer
+from pipelines.engine.dataflow.cost_ceiling import Ceiling
+from pipelines.engine.dataflow.job_options import RUNNER as DATAFLOW_RUNNER
+from pipelines.engine.dataflow.job_options import is_installed as is_dataflow_installed
+from pipelines.engine.dataflow.job_options import job_flags
+from pipelines.engine.dataflow.jobs import METER
 from pipelines.engine.flink.cluster import TASK_MANAGERS, FlinkServers
 from pipelines.engine.flink.jars import missing as missing_of_flink
 from pipelines.engine.prism import missing as missing_of_prism
@@ -23,7 +28,7 @@ from pipelines.engine.scratch import scratch_folder
 from pipelines.engine.server_process import Servers, free_port, listens
 from schemas import ConfigError
 
-ENGINES: Final = ("local", "portable", "prism", "flink")
+ENGINES: Final = ("local", "portable", "prism", "flink", "dataflow")
 WORKER: Final = "trajmill-worker"
 FLINK_MASTER: Final = "FLINK_MASTER"
 _PATIENCE_S: Final = 60.0
@@ -36,24 +41,37 @@ waits: what a step is told whole comes beside elements that were grouped, and gr
 
 
 def lacks(name: str) -> tuple[str, ...]:
-    """Programs that the engine needs and that are not here."""
+    """Programs and packages that the engine needs and that are not here."""
+    if name == "dataflow":
+        return () if is_dataflow_installed() else ("trajmill[dataflow]",)
     if name == "flink":
         return missing_of_flink()
     return missing_of_prism() if name == "prism" else ()
 
 
 @contextmanager
-def running(name: str, workers: int = 1) -> Iterator[tuple[str, ...]]:
+def running(
+    name: str, workers: int = 1, given: Sequence[str] = (), ceiling: Ceiling | None = None
+) -> Iterator[tuple[str, ...]]:
     """Flags for Beam's options; while it lasts, the engine runs.
 
     Args:
         name: one of `ENGINES`; any other is taken for one of Beam's runners, which is left to start by itself.
         workers: processes that work at once; the local runner's are another's matter.
+        given: flags for Beam's options that are added to these, and win.
+        ceiling: what the run may cost, where machines are rented for it.
 
     Raises:
-        ConfigError: something is missing.
+        ConfigError: something is missing, or a ceiling is given for what costs nothing.
         ShardError: what was started is not ready in time.
     """
+    if name in ("dataflow", DATAFLOW_RUNNER):
+        flags = job_flags(given, workers, ceiling or Ceiling())
+        METER.reset()
+        yield flags
+        return
+    if ceiling is not None and ceiling != Ceiling():
+        raise ConfigError(f"--max-cost, --max-hours and --price are for --runner dataflow, not for {name}.")
     if name == "local":
         yield ()
         return

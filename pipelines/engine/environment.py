@@ -1,32 +1,28 @@
-"""What a process runs on: the interpreter, the installed packages and trajmill's own files.
+"""What a process runs on: the interpreter, the installed packages and trajmill's own modules.
 
 Under one lock file the same recipe gives the same bytes; workers elsewhere are held to that before they do anything.
 """
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Final
 
-import connectors
-import pipelines
-import quality
-import schemas
+from pipelines.engine.program import program_digest
 
 _NAME: Final = "trajmill"
-_FILES: Final = f"{_NAME}'s files"
+_FILES: Final = f"{_NAME}'s modules"
 _TOLD: Final = 5
 
 
 @cache
 def environment() -> tuple[str, ...]:
     """Lines of a name and a version, sorted: Python, the kind of processor, trajmill, and all that it requires."""
-    versions = {"python": platform.python_version(), "processor": platform.machine(), _FILES: _own_files()}
+    python = ".".join(platform.python_version_tuple()[:2])
+    versions = {"python": python, "processor": platform.machine(), _FILES: program_digest()[:16]}
     versions |= dict(_required())
     return tuple(sorted(f"{name} {version}" for name, version in versions.items()))
 
@@ -59,15 +55,3 @@ def _required() -> Iterator[tuple[str, str]]:
             if wanted not in seen and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
                 seen.add(wanted)
                 waiting.append(wanted)
-
-
-def _own_files() -> str:
-    """A digest of the files of trajmill's packages."""
-    digest = hashlib.sha256()
-    for package in (connectors, pipelines, quality, schemas):
-        root = Path(package.__path__[0])
-        for path in sorted(root.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(f"{package.__name__}/{path.relative_to(root).as_posix()}\0".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]

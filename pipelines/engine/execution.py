@@ -76,17 +76,20 @@ class Execution:
 
         return checked(self.beam, self.workers).again()
 
-    def require_runner(self) -> None:
-        """Returns if the runner can be reached, as far as its options say where it is.
+    def require_runner(self, places: Sequence[str] = ()) -> None:
+        """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+
+        Args:
+            places: paths and URLs that its workers read and write.
 
         Raises:
-            ConfigError: as of `options`, or an address is none.
+            ConfigError: as of `options`, or an address is none, or workers elsewhere see no such place.
             ShardError: nobody answers there.
         """
         if not self.is_plain:
             from pipelines.engine.runner import require_runner
 
-            require_runner(self.options())
+            require_runner(self.options(), places)
 
     def pipeline(self) -> Pipeline:
         """An empty pipeline with these options.

@@ -6,6 +6,7 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import shlex
@@ -34,6 +35,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_ha
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.engine.addresses import require_answer
+from pipelines.engine.dataflow.job_options import RUNNER as DATAFLOW
+from pipelines.engine.dataflow.job_options import faults_of
+from pipelines.engine.dataflow.jobs import finished, require_reachable
 from pipelines.engine.execution import LOCAL, Execution, Seeing
 from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
@@ -56,13 +60,19 @@ RUNNERS: Final = (LOCAL, "PrismRunner", "FlinkRunner", "PortableRunner", "Datafl
 """Runners that a run can be given; other names are taken for a slip of the pen."""
 
 
-def require_runner(options: PipelineOptions) -> None:
-    """Returns if the runner can be reached, as far as its options say where it is.
+def require_runner(options: PipelineOptions, places: Sequence[str] = ()) -> None:
+    """Returns if the runner can be reached, as far as its options say where it is, and can reach what it has to.
+
+    Args:
+        options: of the runner.
+        places: paths and URLs that its workers read and write.
 
     Raises:
-        ConfigError: an address is none.
+        ConfigError: an address is none, or workers elsewhere see no such place.
         ShardError: nobody answers there.
     """
+    if options.view_as(StandardOptions).runner == DATAFLOW:
+        require_reachable(options, places)
     endpoint = options.view_as(PortableOptions).job_endpoint
     if endpoint and endpoint != "embed":
         require_answer(endpoint, "job_endpoint")
@@ -88,7 +98,7 @@ def pipeline(options: PipelineOptions, workers: int) -> Pipeline:
 def checked(flags: tuple[str, ...], workers: int) -> Options:
     """The options, which nobody changes: a run asks for them a dozen times, and to check them takes 0.1 seconds."""
     given = [f"--runner={LOCAL}", "--no_save_main_session", *flags]
-    unknown = _unknown(given)
+    unknown = parsed(given)[1]
     options = Options(given)
     if unknown:
         raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
@@ -98,7 +108,8 @@ def checked(flags: tuple[str, ...], workers: int) -> Options:
     options.view_as(SetupOptions).save_main_session = False
     if runner == LOCAL and workers > 1:
         options.view_as(DirectOptions).direct_num_workers = workers
-    faults = PipelineOptionsValidator(options, create_runner(runner)).validate()
+    made = create_runner(runner)
+    faults = faults_of(options, made) if runner == DATAFLOW else PipelineOptionsValidator(options, made).validate()
     if runner == "PortableRunner" and not options.view_as(PortableOptions).job_endpoint:
         faults.append("PortableRunner needs --job_endpoint=host:port.")
     if faults:
@@ -110,8 +121,8 @@ def _plain(fault: object) -> str:
     return " ".join(str(fault).split())
 
 
-def _unknown(flags: Sequence[str]) -> list[str]:
-    """Flags that none of Beam's option classes defines.
+def parsed(flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The values of all of Beam's options by name, and the flags that none of its option classes defines.
 
     Raises:
         ConfigError: a flag has no valid value.
@@ -122,7 +133,8 @@ def _unknown(flags: Sequence[str]) -> list[str]:
     said = io.StringIO()
     try:
         with redirect_stderr(said):
-            return list(parser.parse_known_args(list(flags))[1])
+            values, unknown = parser.parse_known_args(list(flags))
+            return values, list(unknown)
     except SystemExit as error:
         fault = said.getvalue().strip().rpartition("error: ")[2]
         raise ConfigError(f"Beam does not take an option: {_plain(fault)}.") from error
@@ -219,7 +231,10 @@ def run_over(
             elements = numbered | "Take" >> beam.Map(Taken(seeing.out))
         _ = elements | transform
         try:
-            pipeline.run().wait_until_finish()
+            if pipeline.options.view_as(StandardOptions).runner == DATAFLOW:
+                finished(pipeline, transform.label)
+            else:
+                pipeline.run().wait_until_finish()
         except Exception as error:
             met = original(error)
             if type(met) is RuntimeError and not execution.is_local and "Traceback" not in str(met):

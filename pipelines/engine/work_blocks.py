@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from pipelines.engine.dataflow.jobs import JobLeftError
 from pipelines.engine.storage import Folder, unfinished_name
 from schemas import ShardError
 
@@ -60,9 +61,13 @@ def _block(folder: Folder, name: str, sha256: str) -> list[bytes]:
 
 @contextmanager
 def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
-    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them."""
+    """Where each element lies, while it lasts; a killed run leaves the files to the next, which clears them.
+
+    So does one whose job is left to itself, since that has yet to take them.
+    """
     places: list[Kept] = []
     names: list[str] = []
+    is_left = False
     try:
         for block in _blocks(work):
             data = pickle.dumps(block)
@@ -71,8 +76,11 @@ def kept(work: Sequence[Any], folder: Folder) -> Iterator[list[Kept]]:
             sha256 = hashlib.sha256(data).hexdigest()
             places += [Kept(names[-1], sha256, index) for index in range(len(block))]
         yield places
+    except JobLeftError:
+        is_left = True
+        raise
     finally:
-        for name in names:
+        for name in () if is_left else names:
             folder.remove(name)
 
 

@@ -1,5 +1,5 @@
 """The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
-train-classifier | export | schema`, and those of `model_commands`.
+train-classifier | export | schema`, and those of `model_commands` and `flex_templates`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -20,6 +20,7 @@ import typer
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
+from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
 from schemas import ConfigError
@@ -81,7 +82,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     runner: Annotated[
         str,
-        typer.Option(help="local, portable, prism or flink, which is started and stopped; or a runner of Beam's."),
+        typer.Option(help="local, portable, prism, flink or dataflow; or a runner of Beam's by its name there."),
     ] = "local",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace another run of ours in OUT; files of anybody else stay.")
@@ -107,12 +108,20 @@ def run(
     part: Annotated[
         str | None, typer.Option(help="With --stage: which share, such as 0/16; a run without it does the rest.")
     ] = None,
+    max_cost: Annotated[float | None, typer.Option(min=0.0, help="Of dataflow: what the run may cost.")] = None,
+    max_hours: Annotated[
+        float | None, typer.Option(min=0.0, help="Of dataflow: how long its jobs may take together.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(min=0.0, help="Of dataflow: what one machine costs an hour, with disk and fee.")
+    ] = None,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
     from pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
 
+    from pipelines.engine.dataflow.cost_ceiling import Ceiling
     from pipelines.engine.engines import running
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
@@ -127,7 +136,8 @@ def run(
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
         return
     summary: Summary | None
-    with running(runner, workers) as engine, StageProgress(notices()) as progress:
+    ceiling = Ceiling(max_hours, max_cost, price)
+    with running(runner, workers, flags, ceiling) as engine, StageProgress(notices()) as progress:
         execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
         if append:
             from pipelines.append import Append
@@ -505,6 +515,7 @@ def export(
 
 
 model_commands.register(app)
+template_commands.register(app)
 
 
 def _tell_withdrawn(plan: Plan) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
@@ -111,12 +112,26 @@ def _by_name(base: Any, own: Any) -> Any:
     return own
 
 
-def parse_recipe(text: str, name: str) -> Recipe:
+def _changed(values: dict[str, Any], changes: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """The values with others in the places that the keys lead to."""
+    for keys, value in changes.items():
+        *outer, last = keys
+        if not outer:
+            values = values | {last: value}
+            continue
+        inner = values.get(outer[0])
+        changed = _changed(inner if isinstance(inner, dict) else {}, {keys[1:]: value})
+        values = values | {outer[0]: changed}
+    return values
+
+
+def parse_recipe(text: str, name: str, changes: Mapping[tuple[str, ...], Any] | None = None) -> Recipe:
     """The recipe that YAML text holds.
 
     Args:
         text: the YAML.
         name: what the text is called in errors.
+        changes: keys that lead to a value → the one that stands there instead.
 
     Raises:
         ConfigError: it is not YAML, it extends a recipe that there is not, or any value is not valid; all faults are
@@ -129,7 +144,7 @@ def parse_recipe(text: str, name: str) -> Recipe:
     if not isinstance(values, dict):
         raise ConfigError(f"{name} should be a mapping of names to values, it is {type(values).__name__}.")
     try:
-        return Recipe.model_validate(_extended(values, name))
+        return Recipe.model_validate(_changed(_extended(values, name), changes or {}))
     except ValidationError as error:
         faults = "; ".join(_message(fault) for fault in error.errors())
         raise ConfigError(f"{name} is no valid recipe: {faults}") from error
@@ -163,8 +178,12 @@ def _recorded(text: str, name: str) -> str:
     return json.dumps(recipe)
 
 
-def load_recipe(config: str) -> Recipe:
+def load_recipe(config: str, changes: Mapping[tuple[str, ...], Any] | None = None) -> Recipe:
     """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
+
+    Args:
+        config: the path or name.
+        changes: as of `parse_recipe`.
 
     Raises:
         ConfigError: there is neither, or it is not valid.
@@ -177,10 +196,10 @@ def load_recipe(config: str) -> Recipe:
             raise ConfigError(f"The recipe {config} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise ConfigError(f"{config} is no recipe: it is no text in UTF-8.") from error
-        return parse_recipe(_recorded(text, config) or text, config)
+        return parse_recipe(_recorded(text, config) or text, config, changes)
     known = builtin_recipes()
     if config in known:
-        return parse_recipe(known[config], f"built-in recipe '{config}'")
+        return parse_recipe(known[config], f"built-in recipe '{config}'", changes)
     nearest = get_close_matches(path.stem, known, 1)
     message = f"There is no recipe file '{config}', nor a built-in recipe of that name ({', '.join(known)})."
     raise ConfigError(message, nearest[0] if nearest else None)

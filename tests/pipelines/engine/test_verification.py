@@ -213,7 +213,7 @@ def test_a_worker_with_other_packages_says_which_before_it_works(tmp_path):
 
 def test_an_environment_is_told_with_the_files_that_run():
     told = {line.rpartition(" ")[0] for line in environment()}
-    assert {"trajmill", "trajmill's files", "python", "processor", "apache-beam", "pyarrow"} <= told
+    assert {"trajmill", "trajmill's modules", "python", "processor", "apache-beam", "pyarrow"} <= told
     assert "pytest" not in told
     assert differences(environment(), environment()) == ""
 
