@@ -50,12 +50,12 @@ lint: .venv/developing ## check style, types and who imports whom
 	$(LINT)
 
 # Lint takes one core and goes beside the tests; what it says stands after theirs, and either one's failure is the target's.
-# A test of processes waits for them: three at a time keep two cores at work.
+# A test of processes waits for them: four at a time keep two cores at work.
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/developing ## check and test everything, and say how many lines of each package the tests reach
 	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT; \
 	{ $(LINT); } >"$$said" 2>&1 & lint=$$!; \
-	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 3 $(ARGS); tests=$$?; \
+	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 4 $(ARGS); tests=$$?; \
 	wait $$lint; checks=$$?; \
 	cat "$$said"; \
 	[ $$checks = 0 ] || echo "make lint failed: see above"; \
@@ -67,7 +67,9 @@ engines: .venv/developing ## one recipe on every engine: the same bytes. What a 
 fuzz: .venv/developing ## try many more random logs on every connector, and folders of them on the command line (half an hour)
 	TRAJMILL_FUZZ=80 $(BIN)/pytest -n 2 tests/connectors/test_contract.py -k "cut or damaged or arbitrary"
 	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
-	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py
+	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py \
+		tests/quality/test_scrub_views.py tests/quality/test_scrub_recall.py tests/quality/test_scrub_is_linear.py
+	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/engine/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
 .venv/stores: requirements/stores.txt .venv/developing

@@ -25,7 +25,7 @@ from benchmarks.judge_memory import UNITS, write_unit
 from benchmarks.logs.rollouts import DOMAINS
 from benchmarks.processes import Task, load_ours, measured, work
 from pipelines.engine.execution import Execution
-from pipelines.engine.runner import run_over
+from pipelines.engine.flow import run_over
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.mix.candidates import candidates
@@ -93,13 +93,19 @@ TASKS: Final[dict[str, Task]] = {"mix": (load_ours, mixed), "judge": (load_ours,
 
 def written(place: Path, megabytes: float, seed: int) -> float:
     """Writes and judges the units, one a domain, and returns the MB of what was kept."""
+    write_units(place, megabytes, seed)
+    measured(MODULE, "judge", place)
+    folder, verdicts, measures = (Folder(str(place / name)) for name in ("transitions", "verdicts", "measures"))
+    kept = (candidates(unit, folder, verdicts, measures) for unit in units_of(place))
+    return float(sum(int(one.text_bytes.sum()) for one in kept)) / 1e6
+
+
+def write_units(place: Path, megabytes: float, seed: int) -> None:
+    """Writes units of transitions, one a domain."""
     folder = Folder(str(place / "transitions"))
     size = int(megabytes * 1e6 / len(DOMAINS))
     made = [write_unit(folder, number, 0, seed, size)[0] for number in range(len(DOMAINS))]
     (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
-    measured(MODULE, "judge", place)
-    verdicts, measures = (Folder(str(place / name)) for name in ("verdicts", "measures"))
-    return float(sum(int(candidates(unit, folder, verdicts, measures).text_bytes.sum()) for unit in made)) / 1e6
 
 
 def rows(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, ...]]:

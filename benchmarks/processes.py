@@ -24,7 +24,9 @@ def load_ours() -> None:
     """Loads all that our stages need."""
     import pipelines.run  # noqa: F401
     from connectors.registry import connectors
+    from pipelines.engine.unused_imports import without_pandas
 
+    without_pandas()  # as the command does
     connectors()
 
 

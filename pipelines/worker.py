@@ -20,8 +20,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent
-from pipelines.engine.unused_imports import without_pandas
+from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent, is_running
+from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
 
 _PERIOD_S: Final = 0.5
@@ -38,11 +38,12 @@ def _end_with(parent: int) -> None:
 def _bind_to_parent() -> None:
     """Ends this process with the one that started it, which may be gone by now.
 
-    Engines of others start workers from threads that end before them, which the system would take for the process.
+    Engines of others start workers from threads that end before them, which the system would take for the process. The
+    runner may have started a shell, which started this one.
     """
     parent = os.getppid()
     named = os.environ.get(RUNNER_PROCESS)
-    if named is not None and "--id" not in sys.argv and not end_with_parent(int(named)):
+    if named is not None and "--id" not in sys.argv and not end_with_parent(int(named)) and not is_running(int(named)):
         os._exit(1)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -129,10 +130,11 @@ def _work() -> None:
     errors = logging.StreamHandler()
     errors.setLevel(logging.ERROR)
     logging.getLogger().addHandler(errors)
-    from apache_beam.portability.api import beam_fn_api_pb2
-    from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main
+    with pandas_hidden():
+        from apache_beam.portability.api import beam_fn_api_pb2
+        from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main
 
-    from pipelines.engine.runner import silence_beam
+    from pipelines.engine.silence import silence_beam
 
     silence_beam()
     vars(log_handler)["print"] = _later(lambda words, **_: logging.error("%s", words))

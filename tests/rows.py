@@ -37,20 +37,24 @@ def blob_at(path: Path) -> MemoryBlob:
 
 def parsed(connector: Connector, blob: Blob) -> tuple[list[dict[str, Any]], list[Reject]]:
     """(rows, rejects) of a blob; a `ParseError` is raised as it comes."""
-    batch, rejects = parsed_batch(connector, blob)
-    return _unscrubbed(batch.to_pylist()), rejects
+    assembler = Assembler()
+    rejects = assembled(connector, blob, assembler)
+    return _unscrubbed(check(assembler.take()).to_pylist()), rejects
 
 
-def parsed_batch(connector: Connector, blob: Blob) -> tuple[pa.RecordBatch, list[Reject]]:
-    """What `parsed` gives, its rows as a checked batch."""
-    assembler, parents, rejects = Assembler(), dict[str, str](), []
-    origin = Origin(blob.uri, "fixture", connector.name, connector.version, blob.digest)
+def assembled(connector: Connector, blob: Blob, assembler: Assembler, uri: str = "") -> list[Reject]:
+    """The rejects of a blob, whose trajectories the assembler takes in; a `ParseError` is raised as it comes.
+
+    The rows are those of an input that is called `uri`, by which blobs of one assembler are told apart.
+    """
+    parents, rejects = dict[str, str](), []
+    origin = Origin(uri or blob.uri, "fixture", connector.name, connector.version, blob.digest)
     for found in connector.parse(blob):
         if isinstance(found, Reject):
             rejects.append(found)
         else:
             assembler.add(found, origin, parents)
-    return check(assembler.take()), rejects
+    return rejects
 
 
 def _unscrubbed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,5 +1,10 @@
-"""What users install: sdist → wheel → a clean environment, driven by its console script from an empty folder."""
+"""What users install: sdist → wheel → a clean environment, driven by its console script from an empty folder.
 
+Its run has several workers and something for every stage, so that it also shows that workers change no byte.
+"""
+
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -9,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.engine.execution import Execution
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
 from tests.conftest import ROOT
+from tests.pipelines.face.test_printing import SEVERAL
 
 SAMPLES = ROOT / "samples" / "terminal"
 PACKAGES = ("schemas", "connectors", "quality", "pipelines")
@@ -85,39 +94,74 @@ def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
 
 
 @pytest.fixture(scope="module")
-def made(installed, tmp_path_factory) -> tuple[Path, str]:
-    """An empty folder in which the console script has made shards, and what it said."""
+def raw(tmp_path_factory) -> Path:
+    """Logs of which there is something for every stage: copies, messages of the harness, pictures twice."""
+    folder = tmp_path_factory.mktemp("raw")
+    logs = (
+        sorted((SAMPLES / "claude_code").rglob("*.jsonl"))[8:17] + sorted((SAMPLES / "asciicast").rglob("*.cast"))[:4]
+    )
+    for log in logs:
+        shutil.copy(log, folder)
+    for name in ("taskTides--0", "taskTides--1"):
+        shutil.copytree(ROOT / "tests" / "fixtures" / "webvoyager" / "input" / "taskTides--0", folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory) -> Path:
+    """A recipe that keeps what logs attach, and draws rows of another corpus beside them."""
+    folder = tmp_path_factory.mktemp("recipe")
+    rows = [*(f"Document {number}. " + " ".join(f"w{number}x{n}" for n in range(60)) for number in range(40)), "short"]
+    for number in range(3):
+        text = "".join(f"{json.dumps({'text': row})}\n" for row in [*rows[number::3], rows[0]])
+        (folder / f"rows-{number}.jsonl").write_text(text)
+    rows_of = {"name": "replay", "kind": "text", "path": str(folder / "rows-*.jsonl"), "licence": "CC0-1.0"}
+    drawn = {"trajectories": {"weight": 0.6}, "replay": {"kind": "text", "weight": 0.4}}
+    values = {
+        "extends": "all",
+        "name": "several",
+        "source": "tests",
+        "domains": ["terminal", "web"],
+        "normalize": {"attachments": "keep"},
+        "mix": {"passages": [rows_of], "stages": {"cpt": {"budget": 20_000, "components": drawn}}},
+    }
+    (folder / "several.yaml").write_text(json.dumps(values))
+    return folder / "several.yaml"
+
+
+@pytest.fixture(scope="module")
+def made(installed, raw, recipe, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """An empty folder in which the console script has made shards by two workers, and what it said."""
     folder = tmp_path_factory.mktemp("empty")
-    return folder, call(installed, "run", "terminal", "--raw", SAMPLES / "claude_code", "--out", "made", cwd=folder)
+    words = ("run", recipe, "--raw", raw, "--out", "made", "--part-size", "50000", "--workers", "2")
+    return folder, called(installed, *words, cwd=folder)
 
 
 @pytest.mark.slow
 def test_the_console_script_makes_shards_from_an_empty_folder(installed, made):
-    folder, said = made
-    assert "asciicast" in call(installed, "connectors", cwd=folder)
-    assert "trajectories" in said
+    folder, done = made
+    assert "trajectories" in done.stdout
+    assert "INFO" not in done.stderr
+    assert "WARNING" not in done.stderr
     assert (folder / "made" / "shards" / "README.md").is_file()
     assert "transitions" in call(installed, "inspect", "made", cwd=folder)
-    assert call(installed, "schema", cwd=folder).startswith("{")
+    several = json.dumps([["connectors"], ["schema"]])
+    known, schema, _ = call(installed.parent / "python", "-c", SEVERAL, several, cwd=folder).split("=====")
+    assert "asciicast" in known
+    assert schema.startswith("{")
+
+
+def stored(out: Path) -> dict[str, str]:
+    """Name → sha256 of all that stages wrote."""
+    files = (path for path in out.rglob("*") if path.is_file() and path.parent != out)
+    return {str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.mark.slow
-def test_two_workers_find_the_installed_packages(installed, made, tmp_path):
-    command = (
-        "run",
-        "terminal",
-        "--raw",
-        SAMPLES / "claude_code",
-        "--out",
-        "two",
-        "--stop-after",
-        "normalize",
-        "--workers",
-        "2",
-    )
-    said = called(installed, *command, cwd=tmp_path).stderr
-    assert "INFO" not in said
-    assert "WARNING" not in said
-    outs = made[0] / "made", tmp_path / "two"
-    one, two = (sorted((out / "transitions").rglob("*.parquet")) for out in outs)
-    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+def test_two_workers_that_find_the_installed_packages_give_the_bytes_of_one_process(raw, recipe, made, tmp_path):
+    Run(load_recipe(str(recipe)), [str(raw)], str(tmp_path / "out"), Execution(part_bytes=50_000)).run()
+    one, two = stored(tmp_path / "out"), stored(made[0] / "made")
+    assert {name: two.get(name) for name in one} == one
+    assert two.keys() == one.keys()
+    for stage, least in {"transitions": 4, "passages": 3, "blobs": 3, "shards": 5}.items():
+        assert sum(name.startswith(f"{stage}/") for name in one) > least, stage

@@ -29,6 +29,10 @@ FLINK_MASTER: Final = "FLINK_MASTER"
 _PATIENCE_S: Final = 60.0
 _QUIET: Final = "--experiments=disable_logging_submission_environment"
 """Beam would else list the packages of this environment by a program that need not be there."""
+_HANDED_ON: Final = "--execution_mode_for_batch=PIPELINED_FORCED"
+"""Flink else keeps what one step hands to several until all of it is there, wherever one of them might have to wait for
+another; each such place wants 512 buffers, more than Flink's default memory holds for the dozens of judging. Here none
+waits: what a step is told whole comes beside elements that were grouped, and grouping takes in all there is."""
 
 
 def lacks(name: str) -> tuple[str, ...]:
@@ -67,7 +71,7 @@ def running(name: str, workers: int = 1) -> Iterator[tuple[str, ...]]:
         if name == "flink":
             with _flink(folder) as endpoint:
                 at_once = f"--parallelism={max(workers, TASK_MANAGERS)}"
-                yield _portable(endpoint, *_boot(), at_once, "--sdk_worker_parallelism=1")
+                yield _portable(endpoint, *_boot(), at_once, "--sdk_worker_parallelism=1", _HANDED_ON)
         elif name == "prism":
             with _prism_server(folder) as endpoint:
                 yield _portable(endpoint, *_boot())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
+from pipelines.engine.environment import differences, environment
 from pipelines.engine.object_store import forget
 from pipelines.engine.ownership import is_held
 from pipelines.engine.storage import Folder, unfinished_name
@@ -140,21 +141,25 @@ def execution_of(
 
 @dataclass(frozen=True, slots=True)
 class Seeing:
-    """The proof that a worker elsewhere sees the output folder: it reads the run's token there, and writes a file.
+    """The proof that a worker elsewhere can do a run's work as this process would.
+
+    It has the same packages, and sees the output folder: it reads the run's token there, and writes a file.
 
     Attributes:
         out: the output folder.
         token: of the run that holds it.
+        environment: what the run's own process runs on.
     """
 
     out: Folder
     token: str
+    environment: tuple[str, ...] = field(default_factory=environment)
 
     def __call__(self, element: Any) -> Any:
         """The element, once this process has proved it.
 
         Raises:
-            ShardError: the folder is not the run's, or cannot be written.
+            ShardError: what it runs on differs, the folder is not the run's, or cannot be written.
         """
         _prove_seen(self)
         return element
@@ -164,6 +169,12 @@ class Seeing:
 def _prove_seen(seeing: Seeing) -> None:
     forget()  # a worker that outlives a run has read what the next one makes again
     where, host = seeing.out.path(), platform.node()
+    other = differences(seeing.environment, environment())
+    if other:
+        raise ShardError(
+            f"The worker on {host} has another environment than the run: {other}. Install there, by the same lock "
+            "file, what is installed here."
+        )
     if not is_held(seeing.out, seeing.token):
         raise ShardError(
             f"The worker on {host} does not see the output folder {where}. Give an --out that every worker reaches "

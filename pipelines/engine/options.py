@@ -15,6 +15,14 @@ View = TypeVar("View", bound=PipelineOptions)
 _VIEWS: Final = "_views"
 
 
+class FlinkBatch(PipelineOptions):
+    """An option of Beam's runner for Flink that the SDK does not list."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--execution_mode_for_batch", help="how Flink hands on what steps of batch jobs make")
+
+
 class Options(PipelineOptions):
     """Beam's options as `PipelineOptions` has them: the same values under the same names.
 

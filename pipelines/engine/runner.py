@@ -7,7 +7,6 @@ transforms that a pipeline uses. Worker ports of the local runner are bound to l
 from __future__ import annotations
 
 import io
-import logging
 import os
 import shlex
 import sys
@@ -40,6 +39,7 @@ from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
 from pipelines.engine.passed_errors import told as passed
 from pipelines.engine.server_process import RUNNER_PROCESS
+from pipelines.engine.silence import silence_beam
 from pipelines.engine.work_blocks import Taken, kept
 from schemas import ConfigError, ShardError
 
@@ -190,13 +190,6 @@ def lost_workers_told() -> Iterator[None]:
     finally:
         kind.start_worker, threading.excepthook = start_worker, told
         del os.environ[RUNNER_PROCESS]
-
-
-def silence_beam() -> None:
-    """Has Beam log errors only, and not those that it also raises."""
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    for module in ("common", "worker.data_plane", "portability.fn_api_runner.worker_handlers"):
-        logging.getLogger(f"apache_beam.runners.{module}").setLevel(logging.CRITICAL)
 
 
 def run_over(

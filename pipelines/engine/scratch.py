@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from pipelines.engine.server_process import is_running
+
 _NAME: Final = re.compile(r"trajmill-(\d+)-\w{8}")
 _LOCK: Final = ".lock"
 
@@ -56,7 +58,7 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
     named = _NAME.fullmatch(entry.name)
     if named is None or not entry.is_dir(follow_symlinks=False):
         return False
-    if entry.stat(follow_symlinks=False).st_uid != os.getuid() or _is_there(int(named[1])):
+    if entry.stat(follow_symlinks=False).st_uid != os.getuid() or is_running(int(named[1])):
         return False
     try:
         with open(f"{entry.path}/{_LOCK}") as lock:
@@ -65,14 +67,4 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
         return True
     except OSError:
         return False
-    return True
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
     return True

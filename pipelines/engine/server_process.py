@@ -79,6 +79,17 @@ def end_with_parent(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Servers:
     """Processes that are ended together, the last that was started first.
 

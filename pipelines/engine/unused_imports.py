@@ -1,12 +1,14 @@
 """Packages that others load when they find them, though nothing of ours asks for what they give.
 
 pyarrow imports pandas at its first `pa.array`, to know a Series when it meets one; that takes as long as a small recipe
-and all its signals. A process of ours never meets one.
+and all its signals. Beam imports it with itself, as long again. A process of ours never meets a frame.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _UNUSED: Final = "pandas"
@@ -21,13 +23,20 @@ class _Hidden:
             raise ModuleNotFoundError(name=name)
 
 
+@contextmanager
+def pandas_hidden() -> Iterator[None]:
+    """While it lasts, what is imported does without pandas where it can."""
+    hidden = _Hidden()
+    sys.meta_path.insert(0, hidden)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(hidden)
+
+
 def without_pandas() -> None:
     """Has pyarrow do without pandas in this process, unless something asks it for a frame: then it imports it still."""
     import pyarrow as pa
 
-    hidden = _Hidden()
-    sys.meta_path.insert(0, hidden)
-    try:
+    with pandas_hidden():
         pa.array([""])
-    finally:
-        sys.meta_path.remove(hidden)

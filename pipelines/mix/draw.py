@@ -58,7 +58,8 @@ class Drawn:
         loss_tokens: of them.
         available: tokens of all its items, each once; 0 of what has a weight and no item.
         share: of the stage that its weight asks for; None where all is taken.
-        shortfall: tokens of that share of the budget that were not drawn, if more than a sample; 0 without a budget.
+        shortfall: tokens of that share that were not drawn, if more than a sample: of the budget, or of all that was
+            drawn where a number of samples is asked for; 0 where neither is.
     """
 
     component: str
@@ -109,7 +110,7 @@ def _check(found: Drawing, stage: Stage, name: str) -> None:
     """
     short = [
         f"{_named(one)} falls short: {one.available:,} tokens are there, {one.tokens:,} are drawn, and its share of "
-        f"{stage.budget:,} is {(one.share or 0) * (stage.budget or 0):,.0f}"
+        f"{(one.tokens + one.shortfall) / (one.share or 1):,.0f} is {one.tokens + one.shortfall:,}"
         for one in found.categories
         if one.shortfall
     ]
@@ -311,7 +312,7 @@ class _Draw:
 
     def _told(self) -> Iterator[Drawn]:
         budget, samples = self._stage.budget, self._stage.samples
-        if budget is not None and samples is not None and self._samples >= samples:
+        if samples is not None and (budget is None or self._samples >= samples):
             budget = self._total  # what the number of samples leaves out is no shortfall
         largest = max((self._tokens[item] for one in self._categories for item in one.items), default=0)
         by_domain: dict[tuple[str, str], list[_Category]] = {}

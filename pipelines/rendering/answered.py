@@ -128,7 +128,7 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(words(text))
 
 
-_LEADING: Final = re.compile(r"^(?:\s*\d+[\t→:|]|[+-](?![+-]))")
+_LEADING: Final = re.compile(r"^(?:[^\S\n]*\d+[\t→:|]|[+-](?![+-]))", re.MULTILINE)
 PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\]\[-?\d+,-?\d+\])')
 """What a line of a state says as a whole: a text between quotes, or a box of pixels."""
 
@@ -153,6 +153,7 @@ class Known:
         self._words: set[str] = set()
         self._lines: dict[str, None] = {}
         self._pieces: set[str] = set()
+        self._unparted: list[str] = []
         self._written: dict[str, str] = {}
         self._unread: list[str] = []
         self._unapplied: list[Answered] = []
@@ -174,6 +175,9 @@ class Known:
     def pieces(self) -> set[str]:
         """What lines of states say as a whole."""
         self._read()
+        for lines in self._unparted:
+            self._pieces.update(pieces(lines))
+        self._unparted.clear()
         return self._pieces
 
     @property
@@ -197,12 +201,13 @@ class Known:
 
     def _read(self) -> None:
         for text in self._unread:
-            for line in dict.fromkeys(text.split("\n")):
-                plain = bare(line)
-                if plain and plain not in self._lines:
-                    self._lines[plain] = None
-                    self._words |= words(line)
-                    self._pieces.update(pieces(line))
+            plain = map(str.strip, _LEADING.sub("", text).split("\n"))
+            fresh = {one: line for one, line in zip(plain, text.split("\n"), strict=True) if one not in self._lines}
+            fresh.pop("", None)
+            self._lines |= dict.fromkeys(fresh)
+            lines = "\n".join(fresh.values())  # neither a word nor a piece goes over the end of a line
+            self._words |= words(lines)
+            self._unparted.append(lines)
         self._unread.clear()
 
     def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:

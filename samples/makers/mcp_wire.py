@@ -26,7 +26,8 @@ from mcp.client.streamable_http import streamablehttp_client
 from starlette.applications import Starlette
 
 ROOT: Final = Path(__file__).parents[2]
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 240.0
+"""After which what is waited for hangs; a machine that is busy with others takes a minute to start a server."""
 
 Drive = Callable[[Any, Any], Awaitable[None]]
 """What a client does with the two streams of a transport."""

@@ -20,7 +20,7 @@ from connectors.connector import HEAD_BYTES, MemoryBlob
 from connectors.registry import connectors, sniff
 from tests.conftest import FUZZ, ROOT
 from tests.connectors.mutations import STRANGERS, documents, nested, places, replaced, written
-from tests.connectors.test_contract import NAMES, by_family, each, entries, families, fixtures, held, only_parse_errors
+from tests.connectors.test_contract import NAMES, Reads, by_family, each, entries, families, fixtures, held
 from tests.failures import every
 from tests.rows import parsed
 
@@ -62,7 +62,7 @@ def with_member(path: Path, member: str, data: bytes) -> MemoryBlob:
 def test_a_value_of_another_type_raises_nothing_but_a_parse_error(names):
     @settings(max_examples=8 * FUZZ)
     @given(data=st.data())
-    def another(name, data):
+    def another(name, reads, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))
         values = whole.copy()
         for _ in range(data.draw(st.integers(1, 3))):
@@ -71,7 +71,7 @@ def test_a_value_of_another_type_raises_nothing_but_a_parse_error(names):
             known = places_in(path, member, number) if pristine else list(places(values[number]))
             at = data.draw(st.sampled_from(known))
             values[number] = replaced(values[number], at, data.draw(st.sampled_from(STRANGERS)))
-        only_parse_errors(name, with_member(path, member, written(values)))
+        reads(with_member(path, member, written(values)))
 
     each(names, another)
 
@@ -83,13 +83,13 @@ DEEP = [b"[" * 100_000 + b"1" + b"]" * 100_000, b'{"a":' * 30_000 + b"1" + b"}" 
 def test_a_document_nested_deeper_than_any_reader_raises_nothing_but_a_parse_error(names):
     @settings(max_examples=4 * FUZZ)
     @given(data=st.data())
-    def deeper(name, data):
+    def deeper(name, reads, data):
         path, member, whole = data.draw(st.sampled_from(json_members(name)))
         number = data.draw(st.integers(0, len(whole) - 1))
         at = data.draw(st.sampled_from(places_in(path, member, number)))
         log = written([*whole[:number], replaced(whole[number], at, "DEEP"), *whole[number + 1 :]])
         deep = data.draw(st.sampled_from(DEEP))
-        only_parse_errors(name, with_member(path, member, log.replace(b'"DEEP"', deep)))
+        reads(with_member(path, member, log.replace(b'"DEEP"', deep)))
 
     each(names, deeper)
 
@@ -97,20 +97,17 @@ def test_a_document_nested_deeper_than_any_reader_raises_nothing_but_a_parse_err
 @of_json
 def test_a_value_nested_as_deep_as_is_read_raises_nothing_but_a_parse_error(names):
     """What is read whole may be too deep for `repr`, `str` and writers of JSON."""
-    with every() as case:
-        for name in names:
-            with case(name):
-                nested_as_deep_as_is_read(name)
+    each(names, nested_as_deep_as_is_read)
 
 
-def nested_as_deep_as_is_read(name: str) -> None:
+def nested_as_deep_as_is_read(name: str, reads: Reads) -> None:
     shapes: set[tuple[str | int, ...]] = set()
     for path, member, values, number, at in every_place(name):
         shape = tuple(one if isinstance(one, str) else 0 for one in at)
         if shape not in shapes:
             shapes.add(shape)
             changed = [*values[:number], replaced(values[number], at, nested(1000)), *values[number + 1 :]]
-            only_parse_errors(name, with_member(path, member, written(changed)))
+            reads(with_member(path, member, written(changed)))
         if len(shapes) == 10 * FUZZ:
             break
     assert shapes
@@ -127,24 +124,29 @@ def every_place(name: str) -> Iterator[tuple[Path, str, list[object], int, tuple
 @by_family
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252"])
 def test_another_encoding_raises_nothing_but_a_parse_error(names, encoding):
-    with every() as case:
-        for called, name, path in fixtures(names):
-            for member in held(path).members:
-                with case(f"{called} {member}"):
-                    data = held(path).read(member).decode("utf-8", "replace").encode(encoding, "replace")
-                    only_parse_errors(name, with_member(path, member, data))
+    def encoded(name, reads):
+        for path, member, data in every_member(name):
+            reads(with_member(path, member, data.decode("utf-8", "replace").encode(encoding, "replace")))
+
+    each(names, encoded)
 
 
 @by_family
 def test_nul_bytes_and_bare_carriage_returns_raise_nothing_but_a_parse_error(names):
-    with every() as case:
-        for called, name, path in fixtures(names):
-            for member in held(path).members:
-                with case(f"{called} {member}"):
-                    data = held(path).read(member)
-                    for place in (0, len(data) // 2, len(data)):
-                        only_parse_errors(name, with_member(path, member, data[:place] + b"\0" * 64 + data[place:]))
-                    only_parse_errors(name, with_member(path, member, data.replace(b"\n", b"\r")))
+    def with_nul_bytes(name, reads):
+        for path, member, data in every_member(name):
+            for place in (0, len(data) // 2, len(data)):
+                reads(with_member(path, member, data[:place] + b"\0" * 64 + data[place:]))
+            reads(with_member(path, member, data.replace(b"\n", b"\r")))
+
+    each(names, with_nul_bytes)
+
+
+def every_member(name: str) -> Iterator[tuple[Path, str, bytes]]:
+    """(fixture, member, its bytes) of each log of a format."""
+    for path in entries(name, "input"):
+        for member in held(path).members:
+            yield path, member, held(path).read(member)
 
 
 def is_text(data: bytes) -> bool:

@@ -105,6 +105,15 @@ def lying(size: int) -> bytes:
     return bytes(data)
 
 
+def made(data: Callable[[], bytes]) -> Callable[[Path], None]:
+    """What writes bytes that take long to make, where they are wanted and not where this module is imported."""
+
+    def write(path: Path) -> None:
+        path.write_bytes(data())
+
+    return write
+
+
 def link_to(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
@@ -173,7 +182,9 @@ CASES: Final[Mapping[str, Hostile]] = {
         {"log.jsonl": GOOD + b"[" * 100_000}, (("log.jsonl", "truncated", "", len(GOOD)),), ("log.jsonl",)
     ),
     "long_line": Hostile(
-        {"log.jsonl": GOOD + b"x" * (100 << 20) + b"\n"}, (("log.jsonl", "bad_json", "", len(GOOD)),), ("log.jsonl",)
+        {"log.jsonl": made(lambda: GOOD + b"x" * (100 << 20) + b"\n")},
+        (("log.jsonl", "bad_json", "", len(GOOD)),),
+        ("log.jsonl",),
     ),
     "nul_bytes": Hostile(
         {"log.jsonl": GOOD + b"\0" * 512 + b"\n"}, (("log.jsonl", "bad_json", "", len(GOOD)),), ("log.jsonl",)
@@ -208,8 +219,10 @@ CASES: Final[Mapping[str, Hostile]] = {
         (("dumps", "doctype", DUMP, UNDER), ("dumps", "bad_record", "adb.log", None)),
     ),
     "yaml_bomb": Hostile({"cassette.yaml": CASSETTE + ALIASES}, (("cassette.yaml", "alias_bomb", "", None),)),
-    "zip_ratio": Hostile({"bomb.zip": zipped({"a.jsonl": b"\0" * BEYOND})}, (("bomb.zip/a.jsonl", "bomb", "", -1),)),
-    "zip_overlapping": Hostile({"bomb.zip": overlapping(60, 32 << 20)}, (("bomb.zip", "bomb", "", 0),)),
+    "zip_ratio": Hostile(
+        {"bomb.zip": made(lambda: zipped({"a.jsonl": b"\0" * BEYOND}))}, (("bomb.zip/a.jsonl", "bomb", "", -1),)
+    ),
+    "zip_overlapping": Hostile({"bomb.zip": made(lambda: overlapping(60, 32 << 20))}, (("bomb.zip", "bomb", "", 0),)),
     "zip_lying": Hostile({"lies.zip": lying(len(GOOD) - 20)}, (("lies.zip/log.jsonl", "bad_compression", "", None),)),
     "zip_nested": Hostile(
         {"deep.zip": zipped({"good.jsonl": GOOD, "a.zip": zipped({"b.zip": zipped({"c.zip": zipped({"d": GOOD})})})})},
@@ -253,15 +266,20 @@ CASES: Final[Mapping[str, Hostile]] = {
         (("logs.tar", "truncated", "", None), ("logs.tar/a.jsonl", "truncated", "", -1)),
         ("logs.tar/good.jsonl",),
     ),
-    "gzip_bomb": Hostile({"log.jsonl.gz": gzip.compress(GOOD + b"x" * BEYOND)}, (("log.jsonl.gz", "bomb", "", None),)),
+    "gzip_bomb": Hostile(
+        {"log.jsonl.gz": made(lambda: gzip.compress(GOOD + b"x" * BEYOND))}, (("log.jsonl.gz", "bomb", "", None),)
+    ),
     "zstd_bomb": Hostile(
-        {"log.jsonl.zst": zstandard.compress(GOOD + b"x" * BEYOND)}, (("log.jsonl.zst", "bomb", "", None),)
+        {"log.jsonl.zst": made(lambda: zstandard.compress(GOOD + b"x" * BEYOND))},
+        (("log.jsonl.zst", "bomb", "", None),),
     ),
     "bzip2_bomb": Hostile(
-        {"log.jsonl.bz2": bz2.compress(GOOD + b"x" * BEYOND)}, (("log.jsonl.bz2", "bomb", "", None),)
+        {"log.jsonl.bz2": made(lambda: bz2.compress(GOOD + b"x" * BEYOND))},
+        (("log.jsonl.bz2", "bomb", "", None),),
     ),
     "xz_bomb": Hostile(
-        {"log.jsonl.xz": lzma.compress(GOOD + b"x" * BEYOND, preset=0)}, (("log.jsonl.xz", "bomb", "", None),)
+        {"log.jsonl.xz": made(lambda: lzma.compress(GOOD + b"x" * BEYOND, preset=0))},
+        (("log.jsonl.xz", "bomb", "", None),),
     ),
     "links": Hostile(
         {

@@ -205,12 +205,16 @@ def _nested(chance: random.Random) -> tuple[str, bytes]:
 
 
 def _bomb(chance: random.Random) -> tuple[str, bytes]:
-    return chance.choice(
-        (
-            (".zip", overlapping(60, 32 << 20)),
-            (".jsonl.gz", gzipped(gzipped(bytes(8 << 20)))),
-            (".zip", zipped({f"{number}.zip": zipped({"a": bytes(1 << 20)}) for number in range(20)})),
-        )
+    return chance.choice(_bombs())
+
+
+@cache
+def _bombs() -> tuple[tuple[str, bytes], ...]:
+    small = zipped({"a": bytes(1 << 20)})
+    return (
+        (".zip", overlapping(60, 32 << 20)),
+        (".jsonl.gz", gzipped(gzipped(bytes(8 << 20)))),
+        (".zip", zipped({f"{number}.zip": small for number in range(20)})),
     )
 
 

@@ -55,12 +55,6 @@ def test_shuffled_inputs_and_other_part_sizes_give_the_same_bytes(raw, finished,
     assert shards_of(tmp_path) == shards_of(finished)
 
 
-@pytest.mark.slow
-def test_two_workers_give_the_same_bytes(raw, finished, tmp_path):
-    Run(RECIPE, [str(raw)], str(tmp_path), Execution(part_bytes=100_000, workers=2)).run()
-    assert shards_of(tmp_path) == shards_of(finished)
-
-
 def test_the_exchange_through_a_group_by_key_gives_the_same_bytes(raw, finished, tmp_path, monkeypatch):
     monkeypatch.setattr(Execution, "is_local", False)
     Run(RECIPE, [str(raw)], str(tmp_path)).run()

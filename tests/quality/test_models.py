@@ -63,7 +63,9 @@ def test_the_language_of_a_trajectory_that_is_cut_is_that_of_its_whole_prose(lan
     asked = Task(None, "es gibt drei Dateien in diesem Ordner")
     keeps_the_contract(signal)
     for shown in ([ENGLISH, "total 2", GERMAN, ENGLISH], ["x", ENGLISH, GERMAN], ["x", "y"]):
-        cuts_change_nothing(signal, batch_of(trajectory(*shown), trajectory(*shown, native_id="u", task=asked)))
+        cuts_change_nothing(
+            {signal.name: signal}, batch_of(trajectory(*shown), trajectory(*shown, native_id="u", task=asked))
+        )
 
 
 def test_what_is_no_model_or_no_label_is_told_with_what_there_is(languages: str, tmp_path: Path):

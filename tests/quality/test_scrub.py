@@ -382,17 +382,19 @@ def test_a_scrubbed_batch_keeps_every_invariant_and_is_not_scrubbed_again(texts:
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_object_that_a_text_stood_in_is_cleaned_as_the_text_is(kind):
     ways = ({"ensure_ascii": False}, {"ensure_ascii": True, "separators": (",", ":")})
-    for number, planted in enumerate(plants(kind, 12)):
-        text = f"line one\n{planted.text}\nlast é"
-        for way in ways:
-            envelope = json.dumps({"content": [{"type": "text", "text": text}], "isError": False}, **way)
-            seen = Observation(text, envelope=envelope)
-            made = Trajectory(str(number), "mcp", [Step(Action("run", "{}"), None, seen, 0, 0)])
-            scrubbed, counts = scrub(batch_of(made))
-            told = check(scrubbed).to_pylist()[0]["next_observation"]
-            assert json.loads(told["envelope"])["content"][0]["text"] == told["content"]
-            assert not any(secret in told["envelope"] for secret in planted.secrets)
-            assert counts.to_pylist()[0] >= 2
+    planted = [plant for plant in plants(kind, 12) for _ in ways]
+    made = []
+    for number, plant in enumerate(planted):
+        text = f"line one\n{plant.text}\nlast é"
+        envelope = json.dumps({"content": [{"type": "text", "text": text}], "isError": False}, **ways[number % 2])
+        seen = Observation(text, envelope=envelope)
+        made.append(Trajectory(str(number), "mcp", [Step(Action("run", "{}"), None, seen, 0, 0)]))
+    scrubbed, counts = scrub(batch_of(*made))
+    for plant, row, count in zip(planted, check(scrubbed).to_pylist(), counts.to_pylist(), strict=True):
+        told = row["next_observation"]
+        assert json.loads(told["envelope"])["content"][0]["text"] == told["content"]
+        assert not any(secret in told["envelope"] for secret in plant.secrets)
+        assert count >= 2
 
 
 def test_a_secret_that_only_the_object_holds_is_cleaned_and_counted():

@@ -14,6 +14,7 @@ from quality.scrub import KINDS, scrub_text
 from quality.scrubbing.detection import _apart, _finders, _nothing
 from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE
 from quality.scrubbing.kinds import Span
+from tests.conftest import FUZZ
 from tests.quality.forms import drawn
 from tests.quality.planted import plants
 
@@ -134,7 +135,7 @@ def repeated() -> Iterator[str]:
     yield from BY_HAND
     for trigger, _ in _finders(frozenset(KINDS), _nothing):
         plain = re.sub(rb"\(\?i([:)])", lambda match: b"(?:" if match[1] == b":" else b"", trigger)
-        for _ in range(3):
+        for _ in range(1 if FUZZ == 1 else 3):
             yield drawn(plain, random, 3).decode("latin-1")
     forms = [*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE)]
     yield "".join(drawn(form.stays, random, 3).decode() for form in forms)

@@ -20,7 +20,7 @@ from schemas import (
     keystrokes_text,
 )
 from tests.make import batch_of, call, steps_of, trajectory
-from tests.quality.contract import keeps_the_contract
+from tests.quality.contract import cuts_change_nothing, keeps_the_contract
 
 
 def measure(name, *trajectories):
@@ -37,6 +37,10 @@ def acting(*actions, shown="screen"):
 @pytest.mark.parametrize("name", list(signals()))
 def test_every_signal_keeps_the_contract(name):
     keeps_the_contract(signal(name))
+
+
+def test_no_signal_is_measured_otherwise_where_a_trajectory_is_cut():
+    cuts_change_nothing({name: signal(name) for name in signals()})
 
 
 class Kept(Signal):
@@ -81,11 +85,20 @@ class Averaged(Kept):
     joined = Signal.joined
 
 
-@pytest.mark.parametrize("broken", [Nameless, Wide, Nowhere, Neighbours, Rows, Averaged])
-def test_a_signal_that_breaks_the_contract_is_told(broken):
+def test_a_signal_that_keeps_the_contract_is_let_pass():
     keeps_the_contract(Kept())
+    cuts_change_nothing({"kept": Kept()})
+
+
+@pytest.mark.parametrize("broken", [Nameless, Wide, Nowhere, Neighbours, Rows])
+def test_a_signal_that_breaks_the_contract_is_told(broken):
     with pytest.raises(AssertionError):
         keeps_the_contract(broken())
+
+
+def test_a_signal_that_is_joined_wrongly_is_told():
+    with pytest.raises(AssertionError, match="kept"):
+        cuts_change_nothing({"other": Kept(), "kept": Averaged()})
 
 
 def test_an_unknown_signal_is_answered_with_the_nearest():

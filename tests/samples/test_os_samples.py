@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from functools import cache
@@ -12,10 +10,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
+from typer.testing import CliRunner
 
 from connectors.desktop import action as act
 from connectors.desktop.osworld import OSWorld
 from connectors.screens.tree import Tree
+from pipelines.face.cli import app
 from pipelines.normalize.input_reading import read_input
 from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe import Normalize, Recipe
@@ -189,9 +189,8 @@ def test_raw_screens_are_the_dumps_and_name_no_nodes() -> None:
 
 def test_the_recipe_fills_every_pool(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "pipelines", "run", "os", "--raw", str(SAMPLES), "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["run", "os", "--raw", str(SAMPLES), "--out", str(out)])
+    assert done.exit_code == 0, done.output
     for pool in ("cpt", "sft", "rl", "eval"):
         assert any(path.stat().st_size for path in (out / "shards" / pool).rglob("*") if path.is_file()), pool
-    assert "is empty" not in done.stdout + done.stderr
+    assert "is empty" not in done.output

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from datasets import load_dataset
+from typer.testing import CliRunner
 
+from pipelines.face.cli import app
 from schemas import DOMAINS
 from tests.conftest import ROOT
 
@@ -30,9 +31,8 @@ def test_make_shards_of_all_takes_the_samples_of_every_domain():
 @pytest.mark.parametrize("domain", ["mcp", "swe", "search"])
 def test_samples_fill_every_pool_of_their_recipe(domain, tmp_path, cache):
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "pipelines", "run", domain, "--raw", f"samples/{domain}", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, ["run", domain, "--raw", str(ROOT / "samples" / domain), "--out", str(out)])
+    assert done.exit_code == 0, done.output
     told = " ".join(done.stdout.split())
     assert "is empty" not in told
     assert "duplicate_trajectory" in told

@@ -41,12 +41,11 @@ _SETTINGS: Final = {
     "taskmanager.memory.task.heap.size": "512m",
     "taskmanager.memory.task.off-heap.size": "0m",
     "taskmanager.memory.managed.size": "256m",
-    "taskmanager.memory.network.min": "256m",
-    "taskmanager.memory.network.max": "256m",
+    "taskmanager.memory.network.min": "128m",
+    "taskmanager.memory.network.max": "128m",
     "taskmanager.memory.jvm-metaspace.size": "256m",
     "taskmanager.memory.jvm-overhead.min": "192m",
     "taskmanager.memory.jvm-overhead.max": "192m",
-    "taskmanager.network.sort-shuffle.min-buffers": "32",
     "classloader.resolve-order": "parent-first",
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "3",
@@ -54,7 +53,8 @@ _SETTINGS: Final = {
     "heartbeat.interval": "2000",
     "heartbeat.timeout": "15000",
 }
-"""Flink's own scripts work out the memory of a TaskManager; it is given here, since they are not at hand."""
+"""Flink's own scripts work out the memory of a TaskManager; it is given here, since they are not at hand. That of the
+network is what they come to by default."""
 
 
 class FlinkServers(Servers):

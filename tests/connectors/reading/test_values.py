@@ -46,6 +46,7 @@ REFUSED = [
     (b'{"a": nan}', "bad_json", 6),
     (b'["\\ud800", "', "truncated", 12),
     (b'{"a": 1} x', "bad_json", 9),
+    (b' x NaN "\\ud800"', "bad_json", 1),
     (b"\xef\xbb\xbf[1,", "truncated", 6),
     (nested(DEPTH + 1), "nested_too_deeply", 0),
     (nested(5000), "nested_too_deeply", 0),

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import connectors.registry
 from pipelines.account.endings import Code, Ending, ending_of
 from pipelines.engine.execution import Execution
 from pipelines.engine.parquet import read_transitions
@@ -21,6 +23,7 @@ from pipelines.run import Run
 from schemas import ConfigError, ContractError, ShardError
 from tests.conftest import ROOT
 from tests.pipelines.brittle import logs, register
+from tests.pipelines.face.test_cli import ran
 
 LOGS = [str(path) for path in sorted((ROOT / "samples/terminal/claude_code").rglob("*.jsonl"))[:4]]
 RECIPE = load_recipe("terminal")
@@ -140,41 +143,58 @@ def test_what_a_stage_meets_comes_from_a_worker_process_as_it_was(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> dict[str, str]:
-    """Of a process that knows the brittle connector, and is not strict by itself."""
+def search_path(tmp_path_factory) -> str:
+    """Where a process finds the brittle connector, and everything else of ours."""
     folder = register(tmp_path_factory.mktemp("entry"))
-    path = os.pathsep.join((str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")))
-    return {**os.environ, "PYTHONPATH": path, "TRAJMILL_STRICT": "0"}
+    return os.pathsep.join((str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")))
 
 
-def command(raw: Path, out: Path, *more: str) -> list[str]:
-    words = ["run", "terminal", "--raw", str(raw), "--out", str(out), "--stop-after", "normalize", *more]
-    return [sys.executable, "-m", "pipelines", *words]
+@pytest.fixture
+def environment(search_path) -> dict[str, str]:
+    """Of a process that knows the brittle connector, and is not strict by itself."""
+    return {**os.environ, "PYTHONPATH": search_path, "TRAJMILL_STRICT": "0"}
 
 
-def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path, environment):
+@pytest.fixture
+def brittle(environment, monkeypatch):
+    """Makes the brittle connector known to this process and to its workers, and has runs be strict only if asked."""
+    for name in ("PYTHONPATH", "TRAJMILL_STRICT"):
+        monkeypatch.setenv(name, environment[name])
+    monkeypatch.syspath_prepend(environment["PYTHONPATH"].partition(os.pathsep)[0])
+    connectors.registry.connectors.cache_clear()
+    yield
+    connectors.registry.connectors.cache_clear()
+
+
+def words(raw: Path, out: Path, *more: str) -> list[str]:
+    return ["run", "terminal", "--raw", str(raw), "--out", str(out), "--stop-after", "normalize", *more]
+
+
+@pytest.mark.usefixtures("brittle")
+def test_a_connectors_bug_ends_with_3_and_a_report_is_asked_for(tmp_path):
     raw = logs(tmp_path / "raw", *["good"] * 20, "raises", "rows", "raises", "raises")
-    done = subprocess.run(command(raw, tmp_path / "out"), env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == Code.CONNECTOR, done.stderr
-    assert "Traceback" not in done.stderr
-    for words in (
+    code, said, complained = ran(*words(raw, tmp_path / "out"))
+    assert code == Code.CONNECTOR, complained
+    assert "Traceback" not in complained
+    for told in (
         "failed on 4 inputs",
         "brittle: 4 inputs: 020-raises.log",
         "and 1 more",
         "brittle:parse:",
         "report",
     ):
-        assert words in done.stderr
-    assert "[bold" not in done.stderr
-    assert "│ inputs" in done.stdout
+        assert told in complained
+    assert "[bold" not in complained
+    assert "│ inputs" in said
 
 
-def test_bugs_of_connectors_are_told_where_they_are_why_too_much_is_rejected(tmp_path, environment):
+@pytest.mark.usefixtures("brittle")
+def test_bugs_of_connectors_are_told_where_they_are_why_too_much_is_rejected(tmp_path):
     raw = logs(tmp_path / "raw", "good", "raises", "raises")
-    done = subprocess.run(command(raw, tmp_path / "out"), env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == Code.REJECTS, done.stderr
-    assert "failed on 2 inputs" in done.stderr
-    assert "max_reject_ratio" in done.stderr
+    code, _, complained = ran(*words(raw, tmp_path / "out"))
+    assert code == Code.REJECTS, complained
+    assert "failed on 2 inputs" in complained
+    assert "max_reject_ratio" in complained
 
 
 def test_a_signal_in_the_middle_of_an_import_is_an_interrupt_whatever_the_import_makes_of_it():
@@ -196,13 +216,13 @@ except Interrupted as error:
     assert "interrupted" in done.stderr
 
 
-def test_a_strict_run_ends_with_3_at_the_first_bug_of_a_connector_and_shows_it(tmp_path, environment):
+@pytest.mark.usefixtures("brittle")
+def test_a_strict_run_ends_with_3_at_the_first_bug_of_a_connector_and_shows_it(tmp_path):
     raw = logs(tmp_path / "raw", "good", "raises")
-    strict = command(raw, tmp_path / "out", "--strict")
-    done = subprocess.run(strict, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == Code.CONNECTOR, done.stderr
-    assert "while connector 'brittle' was reading 001-raises.log" in done.stderr
-    assert "Traceback" in done.stderr
+    code, _, complained = ran(*words(raw, tmp_path / "out", "--strict"))
+    assert code == Code.CONNECTOR, complained
+    assert "while connector 'brittle' was reading 001-raises.log" in complained
+    assert "Traceback" in complained
 
 
 def is_there(process: int) -> bool:
@@ -216,9 +236,9 @@ def is_there(process: int) -> bool:
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, environment, number, workers):
     raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
-    words = command(raw, tmp_path / "out", "--workers", str(workers))
+    command = [sys.executable, "-m", "pipelines", *words(raw, tmp_path / "out", "--workers", str(workers))]
     settings = {**environment, "TRAJMILL_SLOW": str(mark)}
-    with subprocess.Popen(words, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(command, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         while not (mark.exists() and mark.read_text()):
             assert running.poll() is None, running.communicate()[1]
             time.sleep(0.1)
@@ -236,18 +256,26 @@ def test_an_interrupted_run_says_so_in_one_line_and_leaves_no_process(tmp_path, 
     assert not is_there(working)
 
 
-def test_a_worker_that_the_system_ends_does_not_leave_the_run_waiting(tmp_path, environment):
+def end_whoever_is_slow(mark: Path) -> None:
+    until = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert int(mark.read_text()) != os.getpid()
+    os.kill(int(mark.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("brittle")
+def test_a_worker_that_the_system_ends_does_not_leave_the_run_waiting(tmp_path, monkeypatch, capfd):
     raw, mark = logs(tmp_path / "raw", "good", "slow"), tmp_path / "slow"
-    words, settings = command(raw, tmp_path / "out", "--workers", "2"), {**environment, "TRAJMILL_SLOW": str(mark)}
-    with subprocess.Popen(words, env=settings, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        while not (mark.exists() and mark.read_text()):
-            assert running.poll() is None, running.communicate()[1]
-            time.sleep(0.1)
-        os.kill(int(mark.read_text()), signal.SIGKILL)
-        _, said = running.communicate(timeout=60)
-    assert running.returncode == Code.ENVIRONMENT
-    assert "Traceback" not in said
-    assert "A worker process was ended from outside" in said.splitlines()[-1]
+    monkeypatch.setenv("TRAJMILL_SLOW", str(mark))
+    with ThreadPoolExecutor(1) as beside:
+        ended = beside.submit(end_whoever_is_slow, mark)
+        code, _, complained = ran(*words(raw, tmp_path / "out", "--workers", "2"))
+        ended.result()
+    assert code == Code.ENVIRONMENT, complained
+    assert "Traceback" not in complained + capfd.readouterr().err
+    assert "A worker process was ended from outside" in complained.splitlines()[-1]
 
 
 def test_the_ending_of_an_error_is_a_plain_value():

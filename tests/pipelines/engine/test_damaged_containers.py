@@ -21,6 +21,7 @@ from pipelines.normalize.input_reading import read_input
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, make_plan
 from pipelines.recipe.recipe import Recipe
 from schemas import Reject
+from tests.conftest import FUZZ
 from tests.pipelines.hostile import GOOD
 
 RECIPE = Recipe(name="t", source="t")
@@ -127,7 +128,7 @@ def test_no_damage_ends_a_plan_or_a_reading_and_none_is_silent(tmp_path, kind):
     assert good
     assert rejects == []
     for number, place in enumerate(places(len(whole), 12)):
-        for damage in (DAMAGES[number % len(DAMAGES)], DAMAGES[(number + 2) % len(DAMAGES)]):
+        for damage in DAMAGES if FUZZ > 1 else [DAMAGES[number % len(DAMAGES)]]:
             data = damage(whole, place)
             if data == whole or not data:
                 continue

@@ -19,10 +19,13 @@ import apache_beam as beam
 import grpc
 import pytest
 from _pytest.mark import ParameterSet
+from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_provision_api_pb2 as provision
 from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.portability.api import endpoints_pb2 as endpoints
 
+from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.engines import ENGINES, FLINK_MASTER, lacks, running
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flink.cluster import TASK_MANAGERS
@@ -31,6 +34,8 @@ from pipelines.engine.paths import Place
 from pipelines.engine.server_process import Servers, free_port, listens
 from pipelines.engine.storage import Folder
 from pipelines.engine.work_blocks import Taken, kept
+from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judging import Judging, Unit
 from pipelines.normalize.normalizer import Normalizer, PartsToTransitions
 from pipelines.plan.plan import Part
 from pipelines.plan.recognition import Input
@@ -111,18 +116,61 @@ def below(pid: int) -> dict[int, str]:
     return {one: lines[one] for one in found - {pid}}
 
 
+@pytest.fixture
+def graphs(monkeypatch) -> list[beam_runner_api_pb2.Pipeline]:
+    """The pipelines that are run, as an engine is told them."""
+    run, found = beam.Pipeline.run, []
+
+    def noted(pipeline: beam.Pipeline, *arguments: object, **named: object) -> object:
+        found.append(pipeline.to_runner_api())
+        return run(pipeline, *arguments, **named)
+
+    monkeypatch.setattr(beam.Pipeline, "run", noted)
+    return found
+
+
+def waits(graph: beam_runner_api_pb2.Pipeline) -> set[str]:
+    """Steps that are told something whole while elements wait that were not grouped: see `engines._HANDED_ON`."""
+    steps = graph.components.transforms
+    made = {name: one.spec.urn for one in steps.values() if one.spec.urn for name in one.outputs.values()}
+    found = set()
+    for one in steps.values():
+        if one.spec.urn == common_urns.primitives.PAR_DO.urn:
+            beside = beam_runner_api_pb2.ParDoPayload.FromString(one.spec.payload).side_inputs
+            main = {name for tag, name in one.inputs.items() if tag not in beside}
+            if beside and any(made[name] != common_urns.primitives.GROUP_BY_KEY.urn for name in main):
+                found.add(one.unique_name)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     [pytest.param("local", marks=needs_asking), "portable", "prism", pytest.param("flink", marks=needs_asking)],
 )
-def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, tmp_path):
+def test_an_engine_gives_the_bytes_of_one_local_worker(engine, logs, expected, graphs, tmp_path):
     require(engine)
     with running(engine, WORKERS) as flags:
         execution = Execution(workers=WORKERS, beam=flags, part_bytes=PART_BYTES)
         assert listening(set(below(os.getpid()))) <= LOOPBACK
         Run(load_recipe(RECIPE), [str(logs)], str(tmp_path / "out"), execution).run()
     assert shards(tmp_path / "out") == expected
+    assert [waits(one) for one in graphs] == [set()] * 3
+    assert all(one.ByteSize() < 5 << 20 for one in graphs)
+
+
+def test_no_step_of_judging_makes_elements_wait_that_were_not_grouped(tmp_path):
+    folder = Folder(str(tmp_path))
+    judging = Judging(load_recipe(RECIPE), folder, folder, folder, folder, folder, "digest", benchmarks="index")
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([Unit(0, "terminal/a.parquet", "")]) | OnBeam(UnitsToVerdicts(judging))
+    assert waits(pipeline.to_runner_api()) == set()
+    numbers = pipeline | "Numbers" >> beam.Create([1, 2])
+    told = beam.pvalue.AsList(numbers | "Twice" >> beam.Map(lambda one: 2 * one))
+    _ = numbers | "Waiting" >> beam.Map(lambda one, _: one, told)
+    grouped = numbers | "Key" >> beam.Map(lambda one: (one, one)) | "Group" >> beam.GroupByKey()
+    _ = grouped | "Grouped" >> beam.Map(lambda one, _: one, told)
+    assert waits(pipeline.to_runner_api()) == {"Waiting"}
 
 
 @pytest.mark.slow

@@ -56,26 +56,6 @@ def test_what_beam_keeps_from_workers_is_in_the_options_and_not_in_what_is_sent(
     assert sent.view_as(GoogleCloudOptions).impersonate_service_account is None
 
 
-def write_pid(folder: str) -> None:
-    import os
-    from pathlib import Path
-
-    (Path(folder) / str(os.getpid())).touch()
-
-
-def test_workers_are_processes_that_say_nothing(tmp_path, capfd):
-    run_over([str(tmp_path)] * 8, beam.Map(write_pid), Execution(workers=2))
-    assert Execution(workers=2).options().view_as(DirectOptions).direct_num_workers == 2
-    assert str(os.getpid()) not in {path.name for path in tmp_path.iterdir()}
-    assert any(tmp_path.iterdir())
-    assert capfd.readouterr().err == ""
-
-
-def test_what_goes_wrong_in_a_worker_is_raised():
-    with pytest.raises(ZeroDivisionError, match="division by zero"):
-        run_over([1, 2], beam.Map(lambda _: 1 / 0), Execution(workers=2))
-
-
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 """127.0.0.1, ::1 and ::ffff:127.0.0.1 as the kernel writes them."""
 
@@ -126,20 +106,37 @@ def opened_by(pid: int) -> set[str]:
 
 
 def note_ports(number: int, folder: str) -> None:
+    Path(folder, str(os.getpid())).touch()
     for pid in (os.getpid(), os.getppid()):
         for address in opened_by(pid):
             Path(folder, f"{pid}-{address.replace(':', '-')}").touch()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_nothing_that_a_run_starts_listens_beyond_loopback(tmp_path, workers):
-    before = {address.replace(":", "-") for address in opened_by(os.getpid())}
-    run_over(list(range(4)), beam.Map(note_ports, str(tmp_path)), Execution(workers=workers))
+def met_by_workers(folder: Path, before: set[str]) -> tuple[set[str], set[str]]:
+    """(processes that worked, addresses at which they or the process that started them listen since)."""
     parents = str(os.getppid())
-    found = [path.name.split("-", 1) for path in tmp_path.iterdir()]
-    fresh = {address for pid, address in found if pid != parents and address not in before}
-    assert bool(fresh) == (workers > 1)
-    assert {address.split("-")[0] for address in fresh} <= LOOPBACK
+    found = [path.name.partition("-")[::2] for path in folder.iterdir()]
+    known = {address.replace(":", "-") for address in before}
+    opened = {address for pid, address in found if address and pid != parents and address not in known}
+    return {pid for pid, address in found if not address}, opened
+
+
+def test_a_run_in_our_process_opens_no_port(tmp_path):
+    before = opened_by(os.getpid())
+    run_over(list(range(4)), beam.Map(note_ports, str(tmp_path)), Execution())
+    assert met_by_workers(tmp_path, before) == ({str(os.getpid())}, set())
+
+
+def test_workers_are_processes_that_say_nothing_and_listen_on_loopback_only(tmp_path, capfd):
+    before = opened_by(os.getpid())
+    run_over(list(range(8)), beam.Map(note_ports, str(tmp_path)), Execution(workers=2))
+    assert Execution(workers=2).options().view_as(DirectOptions).direct_num_workers == 2
+    workers, opened = met_by_workers(tmp_path, before)
+    assert workers
+    assert str(os.getpid()) not in workers
+    assert opened
+    assert {address.split("-")[0] for address in opened} <= LOOPBACK
+    assert capfd.readouterr().err == ""
 
 
 def test_nothing_is_run_over_nothing():
@@ -156,7 +153,9 @@ def test_a_worker_that_fails_while_it_starts_ends_the_run(tmp_path, monkeypatch)
 
 
 def test_a_worker_whose_parent_is_gone_when_it_begins_ends_and_one_that_fails_says_why():
-    environment = {**os.environ, RUNNER_PROCESS: "1"}
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    environment = {**os.environ, RUNNER_PROCESS: str(gone.pid)}
     command = [sys.executable, "-m", "pipelines.worker"]
     orphan = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert (orphan.returncode, orphan.stderr) == (1, "")

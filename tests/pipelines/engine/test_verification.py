@@ -16,6 +16,7 @@ from apache_beam import Pipeline
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from pipelines.engine.environment import differences, environment
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
@@ -198,6 +199,23 @@ def test_a_runner_whose_workers_write_elsewhere_seals_nothing(raw, tmp_path, mon
     assert not (tmp_path / "out" / "transitions" / "manifest.json").exists()
     assert not (tmp_path / "out" / "shards").exists()
     assert not verify(str(tmp_path / "out")).is_whole
+
+
+def test_a_worker_with_other_packages_says_which_before_it_works(tmp_path):
+    out = Folder(str(tmp_path))
+    lines = [line for line in environment() if not line.startswith("numpy ")]
+    assert len(lines) == len(environment()) - 1
+    seeing = Seeing(out, "token", (*lines, "another 1.0", "numpy 0.1"))
+    with pytest.raises(ShardError, match=r"another 1.0 here, missing there; numpy 0.1 here, [0-9.]+ there. Install"):
+        seeing("element")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_environment_is_told_with_the_files_that_run():
+    told = {line.rpartition(" ")[0] for line in environment()}
+    assert {"trajmill", "trajmill's files", "python", "processor", "apache-beam", "pyarrow"} <= told
+    assert "pytest" not in told
+    assert differences(environment(), environment()) == ""
 
 
 def test_a_worker_that_does_not_see_the_output_folder_says_so_before_it_works(raw, tmp_path, monkeypatch):

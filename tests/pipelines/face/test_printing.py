@@ -23,6 +23,7 @@ from rich.text import Text
 from pipelines.face import printing
 from pipelines.face.printing import Printer, shown, text
 from tests.conftest import ROOT
+from tests.pipelines.face.test_cli import ran
 from tests.pipelines.hostile import GOOD
 
 ATTACK = (
@@ -80,7 +81,7 @@ def hostile(tmp_path_factory):
     for name in NAMES:
         (names / os.fsdecode(name)).write_bytes(GOOD)
     out = base / "out\x1b]0;title\x07[bold]"
-    trajmill(("run", "terminal", "--raw", raw / "log.jsonl", "--out", out, "--stop-after", "judge"))
+    assert ran("run", "terminal", "--raw", raw / "log.jsonl", "--out", out, "--stop-after", "judge")[0] == 0
     return base, out
 
 

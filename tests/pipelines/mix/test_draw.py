@@ -164,6 +164,18 @@ def test_temperature_evens_out_and_unimax_draws_alike_up_to_its_epochs():
     }
 
 
+def test_what_falls_short_of_a_number_of_samples_is_told_of_what_was_drawn():
+    rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
+    values = {"samples": 100, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}}}}
+    found = drawing(items_of(rows), stage(**values))
+    assert [(one.domain, one.samples, one.tokens, one.share, one.shortfall) for one in found.categories] == [
+        ("swe", 20, 2000, 0.5, 3000),
+        ("web", 80, 8000, 0.5, 0),
+    ]
+    with pytest.raises(ConfigError, match=r"swe of component 'all' falls short: .* its share of 10,000 is 5,000\. "):
+        drawing(items_of(rows), stage(**values, on_shortfall="stop"))
+
+
 def test_what_falls_short_is_given_to_others_repeated_or_an_error():
     rows = [*({"domain": "web"} for _ in range(500)), *({"domain": "swe"} for _ in range(20))]
     values = {"budget": 20_000, "components": {"all": {"weights": {"web": 0.5, "swe": 0.5}, "epochs": 4}}}

@@ -23,7 +23,7 @@ RECIPE = load_recipe("terminal")
 def raw(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("raw")
     logs = (
-        sorted((ROOT / "samples" / "terminal").rglob("*.jsonl"))[-5:] + sorted((ROOT / "samples").rglob("*.cast"))[:3]
+        sorted((ROOT / "samples" / "terminal").rglob("*.jsonl"))[-2:] + sorted((ROOT / "samples").rglob("*.cast"))[:3]
     )
     for number, log in enumerate(logs):
         shutil.copy(log, folder / f"{number}-{log.name}")
@@ -48,7 +48,7 @@ def whole(raw, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def cut(raw, tmp_path_factory) -> Path:
-    return run(raw, tmp_path_factory.mktemp("cut"), 3000, 1200)
+    return run(raw, tmp_path_factory.mktemp("cut"), 3000, 2400)
 
 
 def shard_rows(out: Path, pool: str) -> pl.DataFrame:

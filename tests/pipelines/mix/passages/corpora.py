@@ -57,7 +57,7 @@ def here(preparing: Preparation) -> Over:
 
 
 def prepared(
-    out: Path, *components: Passages, recipe: Recipe = RECIPE, workers: int = 0
+    out: Path, *components: Passages, recipe: Recipe = RECIPE, beam: bool = False
 ) -> tuple[Manifest, dict[str, pa.Table], list[dict[str, Any]]]:
     """(manifest, rows by component, rejects) of preparing the components into a folder.
 
@@ -65,16 +65,16 @@ def prepared(
         out: the output folder.
         components: in the recipe's order.
         recipe: by which they are judged.
-        workers: processes of the local runner; 0 is this process alone, without it.
+        beam: whether Beam does it, in this process.
     """
     folder = Folder(str(out))
     digest = write_index(recipe.judge.benchmarks, folder / "measures")
     preparing = Preparation(recipe, components, folder, digest)
 
     def beamed(work: Sequence[Any], transform: Step) -> None:
-        run_over(work, transform, Execution(workers=workers))
+        run_over(work, transform, Execution(beam=("--runner=FnApiRunner",)))
 
-    manifest = prepare(preparing, beamed if workers else here(preparing))
+    manifest = prepare(preparing, beamed if beam else here(preparing))
     tables = {
         one.name: pa.concat_tables(
             pq.read_table(out / "passages" / file.name)

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -172,16 +171,7 @@ def test_a_run_of_beam_and_one_without_give_the_same_bytes(tmp_path):
     for number in range(3):
         written(tmp_path / f"in/{number}.jsonl", MIXED[number::3])
     prepared(tmp_path / "one", component(tmp_path / "in"))
-    prepared(tmp_path / "two", component(tmp_path / "in"), workers=1)
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-
-
-@pytest.mark.slow
-def test_two_workers_give_the_same_bytes(tmp_path):
-    for number in range(3):
-        written(tmp_path / f"in/{number}.jsonl", MIXED[number::3])
-    prepared(tmp_path / "one", component(tmp_path / "in"))
-    prepared(tmp_path / "two", component(tmp_path / "in"), workers=2)
+    prepared(tmp_path / "two", component(tmp_path / "in"), beam=True)
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
