@@ -58,9 +58,9 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
     named = _NAME.fullmatch(entry.name)
     if named is None or not entry.is_dir(follow_symlinks=False):
         return False
-    if entry.stat(follow_symlinks=False).st_uid != os.getuid() or is_running(int(named[1])):
-        return False
     try:
+        if entry.stat(follow_symlinks=False).st_uid != os.getuid() or is_running(int(named[1])):
+            return False
         with open(f"{entry.path}/{_LOCK}") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
