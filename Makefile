@@ -50,12 +50,14 @@ lint: .venv/developing ## check style, types and who imports whom
 	$(LINT)
 
 # Lint takes one core and goes beside the tests; what it says stands after theirs, and either one's failure is the target's.
-# A test of processes waits for them: four at a time keep two cores at work.
+# A test of processes waits for them: four at a time keep two cores at work. Pytest writes every module's assertions anew to
+# tell their values, in each process: only what failed is asked once more for that, and is a failure whatever comes of it.
 test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/developing ## check and test everything, and say how many lines of each package the tests reach
 	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT; \
 	{ $(LINT); } >"$$said" 2>&1 & lint=$$!; \
-	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 4 $(ARGS); tests=$$?; \
+	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 4 --assert=plain $(ARGS); tests=$$?; \
+	[ $$tests != 1 ] || $(BIN)/pytest --last-failed $(ARGS); \
 	wait $$lint; checks=$$?; \
 	cat "$$said"; \
 	[ $$checks = 0 ] || echo "make lint failed: see above"; \

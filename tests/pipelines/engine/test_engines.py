@@ -49,7 +49,7 @@ from tests.pipelines.engine.test_runner import LOOPBACK
 ASKED = os.environ.get("TRAJMILL_ENGINES", "")
 LOGS, RECIPE = (ROOT / "samples" / "android", "android") if ASKED else (None, "terminal")
 WORKERS = 2 if ASKED else 1
-PART_BYTES = 20_000
+PART_BYTES = 20_000 if ASKED else 40_000
 """So small that there are several parts, and units that have to be brought together."""
 
 needs_asking = pytest.mark.skipif(not ASKED, reason="takes minutes: make engines")
