@@ -71,7 +71,8 @@ fuzz: .venv/developing ## try many more random logs on every connector, and fold
 	TRAJMILL_FUZZ=12 $(BIN)/pytest -n 2 tests/connectors/test_hostile.py -k "another_type or nested"
 	TRAJMILL_FUZZ=20 $(BIN)/pytest -n 2 tests/connectors/test_desktop.py tests/connectors/reading tests/quality/test_stretches.py \
 		tests/quality/test_scrub_views.py tests/quality/test_scrub_recall.py tests/quality/test_scrub_is_linear.py
-	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/engine/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py
+	TRAJMILL_FUZZ=2 $(BIN)/pytest -n 2 tests/pipelines/engine/test_damaged_containers.py tests/pipelines/normalize/test_secrets_in_names.py \
+		tests/pipelines/forgetting
 	TRAJMILL_FUZZ=100 $(BIN)/pytest -n 2 tests/pipelines/face/test_fuzz_cli.py tests/pipelines/face/test_inspection.py
 
 .venv/dataflow: requirements/dataflow.txt .venv/stores

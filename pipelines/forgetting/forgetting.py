@@ -49,6 +49,7 @@ from pipelines.judge.buckets import is_of_buckets
 from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
 from pipelines.plan.known_inputs import Contents, place_of
 from pipelines.plan.plan import Plan
@@ -61,6 +62,7 @@ from schemas import ConfigError, ContractError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
+_NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
 
@@ -85,32 +87,44 @@ class Forgotten:
 
 @dataclass(slots=True)
 class _Journal:
-    """What is being forgotten, while it is: ids, uris, units (`folder|name`), and which of their files are done."""
+    """What is being forgotten, while it is: what files no more tell after a kill.
+
+    Attributes:
+        ids: of trajectories.
+        uris: of logs of which nothing is left.
+        units: `folder|name`.
+        nodes: their own, of groups.
+        places: `folder|pool|domain` in which they were drawn.
+        done: files as they were before they were numbered anew.
+    """
 
     out: Folder
     ids: set[str]
     uris: set[str]
     units: set[str]
+    nodes: set[str]
+    places: set[str]
     done: set[str]
 
     @classmethod
     def begun(cls, out: Folder) -> _Journal:
         data = out.found(JOURNAL)
         values: dict[str, list[str]] = json.loads(data) if data is not None else {}
-        return cls(out, *(set(values.get(name, ())) for name in ("ids", "uris", "units", "done")))
+        return cls(out, *(set(values.get(name, ())) for name in _NOTED))
 
     def write(self) -> None:
-        values = {name: sorted(getattr(self, name)) for name in ("ids", "uris", "units", "done")}
+        values = {name: sorted(getattr(self, name)) for name in _NOTED}
         self.out.write(JOURNAL, json.dumps(values).encode(), private=True)
 
-    def once(self, what: str) -> bool:
-        """Whether that has still to be done."""
-        return what not in self.done
-
-    def note(self, what: str) -> None:
-        """Notes that it is done."""
-        self.done.add(what)
-        self.write()
+    def is_open(self, folder: Folder, name: str, what: str = "") -> bool:
+        """Whether a file has still to be changed, which cannot be done twice; notes what it is before that."""
+        mark = f"{folder.path()}/{name}|{what}|"
+        now = f"{mark}{folder.sha256(name)}"
+        begun = any(one.startswith(mark) for one in self.done)
+        if not begun:
+            self.done.add(now)
+            self.write()
+        return now in self.done
 
 
 class Forgetting:
@@ -153,6 +167,8 @@ class Forgetting:
             if not journal.ids:
                 raise ConfigError("Nothing of that is in the folder.")
             journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
+            for one in stages:
+                self._note_places(one, journal)
             raw = self._bury(stages, journal)
             journal.write()
             for number, at in enumerate(stages):
@@ -167,6 +183,16 @@ class Forgetting:
 
     def _lead(self, at: Folder) -> str:
         return at.path()[len(self.out.path()) + 1 :]
+
+    def _note_places(self, at: Folder, journal: _Journal) -> None:
+        """Notes what units tell of what is forgotten, which they do not do when they are written again."""
+        lead = f"{self._lead(at)}|"
+        names = {one.removeprefix(lead) for one in journal.units if one.startswith(lead)}
+        units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
+        affected = [unit for unit in units if unit.name in names]
+        journal.nodes |= {str(node) for node in own_nodes(at, affected, journal.ids)}
+        drawn = (place for unit in affected for place in drawn_places(at, unit, journal.ids))
+        journal.places |= {f"{lead}{pool}|{domain}" for pool, domain in drawn}
 
     def _bury(self, stages: Sequence[Folder], journal: _Journal) -> tuple[str, ...]:
         """Writes tombstones, before anything is gone; returns where the logs lie."""
@@ -186,8 +212,9 @@ class Forgetting:
         names = sorted(one.removeprefix(lead) for one in journal.units if one.startswith(lead))
         units = [Unit(number, file.name, "") for number, file in enumerate(manifest_in(at / "transitions").files)]
         affected = [unit for unit in units if unit.name in names]
-        own = own_nodes(at, affected, journal.ids)
-        touched = {place for unit in affected for place in drawn_places(at, unit, journal.ids)}
+        own = set(map(int, journal.nodes))
+        shown = (one.removeprefix(lead).split("|") for one in journal.places if one.startswith(lead))
+        touched = {(pool, domain) for pool, domain in shown}
         ledgers = None if generation is None else ledgers_of(self.out, generation)
         for unit in affected:
             kept = kept_rows(at, unit, journal.ids)
@@ -220,18 +247,17 @@ class Forgetting:
                 rewritten(measures, name, of_rows(kept))
             self._note(measures, name)
         for folder in (at / "verdicts", at / "spans"):
-            if folder.exists(unit.name) and is_whole(folder, unit.name, kept):
-                rewritten(folder, unit.name, of_rows(kept))
+            if folder.exists(unit.name):
+                if is_whole(folder, unit.name, kept):
+                    rewritten(folder, unit.name, of_rows(kept))
                 self._note(folder, unit.name)
         for name, folder in numbered.items():
-            mark = f"{folder.path()}/{name}"
-            if folder.exists(name) and journal.once(mark):
-                rewritten(folder, name, of_places(kept, "row"))
+            if folder.exists(name):
+                if journal.is_open(folder, name):
+                    rewritten(folder, name, of_places(kept, "row"))
                 self._note(folder, name)
-                journal.note(mark)
-        if ledgers is not None and journal.once(f"{ledgers.path()}|{unit.number}"):
-            _move_buckets(ledgers, unit.number, kept)
-            journal.note(f"{ledgers.path()}|{unit.number}")
+        if ledgers is not None:
+            _move_buckets(ledgers, unit.number, kept, journal)
         rewritten(at / "draws", draws_name(label), of_ids(journal.ids))
         self._note(at / "draws", draws_name(label))
         rewritten(at / "transitions", unit.name, of_rows(kept))
@@ -301,25 +327,25 @@ class Forgetting:
         self._reseal(shards)
 
     def _shard(self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int]) -> FileEntry:
-        """A shard without the samples of some trajectories; counts are lowered by what goes."""
+        """A shard without the samples of some trajectories; counts become those of what is left."""
         if file.name.endswith(".jsonl"):
             data, gone = without_lines(shards.read(file.name), ids)
             if gone:
                 shards.write(file.name, data)
-                self._note(shards, file.name)
-                counts[f"samples.{key}"] -= gone
-            return FileEntry(file.name, file.rows - gone, len(data), hashlib.sha256(data).hexdigest())
-        with shards.open(file.name) as stream:
-            table = pq.read_table(stream)
-        lost = table.filter(pc.is_in(ids_of(table), value_set=pa.array(sorted(ids))))
-        if not lost.num_rows:
-            return _entry(shards, file.name)
-        counts[f"samples.{key}"] -= lost.num_rows
-        for name, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
-            if column in lost.schema.names and f"{name}.{key}" in counts:
-                counts[f"{name}.{key}"] -= pc.sum(lost[column], min_count=0).as_py()
-        self._note(shards, file.name)
-        return rewritten(shards, file.name, of_ids(ids), shard=True)
+            now = {f"samples.{key}": data.count(b"\n")}
+        else:
+            with shards.open(file.name) as stream:
+                table = pq.read_table(stream)
+            left = table.filter(pc.invert(pc.is_in(ids_of(table), value_set=pa.array(sorted(ids)))))
+            if left.num_rows < table.num_rows:
+                rewritten(shards, file.name, of_ids(ids), shard=True)
+            now = {f"samples.{key}": left.num_rows}
+            now |= {f"{name}.{key}": pc.sum(values, min_count=0).as_py() for name, values in told_tokens(left).items()}
+        entry = _entry(shards, file.name)
+        if entry != file:  # also where a kill came before it was told
+            self._note(shards, file.name)
+            counts |= {name: number for name, number in now.items() if name in counts}
+        return entry
 
     def _forget_ledgers(
         self, at: Folder, ledgers: Folder, units: Sequence[Unit], journal: _Journal, own: set[int]
@@ -415,7 +441,7 @@ def _made(shards: Folder, files: Sequence[FileEntry]) -> Iterator[Manifest]:
             yield made
 
 
-def _move_buckets(ledgers: Folder, number: int, kept: Flags) -> None:
+def _move_buckets(ledgers: Folder, number: int, kept: Flags, journal: _Journal) -> None:
     """The ledger of buckets with the rows of a unit as they are numbered without those that go."""
     moved = np.cumsum(kept) - 1
     for name in filter(is_of_buckets, ledgers.names(".parquet")):
@@ -430,7 +456,8 @@ def _move_buckets(ledgers: Folder, number: int, kept: Flags) -> None:
             index = table.schema.get_field_index("place")
             return table.set_column(index, table.schema.field(index), pa.array(place)).filter(pa.array(left))
 
-        rewritten(ledgers, name, change)
+        if journal.is_open(ledgers, name, str(number)):
+            rewritten(ledgers, name, change)
 
 
 def _entry(folder: Folder, name: str) -> FileEntry:

@@ -299,14 +299,19 @@ def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifes
             counts[f"{what}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
     if shard.pool == "eval":
         counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
-    told = pa.compute.struct_field(table["extra_info"], "num_tokens") if shard.pool == "rl" else None
-    for what, column in (("tokens", "num_tokens"), ("loss_tokens", "num_loss_tokens")):
-        values = table[column] if column in table.schema.names else told if what == "tokens" else None
-        if values is not None:
-            counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
+    for what, values in told_tokens(table).items():
+        counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
         mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, (entry,), counts)
     )
+
+
+def told_tokens(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The tokens of each sample, and those that bear the loss, as far as its pool tells them."""
+    if "extra_info" in samples.schema.names:
+        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens")}
+    told = {"tokens": "num_tokens", "loss_tokens": "num_loss_tokens"}
+    return {name: samples[column] for name, column in told.items() if column in samples.schema.names}
 
 
 def _begun(ordered: pa.Table) -> int:

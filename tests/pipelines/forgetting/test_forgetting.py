@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import count
 from pathlib import Path
 
 import polars as pl
@@ -12,14 +13,16 @@ import pytest
 from pipelines.append import Append
 from pipelines.engine.generations import chain
 from pipelines.engine.storage import Folder
+from pipelines.engine.tombstones import NAME
 from pipelines.engine.verification import verify
 from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.rewriting import rewritten
 from pipelines.forgetting.selection import Selection
 from pipelines.publish.loading import loaded
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError, scan_transitions
-from tests.conftest import ROOT
+from tests.conftest import FUZZ, ROOT
 from tests.pipelines.face.test_cli import ran
 from tests.pipelines.test_append_near_copies import Logs, changed, of
 
@@ -139,6 +142,40 @@ def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):
     Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
     assert gone.encode() not in text_of(out)
     assert verify(str(out)).is_whole
+
+
+def test_killed_after_whatever_file_it_forgets_to_the_same_bytes(grown, tmp_path, monkeypatch):
+    source = next(iter(rows(grown / "out").filter(pl.col("name") == "first0")["trajectory_id"]))
+    outs = []
+    for kill in (None, *range(0, 40, 3 if FUZZ == 1 else 1)):
+        out = tmp_path / str(kill)
+        shutil.copytree(grown / "out", out)
+        outs.append(out)
+        done = count()
+
+        def killed(*words, kill=kill, done=done, **named):
+            entry = rewritten(*words, **named)
+            if next(done) == kill:
+                raise KeyboardInterrupt
+            return entry
+
+        with monkeypatch.context() as patch:
+            patch.setattr("pipelines.forgetting.forgetting.rewritten", killed)
+            try:
+                Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(source,)))
+            except KeyboardInterrupt:
+                Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(source,)))
+            else:
+                if kill is not None:
+                    break
+        assert kept(out) == kept(outs[0])
+    assert len(outs) > 5
+
+
+def kept(out: Path) -> dict[str, bytes]:
+    """All that a run and its generations hold, but what says who wrote it, and the salt of tombstones."""
+    files = (path for path in out.rglob("*") if path.is_file() and path.parent != out and path != out / NAME)
+    return {str(path.relative_to(out)): path.read_bytes() for path in files}
 
 
 def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_path):
