@@ -19,7 +19,6 @@ from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, 
 from pipelines.engine.ledgers import write_ledger
 from pipelines.engine.ownership import PLAN, RUN, Ownership, survey
 from pipelines.engine.parquet import rows_of
-from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
@@ -84,7 +83,7 @@ class Append:
         require_openable([*raws, out])
         require_addable(recipe)
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
-        self.out = Folder(out if url_of(out) is not None else local_path(out))
+        self.out = Folder.named(out)
         self._tell, self._command = tell, command
         self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership

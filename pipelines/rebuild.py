@@ -16,7 +16,6 @@ from pipelines.append import Append, require_addable
 from pipelines.engine.execution import Execution
 from pipelines.engine.generations import chain, ledgers_of
 from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
@@ -49,7 +48,7 @@ def rebuild(
     """
     require_addable(recipe)
     how = execution or Execution()
-    source = Folder(old if url_of(old) is not None else local_path(old))
+    source = Folder.named(old)
     tombstones = Tombstones.read(source)
     with _pools(recipe, source) as (digest, pools):
         before = EarlierGenerations.only_pools(digest, pools, tombstones)

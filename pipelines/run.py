@@ -34,7 +34,6 @@ from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flow import Step, run_over
 from pipelines.engine.ownership import BLOBS, PLAN, RUN, Identity, Ownership
 from pipelines.engine.parquet import write_parquet
-from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.scratch import clear_scratch
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import (
@@ -117,7 +116,7 @@ class Run:
     ) -> None:
         require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
-        self.out = Folder(out if url_of(out) is not None else local_path(out))  # the same from any working folder
+        self.out = Folder.named(out)
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell

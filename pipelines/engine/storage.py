@@ -100,6 +100,11 @@ class Folder:
     url: str
     hold: Hold | None = field(default=None, compare=False)
 
+    @classmethod
+    def named(cls, raw: str) -> Folder:
+        """The folder that an argument names, which is the same from any working folder."""
+        return cls(raw if url_of(raw) is not None else local_path(raw))
+
     @cached_property
     def _place(self) -> tuple[Any, str]:
         url = url_of(self.url)

@@ -139,7 +139,7 @@ class Forgetting:
     """
 
     def __init__(self, recipe: Recipe, out: str) -> None:
-        self.recipe, self.out = recipe, Folder(out)
+        self.recipe, self.out = recipe, Folder.named(out)
         if not self.out.is_local:
             raise ConfigError("Only a folder on this machine can be made to forget. Copy it here, and back.")
         self._rewritten: set[str] = set()

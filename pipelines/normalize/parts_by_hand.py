@@ -15,7 +15,6 @@ from typing import Final
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.execution import Execution
 from pipelines.engine.ownership import BLOBS, Identity, Ownership
-from pipelines.engine.paths import local_path, url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import done_units, unit_manifests, written_names
@@ -108,7 +107,7 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
         ContractError: our own bug.
     """
     require_openable([*raws, out])
-    folder = Folder(out if url_of(out) is not None else local_path(out))
+    folder = Folder.named(out)
     owner = Ownership(folder, Identity.of(recipe, raws))
     owner.check(raws)
     plan = make_plan(
