@@ -54,12 +54,12 @@ class Labelled:
         return elements.after(self.step, self.label)
 
 
-class Transform(Step):
+class Transform(Step, ABC):
     """A step that is made of others."""
 
+    @abstractmethod
     def expand(self, elements: Any) -> Collection[Any]:
         """What comes of a collection, or of a tuple of them."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
