@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from rich.console import RenderableType
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
@@ -103,7 +102,7 @@ class _Bars(Bars):
 
     below = ""
 
-    def get_renderables(self) -> Iterable[RenderableType]:
+    def get_renderables(self) -> Iterable[Any]:
         yield from super().get_renderables()
         yield text(self.below, "dim")
 
