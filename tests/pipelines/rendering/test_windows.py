@@ -45,12 +45,12 @@ def tokens(window: Window) -> int:
 def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Window]:
     shown = turns(costed(rows, View(), COUNTER))
     sizes = list(map(sum, zip(*turn_tokens(shown, COUNTER), strict=True)))
-    return windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow)
+    return list(windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow))
 
 
 def made_of(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> Any:
     """The samples of a trajectory."""
-    return samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER)
+    return list(samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER))
 
 
 def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
