@@ -3,6 +3,7 @@
     python -m benchmarks.endurance --kills 200 --workers 1 2
     python -m benchmarks.endurance --memory 0.1 1 10 --folder /where/there/is/room
     python -m benchmarks.endurance --balance 1
+    python -m benchmarks.endurance --skew 2 --logs claude_code asciicast
 
 Tables are printed as Markdown.
 """
@@ -14,7 +15,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import balance, growth, kills
+from benchmarks import balance, growth, kills, skew
+from benchmarks.logs.long_logs import MADE
 from benchmarks.logs.mixed import write_mixed
 
 
@@ -32,6 +34,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--memory", type=float, nargs="+", metavar="GB", help="of logs, instead of kills")
     parser.add_argument("--balance", type=float, metavar="GB", help="of logs that two workers share")
+    parser.add_argument("--skew", type=float, nargs="+", metavar="GB", help="of one log among a thousand small ones")
+    parser.add_argument("--logs", nargs="+", default=skew.LOGS, choices=sorted(MADE), help="what the long log is")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where logs and output are made; removed when done")
     for name in ("task", "place"):
@@ -49,6 +53,8 @@ def main() -> None:
         elif given.balance:
             write_mixed(Path(place) / "raw", int(given.balance * 1e9), given.seed)
             show(balance.HEADS, balance.rows(Path(place)))
+        elif given.skew:
+            show(skew.HEADS, skew.rows(given.logs, given.skew, Path(place), given.seed))
         else:
             show(kills.HEADS, kills.rows(given.kills, given.workers, given.seed))
 

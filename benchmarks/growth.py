@@ -2,7 +2,8 @@
 
 The whole run goes through one process without Beam, as `trajmill run` does it by default. Of each stage the peak of
 resident memory is read from the system and set back, and the limit is on the memory that the process asks for for its
-data (`RLIMIT_DATA`): address space alone would count what allocators reserve and never touch.
+data (`RLIMIT_DATA`): address space alone would count what allocators reserve and never touch. Arrow's would reserve a
+gigabyte even of data; it is told to take less at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ judge:
     other_language: {signal: language, min: 0}
 """
 """Every rule; of words that are made up no language can be asked."""
+
+_ARENA: Final = {"MIMALLOC_ARENA_RESERVE": "65536"}
+"""KiB that Arrow's allocator reserves at once, for that limit to count what is used."""
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 
@@ -70,12 +74,12 @@ def run(place: Path, workers: int) -> None:
     print(json.dumps({"tokens": done.tokens, "inputs": len(done.plan.inputs)}))
 
 
-def measured(place: Path, workers: int = 1) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+def measured(place: Path, workers: int = 1, recipe: str = RECIPE) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
     """({stage: CPU seconds, wall time, peak MB}, what there was) of a run from nothing."""
     shutil.rmtree(place / "out", ignore_errors=True)
-    (place / "growth.yaml").write_text(RECIPE)
+    (place / "growth.yaml").write_text(recipe)
     command = [sys.executable, "-m", MODULE, "--task", "run", "--place", str(place), "--workers", str(workers)]
-    said, _ = ended(command)
+    said, _ = ended(command, _ARENA)
     *stages, whole = (json.loads(line) for line in said.splitlines() if line.startswith(b"{"))
     return {one["stage"]: one for one in stages}, whole
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 Task = tuple[Callable[[], None], Callable[[Path], Iterator[str]]]
@@ -37,14 +38,20 @@ def cpu_seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def ended(command: Sequence[str]) -> tuple[bytes, resource.struct_rusage]:
+def ended(
+    command: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
+) -> tuple[bytes, resource.struct_rusage]:
     """What a process printed until its end, and the system's account of what it took.
+
+    Args:
+        command: that is run.
+        variables: of its environment, besides those of this process.
 
     Raises:
         SystemExit: it failed; with what it said.
     """
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **variables})
         assert process.stdout is not None
         said = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)

@@ -217,20 +217,20 @@ class RowGroup:
     read: Callable[[Sequence[str]], pa.RecordBatch]
 
 
-def row_groups(folder: Folder, name: str, plain: Sequence[str]) -> Iterator[RowGroup]:
+def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
     """The row groups of a transitions file, each to be read before the next: some columns in a fraction of the time.
+
+    Texts that repeat stay dictionaries: a log may show one page a thousand times.
 
     Args:
         folder: of the transitions.
         name: of the file in it; one of an older version comes with all columns.
-        plain: leaves that stay plain texts though most batches hold them dictionary-encoded.
 
     Raises:
         ConfigError: as of `read_transitions`.
         ShardError: the file is missing or damaged.
     """
-    encoded = [path for path in dictionary_columns() if path not in plain]
-    with _opened(folder, name, encoded) as reader:
+    with _opened(folder, name, dictionary_columns()) as reader:
         migration = Migration(reader.metadata.metadata, name)
 
         def read(group: int, leaves: Sequence[str] | None) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pipelines.engine.exchange import Span
 from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map, MapTuple, Transform, Whole
+from pipelines.engine.garbage_collection import give_back_memory
 from pipelines.judge.bridges import Bridges
 from pipelines.judge.caps import Caps
 from pipelines.judge.contamination import Contamination
@@ -186,4 +187,7 @@ def _decided(
     standing = _standing(told[1], judging, {})
     if standing.unit.number == REPORTER and judging.recipe.judge.replicates is not None:
         write_report(standing)
-    return write_verdict(standing, made)
+    try:
+        return write_verdict(standing, made)
+    finally:
+        give_back_memory()

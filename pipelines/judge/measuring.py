@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from pipelines.engine.garbage_collection import give_back_memory
 from pipelines.engine.parquet import ParquetSink, read_transitions
 from pipelines.engine.units import check_file, finish_unit, is_done
 from pipelines.judge.answering import Answering
@@ -101,6 +102,7 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
             raise
         entries = tuple(sink.close() for sink in sinks.values())
         finish_unit(judging.measures, Manifest("measure", unit.label, digest, SCHEMA_VERSION, entries))
+        give_back_memory()
     return unit
 
 

@@ -44,7 +44,6 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SHOWN: Final = ("content", "envelope")
 _STATES: Final = tuple(f"observation.{name}" for name in _SHOWN)
-_TEXTS: Final = (*_STATES, *(f"next_{path}" for path in _STATES))
 
 
 def _structs(envelopes: bool) -> dict[str, tuple[str, ...]]:
@@ -85,7 +84,7 @@ def _rows(
     leaves = (*_COLUMNS, _MOMENT, *(f"{struct}.{field}" for struct, fields in structs.items() for field in fields))
     stateless = tuple(leaf for leaf in leaves if leaf not in _STATES)
     offset = 0
-    for group in row_groups(transitions, name, _TEXTS):
+    for group in row_groups(transitions, name):
         chosen = wanted[offset : offset + group.num_rows]
         told = beside.slice(offset, group.num_rows)
         offset += group.num_rows
@@ -155,8 +154,12 @@ def _states(
 def _values(column: pa.Array) -> list[Any]:
     """A column as Python values; a text that a dictionary holds is one object."""
     if pa.types.is_dictionary(column.type):
-        texts = [*_values(column.dictionary), None]
-        return [texts[i] for i in pc.fill_null(column.indices, len(texts) - 1).to_numpy(zero_copy_only=False).tolist()]
+        index, held = pc.fill_null(column.indices, -1).to_numpy(zero_copy_only=False), column.dictionary
+        if len(held) > len(index):  # of a few rows that are taken out of many
+            used, index = np.unique(np.append(index, -1), return_inverse=True)
+            index, held = index[:-1] - 1, held.take(pa.array(used[1:]))
+        texts = [*_values(held), None]  # the last is that of -1
+        return [texts[place] for place in index.tolist()]
     if pa.types.is_string(column.type) or (pa.types.is_primitive(column.type) and not column.null_count):
         found: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return found

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from pipelines.engine.exchange import BLOCK_BYTES, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
+from pipelines.engine.garbage_collection import give_back_memory
 from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
@@ -262,6 +263,7 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
     for number, rows in sorted(waiting.items()):
         yield number, _block(_with_order(mixing.shards[number].pool), rows)
     _write_rejects(unit, mixing, rejects)
+    give_back_memory()
 
 
 def _weight(sample: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from pipelines.recipe.templates import PromptTemplate
 from pipelines.rendering.control_bits import ALWAYS, SAID, STATE
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
-from pipelines.rendering.turns import BETWEEN, Turn, View, heading
+from pipelines.rendering.turns import BETWEEN, Outline, Turn, View, heading
 from pipelines.rendering.windows import BETWEEN as ASIDE
 from pipelines.rendering.windows import Group, cuts
 from quality.texts import Texts
@@ -62,7 +62,7 @@ TurnTokens: TypeAlias = tuple[list[int], list[int]]
 """Tokens of the user text of each turn, and of its assistant text."""
 
 
-def turn_tokens(shown: Sequence[Turn], counter: TokenCounter) -> TurnTokens:
+def turn_tokens(shown: Sequence[Outline | Turn], counter: TokenCounter) -> TurnTokens:
     """Tokens of the user text and of the assistant text of each turn, whose rows bear their costs."""
     first = counter.of(heading(1))
     users = [

@@ -7,7 +7,7 @@ then lies, is the matter of `mix`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -23,7 +23,7 @@ from pipelines.rendering.answered import Distractors
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
-from pipelines.rendering.turns import Rows, Turn, View, document, messages, turns
+from pipelines.rendering.turns import Outline, Rows, Turn, View, document, messages, outlined, rendered, turns
 from pipelines.rendering.windows import windows
 from quality.tokens import TokenCounter
 
@@ -122,7 +122,7 @@ HOLDING: Final = Unlearnable(
     "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
 )
 
-Made: TypeAlias = "list[tuple[Rows, dict[str, Any] | Unlearnable]]"
+Made: TypeAlias = "Iterable[tuple[Rows, dict[str, Any] | Unlearnable]]"
 
 
 def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: Distractors | None = None) -> Made:
@@ -131,6 +131,8 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: 
     In CPT and SFT each window is a sample. The first that holds something to learn has the id of the trajectory, others
     `<id>@<step>` of their first row. RL takes one turn and what comes before it; eval takes turns as AgentWorldBench
     does, the first, the last and three between them, and half of those by hash.
+
+    They are made as they are asked for, one after the other: of a long trajectory only what one shows is rendered.
 
     Args:
         pool: one of `POOLS`.
@@ -142,7 +144,7 @@ def samples_of(pool: Pool, rows: Rows, mix: Mix, counter: TokenCounter, others: 
     first = rows[0]
     key = first["trajectory_id"] + (f"-{first['segment']}" if first["num_segments"] > 1 else "")
     view = View.of(mix)
-    whole = turns(rows, view)
+    whole = outlined(rows, view)
     if not targets(whole):
         return [(rows, Unlearnable("no_target", f"no turn of it can stand alone as a target in pool {pool}"))]
     if mix.control_tokens == "drop" and first["control"] & IN_CONTEXT:
@@ -173,35 +175,40 @@ class _Making:
         most = self.mix.window_tokens[self.pool]
         return Unlearnable("over_window", f"longer than the {most:,} tokens of a sample of pool {self.pool}")
 
-    def _drops(self, shown: Sequence[Turn]) -> bool:
+    @property
+    def _view(self) -> View:
+        return View.of(self.mix)
+
+    def _drops(self, shown: Sequence[Outline]) -> bool:
         """Whether what these turns show leaves them out."""
         return self.mix.control_tokens == "drop" and any(turn.holds_control for turn in shown)
 
-    def whole_samples(self, whole: Sequence[Turn]) -> Made:
+    def whole_samples(self, whole: Sequence[Outline]) -> Iterator[tuple[Rows, dict[str, Any] | Unlearnable]]:
         """The samples of CPT or SFT, each of which ends with its last target: what comes after teaches nothing."""
         whole = _to_last_target(whole)
         costs = turn_tokens(whole, self.counter)
         sizes = list(map(add, *costs))
         bound = self.mix.window_tokens[self.pool], self.counter, self.mix.overflow[self.pool]
-        cut = windows(self.rows, whole, sizes, self.prompt_tokens, *bound)
-        found: Made = []
-        has_first = False
-        for window in cut:
-            is_whole = window.rows is self.rows
-            shown = whole if is_whole else _to_last_target(turns(window.rows, View.of(self.mix), window.opening))
+        has_any = has_first = False
+        for window in windows(self.rows, whole, sizes, self.prompt_tokens, *bound):
+            has_any, is_whole = True, window.rows is self.rows
+            shown = whole if is_whole else _to_last_target(outlined(window.rows, self._view))
             if window.fits and self._drops(shown):
-                found.append((window.rows, HOLDING))
+                yield window.rows, HOLDING
                 continue
             if not window.fits or not shown:
                 said = "no turn of it can stand alone as a target in pool "
-                none = Unlearnable("no_target", said + self.pool) if window.fits else self._over()
-                found.append((window.rows, none))
+                yield window.rows, Unlearnable("no_target", said + self.pool) if window.fits else self._over()
                 continue
             own = f"{self.key}@{window.rows[0]['step']}" if has_first else self.key
             has_first = True
             mine = costs if is_whole else turn_tokens(shown, self.counter)
-            found.append((window.rows, self._whole_sample(own, shown, mine, window.opening)))
-        return found or [(self.rows, self._over())]
+            yield (
+                window.rows,
+                self._whole_sample(own, rendered(shown, self._view, window.opening), mine, window.opening),
+            )
+        if not has_any:
+            yield self.rows, self._over()
 
     def _whole_sample(self, key: str, shown: Sequence[Turn], costs: TurnTokens, opening: str) -> dict[str, Any]:
         first, is_cpt = self.rows[0], self.pool == "cpt"
@@ -223,20 +230,21 @@ class _Making:
         spans = document_spans(system, shown) if is_cpt else message_spans(shown)
         return {**common, **text, "spans": spans, "_id": key, **self._held(shown)}
 
-    def rl_sample(self, whole: Sequence[Turn], others: Distractors) -> Made:
+    def rl_sample(self, whole: Sequence[Outline], others: Distractors) -> Made:
         """The sample of RL: one turn that the bounds allow, drawn by hash, given those before it."""
         fitting = self._fitting(whole)
         if not fitting:
             return [(self.rows, HOLDING if self._drops(whole) else self._over())]
         state = self.rows[0]["context"]["initial_state"]
-        asked = question(whole, list(fitting), state, others, self.mix.seed)
+        known = rendered(whole[: max(fitting) + 1], self._view)
+        asked = question(known, list(fitting), state, others, self.mix.seed)
         if asked is None:
             return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
         place, truth = asked
-        shown, opening = self._before(whole, place, fits=fitting[place])
+        shown, opening = (known[: place + 1], "") if fitting[place] else self._newest(whole[: place + 1])
         return [(self.rows, self._rl_row(shown, len(whole), truth, opening) if shown else self._over())]
 
-    def eval_samples(self, whole: Sequence[Turn]) -> Made:
+    def eval_samples(self, whole: Sequence[Outline]) -> Made:
         """The samples of eval: of the first turn, the last and three between them, half by hash and at least one."""
         fitting = self._fitting(whole)
         places = list(fitting)
@@ -244,31 +252,27 @@ class _Making:
             places = [places[round(n * (len(places) - 1) / (_EVALUATED - 1))] for n in range(_EVALUATED)]
         draws = sorted((keyed_hash(f"turn:{self.key}:{whole[place].step}", self.mix.seed), place) for place in places)
         taken = [place for number, place in draws if number < 1 << 63] or [place for _, place in draws[:1]]
-        found: Made = []
+        known = rendered(whole[: max((place + 1 for place in taken if fitting[place]), default=0)], self._view)
+        found: list[tuple[Rows, dict[str, Any] | Unlearnable]] = []
         for place in sorted(taken):
-            shown, _ = self._before(whole, place, fits=fitting[place])
+            shown = known[: place + 1] if fitting[place] else self._newest(whole[: place + 1])[0]
             found += [(self.rows, self._eval_row(shown, len(whole)))] if shown else []
         return found or [(self.rows, HOLDING if self._drops(whole) else self._over())]
 
-    def _fitting(self, whole: Sequence[Turn]) -> dict[int, bool]:
+    def _fitting(self, whole: Sequence[Outline]) -> dict[int, bool]:
         """The places of turns that can be asked for, and whether all that comes before fits the bound."""
         users, answers = turn_tokens(whole, self.counter)
         loss, held = [turn.loss for turn in whole], [turn.holds_control for turn in whole]
         return askable(self.pool, self.mix, self.prompt_tokens, users, answers, loss, held)
 
-    def _before(self, whole: Sequence[Turn], place: int, *, fits: bool) -> tuple[list[Turn], str]:
-        """The turns up to one, the last that fit where not all do, and what opens these; none if no turn fits."""
-        shown = list(whole[: place + 1])
-        return (shown, "") if fits else self._newest(shown)
-
-    def _newest(self, shown: Sequence[Turn]) -> tuple[list[Turn], str]:
+    def _newest(self, shown: Sequence[Outline]) -> tuple[list[Turn], str]:
         """The last turns before the bound, of a trajectory up to the last of these, and what opens them."""
         steps = [row["step"] for row in self.rows]
         rows = self.rows[: steps.index(shown[-1].step) + 1]
         sizes = list(map(add, *turn_tokens(shown, self.counter)))
         most = self.mix.window_tokens[self.pool]
         (cut,) = windows(rows, shown, sizes, self.prompt_tokens, most, self.counter, "cut_oldest")
-        found = turns(cut.rows, View.of(self.mix), cut.opening)
+        found = turns(cut.rows, self._view, cut.opening)
         return found if cut.fits and found[-1].loss else [], cut.opening
 
     def _eval_row(self, shown: Sequence[Turn], total: int) -> dict[str, Any]:
@@ -328,7 +332,7 @@ class _Making:
         return {"_control_turns": number, "_control": number > 0 or bool(self.rows[0]["control"] & IN_CONTEXT)}
 
 
-def _to_last_target(shown: Sequence[Turn]) -> list[Turn]:
+def _to_last_target(shown: Sequence[Outline]) -> list[Outline]:
     taught = targets(shown)
     return list(shown[: taught[-1] + 1]) if taught else []
 
@@ -354,7 +358,7 @@ def held_out_kinds(samples: pa.Table) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def targets(shown: Sequence[Turn]) -> list[int]:
+def targets(shown: Sequence[Outline | Turn]) -> list[int]:
     """Positions of the turns that the loss stands on."""
     return [position for position, turn in enumerate(shown) if turn.loss]
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from connectors.reading.attached import handed_to
 from pipelines.engine.flow import Collection, Map, Transform
-from pipelines.engine.garbage_collection import rare_collections
+from pipelines.engine.garbage_collection import give_back_memory, rare_collections
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.tombstones import TRAJECTORY, Tombstones
@@ -184,6 +184,7 @@ def normalize_part(part: Part, normalizer: Normalizer) -> Manifest:
             if failure.one is not None and normalizer.strict:
                 raise failure.error from None
             failed |= _failures(failure, rest, normalizer)
+    give_back_memory()
     flow.counts.update(flow.attachments.counts)
     for one in part.inputs:
         if one.uri in failed:

@@ -164,6 +164,64 @@ def bears_loss(row: Mapping[str, Any], view: View) -> bool:
     return row["use"] == "target" and not made
 
 
+class Outline(NamedTuple):
+    """A turn whose messages are not written yet: what decides where a trajectory is cut, without a text of its own.
+
+    Attributes:
+        step: the trajectory's step.
+        loss: whether the loss stands on the assistant message.
+        row: the transition that is shown.
+        shows_state: whether the user message shows the state.
+        said_tokens: as of `Turn`.
+        holds_control: as of `Turn`.
+        speaking: the rows of which the user message shows what others said before the action.
+    """
+
+    step: int
+    loss: bool
+    row: Mapping[str, Any]
+    shows_state: bool
+    said_tokens: int
+    holds_control: bool
+    speaking: Rows
+
+
+def outlined(rows: Rows, view: View) -> list[Outline]:
+    """The turns of one trajectory, as `turns` shows them, before they are rendered."""
+    found: list[Outline] = []
+    shown: str | None = None
+    for _, group in groupby(rows, key=itemgetter("turn")):
+        calls = list(group)
+        visible = [row for row in calls if row["use"] != "omit"]
+        speaks = bool(visible) and view.harness == "keep" and any(said(row["interleaved"]) for row in calls)
+        for row in visible:
+            is_first = row is visible[0]
+            state = state_of(row, view)
+            shows = is_first and state is not None and state != shown
+            speaking = calls if speaks and is_first else []
+            size = sum(one.get("said_tokens", 0) for one in speaking)
+            holds = turn_holds(row, speaking, shows)
+            found.append(Outline(row["step"], bears_loss(row, view), row, shows, size, holds, speaking))
+        if visible:
+            shown = view.text(visible[-1]["next_observation"])
+    return found
+
+
+def rendered(outlines: Sequence[Outline], view: View, opening: str = "") -> list[Turn]:
+    """The turns of the first outlines of a trajectory, or of a window of it; `opening` as of `turns`."""
+    found: list[Turn] = []
+    for number, one in enumerate(outlines, 1):
+        row, state = one.row, state_of(one.row, view)
+        before = view.capped(state) if one.shows_state and state is not None else None
+        told = "".join(said(other["interleaved"]) for other in one.speaking)
+        user = user_text(number, row, before, told, view, opening if number == 1 else "")
+        observed = answer(row, view)
+        known = None if state is None else view.plain(state)
+        facts = row, one.shows_state, one.said_tokens, one.holds_control, view
+        found.append(Turn(one.step, user, MARKER + observed, one.loss, observed, known, *facts))
+    return found
+
+
 def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]:
     """The turns of one trajectory.
 
@@ -176,30 +234,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
         opening: what else is known before the first turn, which the rows do not show; it opens the first user message.
     """
     chosen = view or View()
-    found: list[Turn] = []
-    shown: str | None = None
-    for _, group in groupby(rows, key=itemgetter("turn")):
-        calls = list(group)
-        visible = [row for row in calls if row["use"] != "omit"]
-        keeps = visible and chosen.harness == "keep"
-        told = "".join(said(row["interleaved"]) for row in calls) if keeps else ""
-        for row in visible:
-            state = state_of(row, chosen)
-            is_new = row is visible[0] and state != shown
-            before = chosen.capped(state) if is_new and state is not None else None
-            user = user_text(len(found) + 1, row, before, told if row is visible[0] else "", chosen, opening)
-            observed, opening = answer(row, chosen), ""
-            loss = bears_loss(row, chosen)
-            speaking = calls if told and row is visible[0] else []
-            size = sum(one.get("said_tokens", 0) for one in speaking)
-            shows = before is not None
-            holds = turn_holds(row, speaking, shows)
-            known = None if state is None else chosen.plain(state)
-            made = Turn(row["step"], user, MARKER + observed, loss, observed, known, row, shows, size, holds, chosen)
-            found.append(made)
-        if visible:
-            shown = chosen.text(visible[-1]["next_observation"])
-    return found
+    return rendered(outlined(rows, chosen), chosen, opening)
 
 
 def said(interleaved: str | None) -> str:

@@ -6,14 +6,14 @@ Pure; what a part then becomes is the matter of `mix.samples`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from pipelines.recipe.recipe import Overflow
 from pipelines.rendering.edits import edited_path
-from pipelines.rendering.turns import Rows, Turn
+from pipelines.rendering.turns import Outline, Rows, Turn
 from quality.tokens import TokenCounter
 
 BETWEEN: Final = 16
@@ -45,13 +45,13 @@ class Window:
 
 def windows(
     rows: Rows,
-    shown: Sequence[Turn],
+    shown: Sequence[Outline | Turn],
     sizes: Sequence[int],
     prompt_tokens: int,
     most: int | None,
     counter: TokenCounter,
     overflow: Overflow = "windows",
-) -> list[Window]:
+) -> Iterator[Window]:
     """The rows of a trajectory in one or more windows, each with all it needs to be rendered by itself.
 
     A window is filled with turns up to `most` tokens of its prompt, its turns and the state that it begins with, which
@@ -59,7 +59,7 @@ def windows(
 
     Args:
         rows: of a trajectory, or of one segment of it, in order.
-        shown: the turns that all of them are rendered to.
+        shown: the turns that all of them are rendered to, or their outlines.
         sizes: tokens of each of these.
         prompt_tokens: of the system prompt.
         most: tokens of a window; None cuts nothing.
@@ -68,11 +68,22 @@ def windows(
             (`cut_newest`), or several windows of which each turn is in one.
     """
     if most is None or prompt_tokens + sum(sizes) + BETWEEN * len(sizes) <= most:
-        return [Window(rows)]
+        yield Window(rows)
+        return
     groups = _groups(shown, sizes, _opening_tokens(rows, shown, counter))
-    return [
-        _window(rows, shown, groups, cut, prompt_tokens, most) for cut in cuts(groups, prompt_tokens, most, overflow)
-    ]
+    place = {row["step"]: number for number, row in enumerate(rows)}
+    before, upto = _Before(), 0
+    for first, past in cuts(groups, prompt_tokens, most, overflow):
+        begin = _turn_begin(rows, place[shown[groups[first].first].step]) if first else 0
+        end = _turn_begin(rows, place[shown[groups[past].first].step]) if past < len(groups) else len(rows)
+        before.add(rows[upto:begin])
+        upto = begin
+        sizes_of = sum(group.size for group in groups[first:past])
+        fits = prompt_tokens + sizes_of + (groups[first].opening if first else 0) <= most
+        if begin:
+            yield Window(_independent(rows[begin:end], before.written), before.opening(), fits)
+        else:
+            yield Window(rows[begin:end], fits=fits)
 
 
 def cuts(groups: Sequence[Group], prompt: int, most: int, overflow: Overflow) -> list[tuple[int, int]]:
@@ -93,7 +104,7 @@ class Group(NamedTuple):
     opening: int
 
 
-def _groups(shown: Sequence[Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[Group]:
+def _groups(shown: Sequence[Outline | Turn], sizes: Sequence[int], openings: Sequence[int]) -> list[Group]:
     found: list[Group] = []
     for _, some in groupby(range(len(shown)), key=lambda number: shown[number].row["turn"]):
         calls = list(some)
@@ -123,21 +134,6 @@ def _newest(groups: Sequence[Group], prompt: int, most: int) -> int:
     return begin
 
 
-def _window(
-    rows: Rows, shown: Sequence[Turn], groups: Sequence[Group], cut: tuple[int, int], prompt: int, most: int
-) -> Window:
-    first, past = cut
-    place = {row["step"]: number for number, row in enumerate(rows)}
-    begin = _turn_begin(rows, place[shown[groups[first].first].step]) if first else 0
-    end = _turn_begin(rows, place[shown[groups[past].first].step]) if past < len(groups) else len(rows)
-    sizes = sum(group.size for group in groups[first:past])
-    fits = prompt + sizes + (groups[first].opening if first else 0) <= most
-    if not begin:
-        return Window(rows[begin:end], fits=fits)
-    written = files_written(rows[:begin])
-    return Window(_independent(rows[begin:end], written), opening(rows[:begin], written), fits)
-
-
 def _turn_begin(rows: Rows, place: int) -> int:
     """The place of the first row of the turn that a row belongs to: calls of it that are not shown may stand before."""
     while place and rows[place - 1]["turn"] == rows[place]["turn"]:
@@ -145,37 +141,47 @@ def _turn_begin(rows: Rows, place: int) -> int:
     return place
 
 
-def _opening_tokens(rows: Rows, shown: Sequence[Turn], counter: TokenCounter) -> list[int]:
+def _opening_tokens(rows: Rows, shown: Sequence[Outline | Turn], counter: TokenCounter) -> list[int]:
     """Tokens that each turn would cost more if a window began with it: its state, and what is known of files."""
-    most = counter.of(opening(rows, files_written(rows)))
+    whole = _Before()
+    whole.add(rows)
+    most = counter.of(whole.opening())
     return [most + (0 if turn.shows_state else turn.row["state_tokens"]) for turn in shown]
 
 
-def files_written(rows: Iterable[Mapping[str, Any]]) -> dict[str, None]:
-    """The paths of files that actions wrote, as they name them, in the order of their last writing."""
-    found: dict[str, None] = {}
-    for row in rows:
-        if row["domain"] in _FILES and row["use"] != "omit":
-            for path in _written(row["action"]["text"]):
-                found.pop(path, None)
-                found[path] = None
-    return found
+class _Before:
+    """What the rows before a window did that its own may hang on; rows are added in their order.
+
+    Attributes:
+        written: the paths of files that actions wrote, as they name them, in the order of their last writing.
+    """
+
+    def __init__(self) -> None:
+        self.written: dict[str, None] = {}
+        self._folder = ""
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Takes in rows that follow those before."""
+        for row in rows:
+            if row["domain"] in _FILES and row["use"] != "omit":
+                text = row["action"]["text"]
+                for path in _written(text):
+                    self.written.pop(path, None)
+                    self.written[path] = None
+                for folder in _FOLDER.findall(text)[-1:]:
+                    self._folder = folder
+
+    def opening(self) -> str:
+        """What a model that sees only later turns is told of these: the working folder, and files written."""
+        told = [f"Folder entered last: {self._folder}"] if self._folder else []
+        names = list(islice(reversed(self.written), _LISTED))[::-1]
+        told += [f"Files written before: {', '.join(names)}"] if names else []
+        return "**Known State:**\n" + "\n".join(told) + "\n\n" if told else ""
 
 
 def _written(text: str) -> list[str]:
     path = edited_path(text)
     return [path] if path is not None else [path for path in _REDIRECTED.findall(text) if path != "/dev/null"]
-
-
-def opening(rows: Rows, written: Iterable[str]) -> str:
-    """What a model that sees only later turns is told of those before: the working folder, and files written."""
-    if not rows or rows[0]["domain"] not in _FILES:
-        return ""
-    folders = [met for row in rows if row["use"] != "omit" for met in _FOLDER.findall(row["action"]["text"])]
-    told = [f"Folder entered last: {folders[-1]}"] if folders else []
-    names = list(written)[-_LISTED:]
-    told += [f"Files written before: {', '.join(names)}"] if names else []
-    return "**Known State:**\n" + "\n".join(told) + "\n\n" if told else ""
 
 
 def _independent(rows: Rows, written: Mapping[str, None]) -> Rows:

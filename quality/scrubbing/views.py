@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from quality.scrubbing.units import BACKSLASH, GONE, Bytes, Ints, Units, all_rewritten, is_decimal, rewritten, units
+from quality.scrubbing.units import (
+    BACKSLASH,
+    GONE,
+    Bytes,
+    Flags,
+    Ints,
+    Units,
+    all_rewritten,
+    is_decimal,
+    rewritten,
+    units,
+)
 from quality.scrubbing.wraps import wraps
 
 BEFORE: Final = 128
@@ -27,6 +39,14 @@ _SEPARATOR: Final = ord("\n")
 
 _NARROWEST: Final = 32
 """Bytes of text below which nothing is wrapped."""
+
+_AT_ONCE: Final = 1 << 22
+"""Bytes of windows that are looked at together, so that arrays of their places stay small; a longer text is alone."""
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
+
+Windows: TypeAlias = tuple[Ints, Ints, Ints]
+"""(text, begin, end) of each, at least one, in order."""
 
 
 class View:
@@ -41,7 +61,7 @@ class View:
         wrapped: whether the joints are the ends of lines that only seem to go on.
     """
 
-    def __init__(self, data: bytes, at: Ints, size: Ints, joints: Ints, length: int, *, wrapped: bool) -> None:
+    def __init__(self, data: bytes, at: Numbers, size: Numbers, joints: Ints, length: int, *, wrapped: bool) -> None:
         self.data = data
         self.wrapped = wrapped
         self._length = length
@@ -105,13 +125,13 @@ class View:
         return text[at : at + self._size[place]]
 
 
-def _fast(numbers: Ints) -> array[int]:
+def _fast(numbers: Numbers) -> array[int]:
     """The same numbers where one after the other is asked for, not all at once."""
     return array("q", numbers.astype(np.int64).tobytes())
 
 
 class Views:
-    """The views, in one way, of the texts of a buffer.
+    """The views, in one way, of some texts of a buffer.
 
     Attributes:
         data: what all windows say, text after text.
@@ -119,30 +139,38 @@ class Views:
         bounds: where each of them begins in `data`, and where the last one ends.
     """
 
-    def __init__(self, values: Bytes, offsets: Ints, shown: Units, wrapped: tuple[Ints, Ints] | None) -> None:
+    def __init__(
+        self,
+        values: Bytes,
+        offsets: Ints,
+        shown: Units,
+        gone: Flags,
+        windows: Windows,
+        wrapped: tuple[Ints, Ints] | None,
+    ) -> None:
         self._wrapped = wrapped is not None
-        telling = (shown.start[shown.telling], shown.end[shown.telling]) if wrapped is None else wrapped
-        text, low, high = _windows(offsets, shown, *telling)
-        left_out = _interiors(shown, wrapped)
-        index = np.arange(int((high - low).sum())) + np.repeat(low - _before(high - low), high - low)
-        gone = np.zeros(len(values), np.bool_)
-        gone[left_out] = True
+        text, low, high = windows
+        # a place takes 4 bytes: a buffer has less than 2 GB, and may be one window from its first byte to its last
+        begin = (low - _before(high - low)).astype(np.int32)
+        index = np.arange(int((high - low).sum()), dtype=np.int32) + np.repeat(begin, high - low)
         at = index[~gone[index]]
-        said = values[at].copy()
-        size = np.ones(len(at), np.int64)
-        decoded = shown.says != GONE
-        places = np.searchsorted(at, shown.start[decoded])
+        said = values[at]
+        size = np.ones(len(at), np.uint8)
+        some = slice(*np.searchsorted(shown.start, (low[0], high[-1])).tolist())
+        decoded = shown.says[some] != GONE
+        start, end, says = (of[some][decoded] for of in (shown.start, shown.end, shown.says))
+        places = np.searchsorted(at, start.astype(np.int32))
         hit = places < len(at)
-        hit[hit] = at[places[hit]] == shown.start[decoded][hit]
-        said[places[hit]] = shown.says[decoded][hit]
-        size[places[hit]] = (shown.end - shown.start)[decoded][hit]
-        begins = np.searchsorted(at, low)
+        hit[hit] = at[places[hit]] == start[hit]
+        said[places[hit]] = says[hit]
+        size[places[hit]] = (end - start)[hit]
+        begins = np.searchsorted(at, low.astype(np.int32))
         self._at = np.insert(at, begins, _NOWHERE)
         self._size = np.insert(size, begins, 0)
         self.data = np.insert(said, begins, _SEPARATOR).tobytes()
         self._joints = self._joints_of(wrapped)
         starts = begins + np.arange(len(begins))
-        first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]])) if len(text) else text
+        first = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]]))
         self.numbers: list[int] = text[first].tolist()
         self.bounds: list[int] = [*starts[first].tolist(), len(self.data)]
         self._begins = offsets
@@ -173,8 +201,8 @@ def _before(sizes: Ints) -> Ints:
     return np.cumsum(sizes) - sizes
 
 
-def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """(text, begin, end) of each window around these places; none cuts a unit or a text."""
+def _windows(offsets: Ints, shown: Units, start: Ints, end: Ints) -> Windows:
+    """Each window around these places; none cuts a unit or a text."""
     text = np.searchsorted(offsets, start, "right") - 1
     low = np.maximum(start - BEFORE, offsets[text])
     high = np.minimum(end + AFTER, offsets[text + 1])
@@ -198,7 +226,7 @@ def _interiors(shown: Units, wrapped: tuple[Ints, Ints] | None) -> Ints:
     return np.arange(int(sizes.sum())) + np.repeat(start - _before(sizes), sizes)
 
 
-def views(data: bytes, offsets: Sequence[int]) -> list[Views]:
+def views(data: bytes, offsets: Sequence[int]) -> Iterator[Views]:
     """The views of texts that lie one after the other: first as they are meant, then with wrapped lines joined.
 
     Args:
@@ -210,8 +238,22 @@ def views(data: bytes, offsets: Sequence[int]) -> list[Views]:
     values = np.frombuffer(data, np.uint8)
     slash = np.flatnonzero(values == BACKSLASH)
     shown = units(data, values, slash)
-    found = [Views(values, begins, shown, None)] if shown.telling.any() else []
+    if shown.telling.any():
+        yield from _portions(values, begins, shown, None)
     joined = wraps(values, begins, slash, shown) if len(values) >= _NARROWEST else None
     if joined is not None and len(joined[0]):
-        found.append(Views(values, begins, shown, joined))
-    return found
+        yield from _portions(values, begins, shown, joined)
+
+
+def _portions(values: Bytes, offsets: Ints, shown: Units, wrapped: tuple[Ints, Ints] | None) -> Iterator[Views]:
+    """The views in one way of all texts, those of about `_AT_ONCE` bytes of windows together."""
+    telling = (shown.start[shown.telling], shown.end[shown.telling]) if wrapped is None else wrapped
+    text, low, high = _windows(offsets, shown, *telling)
+    gone = np.zeros(len(values), np.bool_)
+    gone[_interiors(shown, wrapped)] = True
+    done = _before(high - low)
+    begins = np.flatnonzero(np.concatenate([[True], text[1:] != text[:-1]]))
+    fresh = np.concatenate([[True], np.diff(done[begins] // _AT_ONCE) > 0])
+    cuts = [*begins[fresh].tolist(), len(text)]
+    for first, end in pairwise(cuts):
+        yield Views(values, offsets, shown, gone, (text[first:end], low[first:end], high[first:end]), wrapped)

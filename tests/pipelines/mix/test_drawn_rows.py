@@ -72,3 +72,17 @@ def test_a_state_that_the_row_before_led_to_is_the_same_text(written):
     folder, beside, ordinal = written
     first, second = next(drawn_rows(folder, NAME, beside, ordinal == 0))
     assert second["observation"]["content"] is first["next_observation"]["content"]
+
+
+def test_a_page_that_is_shown_again_and_again_is_in_memory_once(tmp_path):
+    shown = [(None, page("the same page " * 50))] * 40
+    folder, assembler = Folder(str(tmp_path)), Assembler()
+    assembler.add(walk("polls", *shown), Origin("polls", "made", "made", "1", lambda _: "0" * 64), {})
+    sink = ParquetSink(folder, NAME, encoded_schema())
+    sink.write(assembler.take())
+    sink.close()
+    (costs,) = [one for batch in read_transitions(folder, NAME) for one in Costing(View(), TokenCounter()).add(batch)]
+    beside = {name: costs[name] for name in ("segment", *COST_COLUMNS, *COST_HASHES)}
+    table = pa.table({**beside, "ordinal": [0] * 40, "use": ["target"] * 40})
+    (rows,) = drawn_rows(folder, NAME, table, np.ones(40, np.bool_))
+    assert len({id(row["next_observation"]["content"]) for row in rows}) == 1

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.mix import samples
 from pipelines.mix.sample_tokens import turn_tokens
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.recipe.recipe import Mix, Overflow, Pool
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
-from pipelines.rendering.turns import View, document, turns
+from pipelines.rendering.turns import View, document, rendered, turns
 from pipelines.rendering.windows import Window, windows
 from pipelines.run import Run
 from quality.tokens import TokenCounter
@@ -45,12 +46,12 @@ def tokens(window: Window) -> int:
 def cut(rows: Any, most: int | None, overflow: Overflow = "windows") -> list[Window]:
     shown = turns(costed(rows, View(), COUNTER))
     sizes = list(map(sum, zip(*turn_tokens(shown, COUNTER), strict=True)))
-    return windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow)
+    return list(windows(rows, shown, sizes, PROMPT_TOKENS, most, COUNTER, overflow))
 
 
 def made_of(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> Any:
     """The samples of a trajectory."""
-    return samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER)
+    return list(samples_of(pool, costed(rows, View.of(mix), COUNTER), mix, COUNTER))
 
 
 def screens(number: int, use: str = "target") -> list[dict[str, Any]]:
@@ -209,6 +210,22 @@ def places_asked(pool: Pool, rows: list[dict[str, Any]], mix: Mix) -> list[int]:
         found.append(next(place for place in range(60) if f"tap {place}\n" in shown))
     assert pool == "eval" or len(found) == 1
     return found
+
+
+@pytest.mark.parametrize("pool", ["cpt", "rl"])
+def test_of_a_long_trajectory_only_what_a_sample_shows_is_rendered(pool, monkeypatch):
+    sizes = []
+
+    def counted(outlines, *more):
+        sizes.append(len(outlines))
+        return rendered(outlines, *more)
+
+    monkeypatch.setattr(samples, "rendered", counted)
+    rows = screens(200)
+    made = made_of(pool, rows, Mix(window_tokens={pool: BOUND}))
+    assert len(sizes) == len(made)
+    assert max(sizes) < 100
+    assert sum(sizes) == (200 if pool == "cpt" else sizes[0])
 
 
 @pytest.fixture(scope="module")
