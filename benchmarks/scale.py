@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +77,16 @@ def _places(found: npt.NDArray[np.void], units: int) -> None:
 
 def _drain(answers: Iterator[Any]) -> int:
     return sum(len(data) for _, _, data in answers)
+
+
+def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
+    """Records as they come to one place: a block a unit, read one at a time from where they were spilled."""
+    from pipelines.engine.exchange import SpilledBlocks, spill
+    from pipelines.engine.storage import Folder
+    from pipelines.judge.packed_rows import by_unit
+
+    folder = Folder(tempfile.mkdtemp(prefix="scale-"))
+    return SpilledBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
 
 
 def keys(of: Corpus, count: int, whole: int) -> Made:
@@ -158,7 +168,8 @@ def ties(of: Corpus, count: int) -> Made:
     found = np.zeros(count, _TIE)
     found["group"], found["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
     _places(found, of.units)
-    return count, count, lambda: _drain(named(0, [found.tobytes()]))
+    blocks = _spilled(found)
+    return count, count, lambda: _drain(named(0, blocks))
 
 
 def alike(of: Corpus, count: int) -> Made:
@@ -173,7 +184,8 @@ def alike(of: Corpus, count: int) -> Made:
     found["other_unit"], found["other_row"] = _chance().permutation(found["unit"]), found["row"]
     found["other_row"] += _UNIT_ROWS
     found["other_tie"], found["other_rank"], found["absent"] = found["tie"], 1, 0.1
-    return count, count, lambda: _drain(NearCopies(NearDuplicates()).losers(0, [found.tobytes()]))
+    blocks = _spilled(found)
+    return count, count, lambda: _drain(NearCopies(NearDuplicates()).losers(0, blocks))
 
 
 def drawn(of: Corpus, count: int) -> Made:
@@ -251,7 +263,7 @@ def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
         "… a million in one": lambda: members(of, million, 1),
         "alike pairs, in one place": lambda: alike(of, of.trajectories // 4),
         "equal transitions": lambda: keys(of, of.rows // each, of.rows),
-        "replicates": lambda: replicates(of, of.rows // 64, of.rows),
+        "replicates": lambda: replicates(of, of.rows // each, of.rows),
         "nodes of groups": lambda: nodes(of, 3 * of.trajectories // each, 2 * of.trajectories // each),
         "ties of groups, in one place": lambda: ties(of, of.trajectories),
         "driver: the draw": lambda: drawn(of, of.trajectories // 10),
