@@ -189,33 +189,47 @@ def alike(of: Corpus, count: int) -> Made:
 
 
 def drawn(of: Corpus, count: int) -> Made:
-    """Drawing the mixture of what is kept, in the process that starts the run."""
-    from pipelines.mix.candidates import Candidates
-    from pipelines.mix.mixture import make_mixture
+    """Drawing the mixture of what is kept, in the process that starts the run: all but reading and writing files."""
+    import pyarrow as pa
+
+    from pipelines.mix.candidates import Candidates, Wanted, gathered
+    from pipelines.mix.coded_names import Coded
+    from pipelines.mix.mixture import _ledger, _numbers, make_mixture, trained_environments
     from pipelines.recipe.recipe_file import load_recipe
+    from quality.fingerprint import mixed
 
     recipe = load_recipe("terminal")
-    chance = _chance()
+    wanted = Wanted.by(recipe.mix)
+    bounds = np.linspace(0, count, max(1, of.units * count // of.trajectories) + 1).astype(np.int64).tolist()
 
-    def draw() -> int:
-        numbers = {name: _hashes(count, 1 << 60) for name in ("task", "environment", "task_node", "instance_node")}
-        group = [f"{value:016x}" for value in _hashes(count, count // ROLLOUTS).tolist()]
-        found = Candidates(
-            unit=np.sort(chance.integers(0, of.units, count)),
-            trajectory_id=np.array([f"{value:064x}" for value in range(count)], object),
-            group=np.array(group, object),
-            domain=np.full(count, "terminal", object),
-            source=np.full(count, "made", object),
-            kind=np.full(count, "container", object),
-            **numbers,
-            tokens=np.full(count, 1000),
-            loss_tokens=np.full(count, 500),
-            text_bytes=np.full(count, 30_000),
+    def unit(number: int) -> Candidates:
+        rows = bounds[number + 1] - bounds[number]
+        chance = np.random.default_rng(number)
+        ids = pa.array([chance.bytes(32).hex() for _ in range(rows)])
+        return Candidates(
+            unit=np.full(rows, number, np.uint32),
+            **wanted.keys(ids),
+            group=mixed(chance.integers(0, max(1, count // ROLLOUTS), rows, np.uint64)),
+            domain=Coded.alike("terminal", rows),
+            source=Coded.alike(f"made {number % 300}", rows),
+            kind=Coded.alike("container", rows),
+            task=mixed(chance.integers(0, count, rows if wanted.tasks else 0, np.uint64)),
+            environment=mixed(chance.integers(0, max(1, count // ROLLOUTS), rows, np.uint64)),
+            tokens=np.full(rows, 1000, np.uint32),
+            loss_tokens=np.full(rows, 500, np.uint32),
+            text_bytes=np.full(rows, 30_000, np.uint32),
             signals={},
         )
-        return len(make_mixture(recipe, found, lambda _: (found.tokens, found.loss_tokens))[0].counts)
 
-    return count, count, draw
+    def draw() -> int:
+        found = gathered(map(unit, range(len(bounds) - 1)))
+        made, (groups, pool, copies, _) = make_mixture(recipe, found, lambda _: (found.tokens, found.loss_tokens))
+        ledger, numbers = _ledger(groups, pool), _numbers(found, pool, copies, {})
+        known = trained_environments(found.environment, pool, copies)
+        assert min(ledger.num_rows, len(known), int(numbers.max()))
+        return len(made.counts)
+
+    return of.trajectories, count, draw
 
 
 def units_listed(of: Corpus, count: int) -> Made:
@@ -266,7 +280,7 @@ def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
         "replicates": lambda: replicates(of, of.rows // each, of.rows),
         "nodes of groups": lambda: nodes(of, 3 * of.trajectories // each, 2 * of.trajectories // each),
         "ties of groups, in one place": lambda: ties(of, of.trajectories),
-        "driver: the draw": lambda: drawn(of, of.trajectories // 10),
+        "driver: the draw": lambda: drawn(of, of.trajectories),
         "driver: manifests of units": lambda: units_listed(of, of.units // 10),
     }
 
