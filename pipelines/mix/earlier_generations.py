@@ -25,9 +25,10 @@ from pipelines.judge.packed_rows import identities
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
 from pipelines.mix.coded_names import Coded, numbers_of
-from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
+from pipelines.mix.mixture import Judged, draw, draws_name, trained_environments
 from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
+from pipelines.mix.stage_items import stage_items
 from pipelines.plan.known_inputs import KnownInputs
 from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import POOLS, Recipe

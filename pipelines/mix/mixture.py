@@ -26,15 +26,16 @@ from pipelines.judge.measure_files import answers_name, costs_name
 from pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
 from pipelines.mix.carried import NO_DRAWS, EarlierDraws
 from pipelines.mix.coded_names import Coded, hex_texts
-from pipelines.mix.draw import Items, drawing
+from pipelines.mix.draw import drawing
 from pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.simulation_instructions import instructed_costs
-from pipelines.recipe.mixture import Component, Stage
-from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.mix.stage_items import stage_items
+from pipelines.recipe.mixture import Stage
+from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.rendering.answered import HELD, Distractors
 from pipelines.rendering.costs import COSTS_SCHEMA
 from quality.sets import distinct, holds
@@ -196,55 +197,6 @@ def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
     if not mix.group_by or not len(found):
         return found.group
     return widened(found.group, [found.shared(by) for by in mix.group_by])
-
-
-def stage_items(
-    found: Candidates, groups: npt.NDArray[np.uint64], pools: Coded, pool: Pool, mix: Mix
-) -> tuple[npt.NDArray[np.int64], Items]:
-    """Which candidates the stage of a pool can be drawn from, and these as its items."""
-    rows = np.flatnonzero(pools.is_in([pool]))
-    stage = mix.stages.get(pool, Stage())
-    component = _components(found, rows, stage)
-    belongs = ~component.is_in([""])
-    chosen, component = rows[belongs], component[belongs]
-    values: dict[str, Any] = {"component": component}
-    for bound in stage.bounds:
-        if bound.by not in values:
-            values[bound.by] = getattr(found, bound.by)[chosen]
-    return chosen, Items(
-        key=found.draw_key[chosen],
-        tokens=found.tokens[chosen],
-        loss_tokens=found.loss_tokens[chosen],
-        group=groups[chosen] if stage.max_per_group is not None else groups[:0],
-        component=component,
-        domain=found.domain[chosen],
-        values=values,
-    )
-
-
-def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> Coded:
-    """The first component that each candidate belongs to; empty where it belongs to none."""
-    names = ("", *stage.components)
-    codes = np.zeros(len(rows), np.min_scalar_type(len(names)))
-    for number, (name, component) in enumerate(stage.components.items(), 1):
-        is_passed = component.kind != "transitions"
-        mine = found.domain[rows].is_in([name]) if is_passed else _belongs(found, rows, component)
-        codes[mine & (codes == 0)] = number
-    return Coded(codes, names)
-
-
-def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Component) -> npt.NDArray[np.bool_]:
-    domain = found.domain[rows]
-    mine = domain.is_in(DOMAINS)
-    if component.domains:
-        mine &= domain.is_in(component.domains)
-    if component.sources:
-        mine &= found.source[rows].is_in(component.sources)
-    for name, interval in component.where.items():
-        value = found.signals[name][rows]
-        mine &= (value >= interval.min) if interval.min is not None else True
-        mine &= (value <= interval.max) if interval.max is not None else True
-    return mine
 
 
 def trained_environments(
