@@ -205,7 +205,8 @@ def drawn(of: Corpus, count: int) -> Made:
     def unit(number: int) -> Candidates:
         rows = bounds[number + 1] - bounds[number]
         chance = np.random.default_rng(number)
-        ids = pa.array([chance.bytes(32).hex() for _ in range(rows)])
+        digits = chance.bytes(16 * rows).hex()
+        ids = pa.array([digits[32 * row : 32 * row + 32] for row in range(rows)], pa.string())
         return Candidates(
             unit=np.full(rows, number, np.uint32),
             **wanted.keys(ids),
@@ -224,9 +225,8 @@ def drawn(of: Corpus, count: int) -> Made:
     def draw() -> int:
         found = gathered(map(unit, range(len(bounds) - 1)))
         made, (groups, pool, copies, _) = make_mixture(recipe, found, lambda _: (found.tokens, found.loss_tokens))
-        ledger, numbers = _ledger(groups, pool), _numbers(found, pool, copies, {})
-        known = trained_environments(found.environment, pool, copies)
-        assert min(ledger.num_rows, len(known), int(numbers.max()))
+        for_files = _ledger(groups, pool).num_rows, len(trained_environments(found.environment, pool, copies))
+        assert min(*for_files, int(_numbers(found, pool, copies, {}).max()))
         return len(made.counts)
 
     return of.trajectories, count, draw

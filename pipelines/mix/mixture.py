@@ -112,6 +112,8 @@ Sizes: TypeAlias = Callable[[Coded], tuple[Tokens, Tokens]]
 _POOLS: Final = (*POOLS, "")
 """The names of pools, and that of none yet."""
 
+_AT_ONCE: Final = 1 << 18
+
 
 def make_mixture(
     recipe: Recipe,
@@ -323,10 +325,10 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
-    numbers = _numbers(found, pool, copies, {} if before is None else before.drawn)
     trained = trained_environments(found.environment, pool, copies)
     if before is not None:
         trained = distinct(np.concatenate([trained, before.environments()]))
+    numbers = _numbers(found, pool, copies, {} if before is None else before.drawn)
     labels = judged.labels()
     ends = np.searchsorted(found.unit, np.arange(len(labels) + 1)).tolist()
     for (label, who), bounds in zip(judged.identities(), pairwise(ends), strict=True):
@@ -342,8 +344,15 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
 
 def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
     """The groups, by name, their pools and how many trajectories each has."""
-    names, first, sizes = np.unique(groups, return_index=True, return_counts=True)
-    return pa.RecordBatch.from_arrays([hex_texts(names), pool[first].texts(), pa.array(sizes)], schema=_LEDGER)
+    names = distinct(groups)
+    pools, sizes = np.zeros(len(names), pool.codes.dtype), np.zeros(len(names), np.int64)
+    for begin in reversed(range(0, len(groups), _AT_ONCE)):  # the first of a group says its pool
+        some = slice(begin, begin + _AT_ONCE)
+        number = np.searchsorted(names, groups[some])
+        pools[number[::-1]] = pool.codes[some][::-1]
+        np.add.at(sizes, number, 1)
+    told = Coded(pools, pool.names).texts()
+    return pa.RecordBatch.from_arrays([hex_texts(names), told, pa.array(sizes)], schema=_LEDGER)
 
 
 def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: TokenCounter) -> tuple[Tokens, Tokens]:
