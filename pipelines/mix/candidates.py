@@ -15,7 +15,7 @@ from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import variety_name
-from pipelines.mix.coded_names import Coded, numbers_of
+from pipelines.mix.coded_names import Coded, fitting, numbers_of
 from pipelines.mix.keyed import keyed_hash
 from pipelines.recipe.recipe import Mix
 from schemas.verdict import SIGNAL_PREFIX
@@ -81,9 +81,6 @@ _KINDS: Final[Mapping[str, Any]] = {
 }
 """Columns of candidates but their names and signals, as they are at least."""
 
-_BLOCK: Final = 256
-"""Units whose candidates are put together on the way: each array has a cost of its own."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -123,25 +120,39 @@ NOTHING: Final = Wanted()
 
 def gathered(some: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:
     """All candidates of units, in their order; `signals` names those that each has."""
-    blocks: list[Candidates] = []
-    waiting: list[Candidates] = []
+    columns = {name: _Column(kind) for name, kind in _KINDS.items()}
+    means = {name: _Column(np.float64) for name in signals}
+    coded = {name: (_Column(np.uint8), dict[str | None, int]()) for name in _CODED}
     for one in some:
-        waiting.append(one)
-        if len(waiting) == _BLOCK:
-            blocks.append(_joined(waiting, signals))
-    blocks.append(_joined(waiting, signals))
-    return _joined(blocks, signals)
+        for name, column in columns.items():
+            column.add(getattr(one, name))
+        for name, column in means.items():
+            column.add(one.signals[name])
+        for name, (column, numbers) in coded.items():
+            mine: Coded = getattr(one, name)
+            places = np.array([numbers.setdefault(text, len(numbers)) for text in mine.names], np.int64)
+            column.add(fitting(places[mine.codes], len(numbers)))
+    joined: dict[str, Any] = {name: column.values() for name, column in columns.items()}
+    joined |= {name: Coded(column.values(), tuple(numbers)) for name, (column, numbers) in coded.items()}
+    return Candidates(**joined, signals={name: column.values() for name, column in means.items()})
 
 
-def _joined(some: list[Candidates], signals: Sequence[str]) -> Candidates:
-    """The same of a few, which are let go a column at a time; the list is empty afterwards."""
-    columns = {name: [getattr(one, name) for one in some] for name in (*_KINDS, *_CODED)}
-    means = {name: [one.signals[name] for one in some] for name in signals}
-    some.clear()
-    joined: dict[str, Any] = {name: Coded.joined(columns.pop(name)) for name in _CODED}
-    joined |= {name: np.concatenate([np.empty(0, kind), *columns.pop(name)]) for name, kind in _KINDS.items()}
-    told = {name: np.concatenate([np.empty(0), *means.pop(name)]) for name in signals}
-    return Candidates(**joined, signals=told)
+class _Column:
+    """Values that follow one another, in one piece from the beginning: those of units leave no holes in memory."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind, self._data = np.dtype(kind), bytearray()
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Adds values, of this kind or of a larger one, which all then are of."""
+        kind = np.promote_types(self._kind, values.dtype)
+        if kind != self._kind:
+            self._kind, self._data = kind, bytearray(self.values().astype(kind).tobytes())
+        self._data.extend(values.astype(kind, copy=False).tobytes())
+
+    def values(self) -> npt.NDArray[Any]:
+        """All values."""
+        return np.frombuffer(self._data, self._kind)
 
 
 def candidates(
