@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +77,16 @@ def _places(found: npt.NDArray[np.void], units: int) -> None:
 
 def _drain(answers: Iterator[Any]) -> int:
     return sum(len(data) for _, _, data in answers)
+
+
+def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
+    """Records as they come to one place: a block a unit, read one at a time from where they were spilled."""
+    from pipelines.engine.exchange import SpilledBlocks, spill
+    from pipelines.engine.storage import Folder
+    from pipelines.judge.packed_rows import by_unit
+
+    folder = Folder(tempfile.mkdtemp(prefix="scale-"))
+    return SpilledBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
 
 
 def keys(of: Corpus, count: int, whole: int) -> Made:
@@ -158,7 +168,8 @@ def ties(of: Corpus, count: int) -> Made:
     found = np.zeros(count, _TIE)
     found["group"], found["other"] = _hashes(count, 1 << 60), _hashes(count, max(1, count // ROLLOUTS))
     _places(found, of.units)
-    return count, count, lambda: _drain(named(0, [found.tobytes()]))
+    blocks = _spilled(found)
+    return count, count, lambda: _drain(named(0, blocks))
 
 
 def alike(of: Corpus, count: int) -> Made:
@@ -173,37 +184,52 @@ def alike(of: Corpus, count: int) -> Made:
     found["other_unit"], found["other_row"] = _chance().permutation(found["unit"]), found["row"]
     found["other_row"] += _UNIT_ROWS
     found["other_tie"], found["other_rank"], found["absent"] = found["tie"], 1, 0.1
-    return count, count, lambda: _drain(NearCopies(NearDuplicates()).losers(0, [found.tobytes()]))
+    blocks = _spilled(found)
+    return count, count, lambda: _drain(NearCopies(NearDuplicates()).losers(0, blocks))
 
 
 def drawn(of: Corpus, count: int) -> Made:
-    """Drawing the mixture of what is kept, in the process that starts the run."""
-    from pipelines.mix.candidates import Candidates
-    from pipelines.mix.mixture import make_mixture
+    """Drawing the mixture of what is kept, in the process that starts the run: all but reading and writing files."""
+    import pyarrow as pa
+
+    from pipelines.mix.candidates import Candidates, Wanted, gathered
+    from pipelines.mix.coded_names import Coded
+    from pipelines.mix.mixture import _ledger, _numbers, make_mixture, trained_environments
     from pipelines.recipe.recipe_file import load_recipe
+    from quality.fingerprint import mixed
 
     recipe = load_recipe("terminal")
-    chance = _chance()
+    wanted = Wanted.by(recipe.mix)
+    bounds = np.linspace(0, count, max(1, of.units * count // of.trajectories) + 1).astype(np.int64).tolist()
 
-    def draw() -> int:
-        numbers = {name: _hashes(count, 1 << 60) for name in ("task", "environment", "task_node", "instance_node")}
-        group = [f"{value:016x}" for value in _hashes(count, count // ROLLOUTS).tolist()]
-        found = Candidates(
-            unit=np.sort(chance.integers(0, of.units, count)),
-            trajectory_id=np.array([f"{value:064x}" for value in range(count)], object),
-            group=np.array(group, object),
-            domain=np.full(count, "terminal", object),
-            source=np.full(count, "made", object),
-            kind=np.full(count, "container", object),
-            **numbers,
-            tokens=np.full(count, 1000),
-            loss_tokens=np.full(count, 500),
-            text_bytes=np.full(count, 30_000),
+    def unit(number: int) -> Candidates:
+        rows = bounds[number + 1] - bounds[number]
+        chance = np.random.default_rng(number)
+        digits = chance.bytes(16 * rows).hex()
+        ids = pa.array([digits[32 * row : 32 * row + 32] for row in range(rows)], pa.string())
+        return Candidates(
+            unit=np.full(rows, number, np.uint32),
+            **wanted.keys(ids),
+            group=mixed(chance.integers(0, max(1, count // ROLLOUTS), rows, np.uint64)),
+            domain=Coded.alike("terminal", rows),
+            source=Coded.alike(f"made {number % 300}", rows),
+            kind=Coded.alike("container", rows),
+            task=mixed(chance.integers(0, count, rows if wanted.tasks else 0, np.uint64)),
+            environment=mixed(chance.integers(0, max(1, count // ROLLOUTS), rows, np.uint64)),
+            tokens=np.full(rows, 1000, np.uint32),
+            loss_tokens=np.full(rows, 500, np.uint32),
+            text_bytes=np.full(rows, 30_000, np.uint32),
             signals={},
         )
-        return len(make_mixture(recipe, found, lambda _: (found.tokens, found.loss_tokens))[0].counts)
 
-    return count, count, draw
+    def draw() -> int:
+        found = gathered(map(unit, range(len(bounds) - 1)))
+        made, (groups, pool, copies, _) = make_mixture(recipe, found, lambda _: (found.tokens, found.loss_tokens))
+        for_files = _ledger(groups, pool).num_rows, len(trained_environments(found.environment, pool, copies))
+        assert min(*for_files, int(_numbers(found, pool, copies, {}).max()))
+        return len(made.counts)
+
+    return of.trajectories, count, draw
 
 
 def units_listed(of: Corpus, count: int) -> Made:
@@ -251,10 +277,10 @@ def cases(of: Corpus) -> dict[str, Callable[[], Made]]:
         "… a million in one": lambda: members(of, million, 1),
         "alike pairs, in one place": lambda: alike(of, of.trajectories // 4),
         "equal transitions": lambda: keys(of, of.rows // each, of.rows),
-        "replicates": lambda: replicates(of, of.rows // 64, of.rows),
+        "replicates": lambda: replicates(of, of.rows // each, of.rows),
         "nodes of groups": lambda: nodes(of, 3 * of.trajectories // each, 2 * of.trajectories // each),
         "ties of groups, in one place": lambda: ties(of, of.trajectories),
-        "driver: the draw": lambda: drawn(of, of.trajectories // 10),
+        "driver: the draw": lambda: drawn(of, of.trajectories),
         "driver: manifests of units": lambda: units_listed(of, of.units // 10),
     }
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from quality.fingerprint import mixed
 from quality.lines import Flags, Numbers
-from quality.sets import holds
+from quality.sets import distinct, holds
 from quality.shingle import Hashes, Offsets
 from quality.sketch import Sketches
 
@@ -244,7 +244,7 @@ def _paired(
     return pairs
 
 
-def second_looks(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+def second_looks(pairs: npt.NDArray[np.void], chosen: Offsets | None = None) -> npt.NDArray[np.void]:
     """Pairs still to compare: one that stays, and the one for which a third goes that both are like.
 
     Two copies of one original need not meet in a bucket, though each of them meets the original; where one of the
@@ -252,25 +252,29 @@ def second_looks(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
     Args:
         pairs: as for `dropped`.
+        chosen: as for `decisive`.
 
     Returns:
         Each pair once, of dtype `PAIR`.
     """
-    gone = dropped(pairs)
-    left = _keys(gone, "")
+    chosen = np.arange(len(pairs)) if chosen is None else chosen
+    gone = decisive(pairs, chosen)
+    left = _keys(pairs, "", gone)
     order = np.argsort(left)
-    left, keeper = left[order], gone[order]
+    left, gone = left[order], gone[order]
     looks = []
     for stays, goes in (("", "other_"), ("other_", "")):
-        found = np.flatnonzero(holds(left, _keys(pairs, goes)) & ~holds(left, _keys(pairs, stays)))
-        look = _paired(keeper[np.searchsorted(left, _keys(pairs, goes)[found])], pairs[found], "other_", stays)
+        going = _keys(pairs, goes, chosen)
+        found = np.flatnonzero(holds(left, going) & ~holds(left, _keys(pairs, stays, chosen)))
+        keeper = pairs[gone[np.searchsorted(left, going[found])]]
+        look = _paired(keeper, pairs[chosen[found]], "other_", stays)
         looks.append(look[_keys(look, "") != _keys(look, "other_")])
     every = np.concatenate(looks)
     return every[_distinct(*(every[name] for name in ("unit", "row", "other_unit", "other_row")))]
 
 
-def _keys(pairs: npt.NDArray[np.void], side: str) -> Numbers:
-    return (pairs[side + "unit"].astype(np.uint64) << np.uint64(32)) | pairs[side + "row"]
+def _keys(pairs: npt.NDArray[np.void], side: str, chosen: Offsets | slice = slice(None)) -> Numbers:
+    return (pairs[side + "unit"][chosen].astype(np.uint64) << np.uint64(32)) | pairs[side + "row"][chosen]
 
 
 def dropped(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
@@ -282,15 +286,23 @@ def dropped(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     Args:
         pairs: of dtype `PAIR`, all of the corpus; only those alike enough.
     """
-    if not len(pairs):
-        return pairs
-    assert not np.any((pairs["unit"] == pairs["other_unit"]) & (pairs["row"] == pairs["other_row"]))
-    names = ("rank", "tie", "unit", "row")
-    order, new = _ordered(*(np.concatenate([pairs[name], pairs["other_" + name]]) for name in names))
-    node = np.empty(len(order), np.int64)
-    node[order] = np.cumsum(new) - 1
-    worse, better = node[: len(pairs)], node[len(pairs) :]
-    undecided = np.ones(int(new.sum()), np.bool_)
+    return pairs[decisive(pairs, np.arange(len(pairs)))]
+
+
+def decisive(pairs: npt.NDArray[np.void], chosen: Offsets) -> Offsets:
+    """The numbers of the pairs that `dropped` gives, where only the chosen ones are alike enough.
+
+    All pairs of a corpus come together in one place, so none is copied.
+
+    Args:
+        pairs: of dtype `PAIR`, all of the corpus.
+        chosen: numbers of pairs.
+    """
+    if not len(chosen):
+        return chosen
+    worse, better, count = _ranked(pairs, chosen)
+    assert not np.any(worse == better)
+    undecided = np.ones(count, np.bool_)
     kept, gone = np.zeros_like(undecided), np.zeros_like(undecided)
     while undecided.any():
         waits, held = np.zeros_like(undecided), np.zeros_like(undecided)
@@ -299,8 +311,27 @@ def dropped(pairs: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         gone |= undecided & held
         kept |= undecided & ~held & ~waits
         undecided = ~(gone | kept)
-    decisive = np.flatnonzero(gone[worse] & kept[better])
-    order, _ = _ordered(worse[decisive], better[decisive])
-    _, first = np.unique(worse[decisive][order], return_index=True)
-    result: npt.NDArray[np.void] = pairs[decisive[order][first]]
-    return result
+    found = np.flatnonzero(gone[worse] & kept[better])
+    order = np.lexsort([better[found], worse[found]])
+    found = found[order]
+    first = np.ones(len(found), np.bool_)
+    first[1:] = worse[found[1:]] != worse[found[:-1]]
+    return chosen[found[first]]
+
+
+_Ranks = npt.NDArray[np.uint32]
+
+
+def _ranked(pairs: npt.NDArray[np.void], chosen: Offsets) -> tuple[_Ranks, _Ranks, int]:
+    """The number of the worse and of the better one of each chosen pair, from the best, and how many there are."""
+    sides = ("", "other_")
+    places = distinct(np.concatenate([_keys(pairs, side, chosen) for side in sides]))
+    number = [np.searchsorted(places, _keys(pairs, side, chosen)).astype(np.uint32) for side in sides]
+    rank, tie = np.zeros(len(places), np.uint64), np.zeros(len(places), np.uint64)
+    for side, of in zip(sides, number, strict=True):
+        rank[of], tie[of] = pairs[side + "rank"][chosen], pairs[side + "tie"][chosen]
+    order = np.lexsort([places, tie, rank])
+    from_best = np.empty(len(order), np.uint32)
+    from_best[order] = np.arange(len(order), dtype=np.uint32)
+    worse, better = (from_best[of] for of in number)
+    return worse, better, len(places)

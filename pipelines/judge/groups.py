@@ -18,7 +18,7 @@ from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.packed_rows import SIMILAR, apart, partitioned
 from pipelines.judge.reasons import BRIDGES_POOLS, NEAR_DUPLICATE
 from pipelines.judge.standing import Standing
-from quality.group import components
+from quality.group import components, name_edges
 
 GROUPS: Final = "groups"
 """The round that names them."""
@@ -29,7 +29,7 @@ _NODE: Final = np.dtype([("node", "<u8"), ("group", "<u8"), ("unit", "<u4")])
 """A node, and its group in a unit, which the smallest node there names."""
 
 _TIE: Final = np.dtype([("group", "<u8"), ("other", "<u8"), ("unit", "<u4")])
-"""A group of a unit, and one of another that shares a node with it."""
+"""A group of a unit, and one of another that shares a node with it; a block of them is of one unit."""
 
 _NAME: Final = np.dtype([("group", "<u8"), ("name", "<u8")])
 """A group of a unit, and the smallest node of all that it is tied to."""
@@ -79,12 +79,22 @@ def ties(standing: Standing) -> Keys:
 
 
 def named(_: Key, packed: Iterable[bytes]) -> Answers:
-    """The names of groups that are tied to others, told to their units."""
-    found = np.concatenate([np.frombuffer(data, _TIE) for data in packed])
-    nodes, names = components(np.stack([found["group"], found["other"]], axis=1).astype(np.uint64))
-    told = np.zeros(len(found), _NAME)
-    told["group"], told["name"] = found["group"], names[np.searchsorted(nodes, found["group"])]
-    yield from ((GROUPS, *each) for each in apart(told, found["unit"]))
+    """The names of groups that are tied to others, told to their units: those of a block at a time."""
+    units: list[tuple[int, int]] = []
+    columns = {"group": bytearray(), "other": bytearray()}
+    for data in packed:
+        some = np.frombuffer(data, _TIE)
+        units.append((int(some["unit"][0]), len(some)))
+        for name, column in columns.items():
+            column.extend(some[name].tobytes())
+    groups, names = (np.frombuffer(column, "<u8") for column in columns.values())
+    name_edges((groups, names))
+    begin = 0
+    for unit, count in units:
+        told = np.zeros(count, _NAME)
+        told["group"], told["name"] = (side[begin : begin + count] for side in (groups, names))
+        begin += count
+        yield GROUPS, unit, told.tobytes()
 
 
 def groups_of(standing: Standing) -> Nodes:
@@ -101,6 +111,6 @@ def groups_of(standing: Standing) -> Nodes:
 
 ROUNDS: Final = (
     Round(_TIES, held, tied, (BRIDGES_POOLS, NEAR_DUPLICATE), heavy=True),
-    Round(GROUPS, ties, named, (_TIES,)),
+    Round(GROUPS, ties, named, (_TIES,), heavy=True),
 )
 """What units ask about groups, after all decisions."""

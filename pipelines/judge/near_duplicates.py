@@ -33,7 +33,7 @@ from quality.near import (
     STEP,
     background_steps,
     candidates,
-    dropped,
+    decisive,
     members,
     rollouts,
     second_looks,
@@ -62,7 +62,10 @@ _ALIKE: Final = "alike"
 
 
 def _pairs_of(packed: Packed) -> npt.NDArray[np.void]:
-    return np.concatenate([np.zeros(0, PAIR), *(np.frombuffer(data, PAIR) for data in packed)])
+    held = bytearray()
+    for data in packed:
+        held.extend(data)
+    return np.frombuffer(held, PAIR)
 
 
 def _flags(standing: Standing, some: Rollouts) -> npt.NDArray[np.bool_]:
@@ -139,7 +142,7 @@ class NearCopies:
             Round(_TASKS, tasks, sized, looks_back=True),
             Round(_STEPS, steps, self.background, (_TASKS,), heavy=True, looks_back=True),
             Round(_MEMBERS, self.members, self.pairs, (_STEPS,), heavy=True, looks_back=True),
-            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS),
+            Round(_FIRST, self.compared, self.second, (_STEPS, _MEMBERS), LABELS, heavy=True),
         )
 
     def background(self, key: Key, packed: Packed) -> Answers:
@@ -167,7 +170,7 @@ class NearCopies:
     def second(self, key: Key, packed: Packed) -> Answers:
         """All alike pairs, and those to look at a second time, told to the unit of the one that might go."""
         found = _pairs_of(packed)
-        looks = second_looks(found[found["absent"] < self.near.max_absent])
+        looks = second_looks(found, self._alike_enough(found))
         yield from ((_ALIKE, *of) for of in by_unit(found))
         yield from ((_LOOKS, *of) for of in by_unit(_of_this_generation(looks)))
 
@@ -179,11 +182,10 @@ class NearCopies:
     def losers(self, key: Key, packed: Packed) -> Answers:
         """Who goes, of all alike pairs, with the survivor's id; and the nodes that are alike."""
         found = _pairs_of(packed)
-        for number, data in by_unit(dropped(found[found["absent"] < self.near.max_absent])):
-            some = np.frombuffer(data, PAIR)
-            rows = np.zeros(len(some), LOSER)
-            rows["row"], rows["kept"] = some["row"], some["other_tie"]
-            yield NEAR_DUPLICATE, number, rows.tobytes()
+        gone = decisive(found, self._alike_enough(found))
+        rows = np.zeros(len(gone), LOSER)
+        rows["row"], rows["kept"] = found["row"][gone], found["other_tie"][gone]
+        yield from ((NEAR_DUPLICATE, *of) for of in apart(rows, found["unit"][gone]))
         for number, data in by_unit(found):
             some = np.frombuffer(data, PAIR)
             edges = np.stack([some["node"], some["other_node"]], axis=1)
@@ -192,6 +194,10 @@ class NearCopies:
                 like = np.zeros(len(some), LIKENESS)
                 like["row"], like["node"] = some["row"], some["other_node"]
                 yield LIKE, number, np.unique(like[some["node"] != some["other_node"]]).tobytes()
+
+    def _alike_enough(self, pairs: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+        """The numbers of the pairs of which one goes."""
+        return np.flatnonzero(pairs["absent"] < self.near.max_absent)
 
     def words(self, reason: str, survivor: int) -> str:
         """See `Decision`."""

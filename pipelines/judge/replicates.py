@@ -22,7 +22,7 @@ from pipelines.engine.parquet import read_batches
 from pipelines.engine.units import finish_unit
 from pipelines.judge.decision import Answers, Key, Keys, Round
 from pipelines.judge.measure_files import replicates_name
-from pipelines.judge.packed_rows import LOSER, by_unit, identities, partitioned
+from pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from pipelines.judge.reasons import REPLICATE
 from pipelines.judge.spans import MEMBER, VOLATILE, packed_member, unpacked_members, volatile_words
 from pipelines.judge.standing import Standing
@@ -40,9 +40,9 @@ REPORTER: Final = 0
 """The number of the unit that is told all tallies."""
 
 SAMPLED: Final = 200
-"""Keys of a domain whose answers are compared word by word, in each of `PARTITIONS`: those of the smallest hashes.
+"""Keys of a domain whose answers are compared word by word, in each of `PARTITIONS` ranges: those of least hash.
 
-Which they are hangs on that number, so this exchange is always cut so."""
+Where records are cut into more partitions, each names as many, and a further round takes the first of a range."""
 
 Packed = Iterable[bytes]
 Tallies = tuple[str, dict[str, float]]
@@ -50,7 +50,9 @@ Tallies = tuple[str, dict[str, float]]
 
 _TALLY: Final = "tally"
 _COMPARED: Final = "rows_to_compare"
+_NAMED: Final = "rows_to_choose_from"
 _TOLD: Final = "replicates_told"
+_CHOSEN: Final = "replicates_chosen"
 _WORDS: Final = "replicates_words"
 REPORTED: Final = (_TOLD, _WORDS)
 """The rounds that tell what the report and the spans say."""
@@ -99,12 +101,38 @@ def told(standing: Standing) -> Keys:
     content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
     known = (measures.column("instance_node") != content) & measures.column("has_text")
     known &= measures.decision.transition < 0
-    for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key"):
+    partitions = max(standing.judging.partitions, PARTITIONS)
+    for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key", partitions):
         yield partition, _with_domain(standing, data)
 
 
 def tallied(_: Key, packed: Packed) -> Answers:
     """What a partition's groups count by domain, and the rows of the groups to compare word by word."""
+    tallies, chosen = _sampled(packed)
+    yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
+    yield from ((_COMPARED, *of) for of in by_unit(chosen))
+
+
+def named(key: Key, packed: Packed) -> Answers:
+    """The same of a partition that is a part of a range: the rows may be compared if no part before it fills that."""
+    for name, unit, data in tallied(key, packed):
+        yield _NAMED if name == _COMPARED else name, unit, data
+
+
+def named_rows(standing: Standing) -> Keys:
+    """The rows of a unit that may be compared, by range of the key."""
+    rows = np.concatenate([np.zeros(0, ROW), *(np.frombuffer(data, ROW) for data in standing.told(_NAMED))])
+    for number, data in partitioned(rows, "key"):
+        yield number, _with_domain(standing, data)
+
+
+def first_named(_: Key, packed: Packed) -> Answers:
+    """The rows of a range's groups to compare word by word."""
+    yield from ((_COMPARED, *of) for of in by_unit(_sampled(packed)[1]))
+
+
+def _sampled(packed: Packed) -> tuple[dict[str, Counter[str]], npt.NDArray[np.void]]:
+    """What groups count by domain, and the rows of the first of those that differ."""
     domains, blocks = _without_domain(packed, ROW)
     tallies: dict[str, Counter[str]] = {}
     chosen = [np.zeros(0, ROW)]
@@ -116,8 +144,7 @@ def tallied(_: Key, packed: Packed) -> Answers:
             counts["differing"] += 1
             if counts["differing"] <= SAMPLED:
                 chosen.append(group[:MOST])
-    yield from (_tally((domain, dict(counts))) for domain, counts in sorted(tallies.items()))
-    yield from ((_COMPARED, *of) for of in by_unit(np.concatenate(chosen)))
+    return tallies, np.concatenate(chosen)
 
 
 def worded(standing: Standing) -> Keys:
@@ -183,10 +210,12 @@ class Replicates:
     Attributes:
         most: how many of a key may bear the loss; None bounds them not.
         spans: whether units are told which words are volatile.
+        partitions: into how many packed records are cut.
     """
 
     most: int | None
     spans: bool
+    partitions: int = PARTITIONS
     name: str = REPLICATE
     reasons: tuple[str, ...] = (REPLICATE,)
     hears: tuple[str, ...] = ()
@@ -195,7 +224,13 @@ class Replicates:
     @property
     def before(self) -> tuple[Round, ...]:
         """Groups are found and counted, then a sample of them is compared."""
-        return (Round(_TOLD, told, tallied), Round(_WORDS, worded, self.compared, (_TOLD,)))
+        if self.partitions <= PARTITIONS:
+            return (Round(_TOLD, told, tallied), Round(_WORDS, worded, self.compared, (_TOLD,)))
+        return (
+            Round(_TOLD, told, named),
+            Round(_CHOSEN, named_rows, first_named, (_TOLD,)),
+            Round(_WORDS, worded, self.compared, (_CHOSEN,)),
+        )
 
     def compared(self, key: Key, packed: Packed) -> Answers:
         """The agreement of a group, and which words of its members others lack."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,9 @@ from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import variety_name
+from pipelines.mix.coded_names import Coded, fitting, numbers_of
+from pipelines.mix.keyed import keyed_hash
+from pipelines.recipe.recipe import Mix
 from schemas.verdict import SIGNAL_PREFIX
 
 WIDER: Final[Mapping[str, frozenset[str]]] = {
@@ -30,36 +33,36 @@ WIDER: Final[Mapping[str, frozenset[str]]] = {
 class Candidates:
     """The kept trajectories of units, one after the other in the order of their files; arrays of one length.
 
+    There are millions, so nothing is an object, and ids stay in their files.
+
     Attributes:
-        unit: the number of the unit.
-        trajectory_id: as text.
-        group: its name, as text.
+        unit: the number of the unit, ascending.
+        draw_key: of its id, by whose order stages draw; none where nothing is drawn.
+        index_key: of its id, by whose order what is drawn is numbered; none where nothing is drawn.
+        group: its name.
         domain: its name.
         source: as the rows name it.
         kind: of the environment: real, code or model.
-        task: hash; 0 is not known.
+        task: hash; 0 is not known. None where no bound tells tasks apart.
         environment: hash; 0 is not known.
-        task_node: by which trajectories of one task are one group; 0 for passages.
-        instance_node: by which those on one instance of an environment are; 0 for passages.
         tokens: of what it becomes, rendered; 0 until its pool is known.
         loss_tokens: of them, those under loss.
         text_bytes: of actions and next observations.
         signals: by name, the mean over the trajectory's targets.
     """
 
-    unit: npt.NDArray[np.int64]
-    trajectory_id: npt.NDArray[np.object_]
-    group: npt.NDArray[np.object_]
-    domain: npt.NDArray[np.object_]
-    source: npt.NDArray[np.object_]
-    kind: npt.NDArray[np.object_]
+    unit: npt.NDArray[np.uint32]
+    draw_key: npt.NDArray[np.uint64]
+    index_key: npt.NDArray[np.uint64]
+    group: npt.NDArray[np.uint64]
+    domain: Coded
+    source: Coded
+    kind: Coded
     task: npt.NDArray[np.uint64]
     environment: npt.NDArray[np.uint64]
-    task_node: npt.NDArray[np.uint64]
-    instance_node: npt.NDArray[np.uint64]
-    tokens: npt.NDArray[np.int64]
-    loss_tokens: npt.NDArray[np.int64]
-    text_bytes: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.integer[Any]]
+    loss_tokens: npt.NDArray[np.integer[Any]]
+    text_bytes: npt.NDArray[np.integer[Any]]
     signals: Mapping[str, npt.NDArray[np.float64]]
 
     def __len__(self) -> int:
@@ -67,32 +70,93 @@ class Candidates:
 
     def shared(self, by: str) -> npt.NDArray[np.uint64]:
         """What trajectories share by a value of `mix.group_by`; 0 where they have none."""
-        belongs = np.isin(self.domain.astype(str), sorted(WIDER[by]))
-        return np.where(belongs, self.environment, np.uint64(0))
+        return np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
 
 
+_CODED: Final = ("domain", "source", "kind")
 _KINDS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("unit", "tokens", "loss_tokens", "text_bytes"), np.int64),
-    **dict.fromkeys(("trajectory_id", "group", "domain", "source", "kind"), object),
-    **dict.fromkeys(("task", "environment", "task_node", "instance_node"), np.uint64),
+    "unit": np.uint32,
+    **dict.fromkeys(("draw_key", "index_key", "group", "task", "environment"), np.uint64),
+    **dict.fromkeys(("tokens", "loss_tokens", "text_bytes"), np.uint32),
 }
-"""Columns of candidates but their signals."""
-
-_NODES: Final = ("task_node", "instance_node")
+"""Columns of candidates but their names and signals, as they are at least."""
 
 
-def gathered(some: Sequence[Candidates], signals: Sequence[str]) -> Candidates:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked of candidates besides what each has.
+
+    Attributes:
+        seed: of the hashes by which they are drawn; None where nothing is.
+        signals: names of the signals that components ask for.
+        tasks: whether a bound tells tasks apart.
+    """
+
+    seed: int | None = None
+    signals: Sequence[str] = ()
+    tasks: bool = False
+
+    @classmethod
+    def by(cls, mix: Mix) -> Wanted:
+        """What a recipe's stages ask for."""
+        stages = mix.stages.values()
+        signals = {name for stage in stages for one in stage.components.values() for name in one.where}
+        tasks = any(bound.by == "task" for stage in stages for bound in stage.bounds)
+        return cls(mix.seed, sorted(signals), tasks)
+
+    def keys(self, ids: pa.Array) -> dict[str, npt.NDArray[np.uint64]]:
+        """The keys of these ids."""
+        if self.seed is None:
+            return dict.fromkeys(("draw_key", "index_key"), np.zeros(0, np.uint64))
+        texts = ids.to_pylist()
+        return {
+            f"{what}_key": np.array([keyed_hash(f"{what}:{one}", self.seed) for one in texts], np.uint64)
+            for what in ("draw", "index")
+        }
+
+
+NOTHING: Final = Wanted()
+
+
+def gathered(some: Iterable[Candidates], signals: Sequence[str] = ()) -> Candidates:
     """All candidates of units, in their order; `signals` names those that each has."""
-    columns = {
-        name: np.concatenate([np.empty(0, kind), *(getattr(one, name) for one in some)])
-        for name, kind in _KINDS.items()
-    }
-    means = {name: np.concatenate([np.empty(0), *(one.signals[name] for one in some)]) for name in signals}
-    return Candidates(**columns, signals=means)
+    columns = {name: _Column(kind) for name, kind in _KINDS.items()}
+    means = {name: _Column(np.float64) for name in signals}
+    coded = {name: (_Column(np.uint8), dict[str | None, int]()) for name in _CODED}
+    for one in some:
+        for name, column in columns.items():
+            column.add(getattr(one, name))
+        for name, column in means.items():
+            column.add(one.signals[name])
+        for name, (column, numbers) in coded.items():
+            mine: Coded = getattr(one, name)
+            places = np.array([numbers.setdefault(text, len(numbers)) for text in mine.names], np.int64)
+            column.add(fitting(places[mine.codes], len(numbers)))
+    joined: dict[str, Any] = {name: column.values() for name, column in columns.items()}
+    joined |= {name: Coded(column.values(), tuple(numbers)) for name, (column, numbers) in coded.items()}
+    return Candidates(**joined, signals={name: column.values() for name, column in means.items()})
+
+
+class _Column:
+    """Values that follow one another, in one piece from the beginning: those of units leave no holes in memory."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind, self._data = np.dtype(kind), bytearray()
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Adds values, of this kind or of a larger one, which all then are of."""
+        kind = np.promote_types(self._kind, values.dtype)
+        if kind != self._kind:
+            self._kind, self._data = kind, bytearray(self.values().astype(kind).tobytes())
+        self._data.extend(values.astype(kind, copy=False).tobytes())
+
+    def values(self) -> npt.NDArray[Any]:
+        """All values."""
+        return np.frombuffer(self._data, self._kind)
 
 
 def candidates(
-    unit: Unit, transitions: Folder, verdicts: Folder, measures: Folder, signals: Sequence[str] = ()
+    unit: Unit, transitions: Folder, verdicts: Folder, measures: Folder, wanted: Wanted = NOTHING
 ) -> Candidates:
     """The kept trajectories of a unit.
 
@@ -101,16 +165,15 @@ def candidates(
         transitions: folder of the transitions.
         verdicts: folder of their verdicts.
         measures: folder of what was measured of them.
-        signals: names of the signals that components ask for.
+        wanted: what is asked of them.
     """
-    columns = ["step", "trajectory_id", "kept", "use", "group", "text_bytes"]
-    columns += [SIGNAL_PREFIX + name for name in signals]
+    columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
+    columns += [SIGNAL_PREFIX + name for name in wanted.signals]
     judged = _read(verdicts, unit.name, columns)
-    varied = _read(measures, variety_name(unit.label), ["task", "environment"])
-    nodes = _read(measures, f"{unit.label}.parquet", list(_NODES))
+    varied = _read(measures, variety_name(unit.label), ["environment", *(["task"] if wanted.tasks else [])])
     rows = _read(transitions, unit.name, ["source", "environment"])
     kept = judged["kept"].to_numpy()
-    judged, varied, nodes, rows = (table.filter(pa.array(kept)) for table in (judged, varied, nodes, rows))
+    judged, varied, rows = (table.filter(pa.array(kept)) for table in (judged, varied, rows))
     starts = np.flatnonzero(judged["step"].to_numpy() == 0)
     summed = _summing(starts, judged.num_rows)
     used = np.asarray(judged["use"].to_numpy(zero_copy_only=False), object)
@@ -118,25 +181,54 @@ def candidates(
     begins = pa.array(starts)
     kind = pc.struct_field(rows["environment"].combine_chunks(), "kind") if rows.num_rows else pa.array([], pa.string())
     targets = np.maximum(summed(is_target), 1)
+    ids = _taken(judged["trajectory_id"], begins) if wanted.seed is not None else pa.array([], pa.string())
     return Candidates(
-        unit=np.full(len(starts), unit.number, np.int64),
-        trajectory_id=_texts(judged["trajectory_id"], begins),
-        group=_texts(judged["group"], begins),
-        domain=np.full(len(starts), unit.name.split("/")[0], object),
-        source=_texts(rows["source"], begins),
-        kind=_texts(kind, begins),
-        task=_first_known(varied["task"].to_numpy(), starts),
+        unit=np.full(len(starts), unit.number, np.uint32),
+        **wanted.keys(ids),
+        group=numbers_of(_taken(judged["group"], begins)),
+        domain=Coded.alike(unit.domain, len(starts)),
+        source=Coded.of(_taken(rows["source"], begins)),
+        kind=Coded.of(_taken(kind, begins)),
+        task=_first_known(varied["task"].to_numpy(), starts) if wanted.tasks else np.zeros(0, np.uint64),
         environment=_first_known(varied["environment"].to_numpy(), starts),
-        **{name: nodes[name].to_numpy()[starts] for name in _NODES},
-        tokens=np.zeros(len(starts), np.int64),
-        loss_tokens=np.zeros(len(starts), np.int64),
-        text_bytes=summed(judged["text_bytes"].to_numpy()),
+        tokens=np.zeros(len(starts), np.uint32),
+        loss_tokens=np.zeros(len(starts), np.uint32),
+        text_bytes=narrow(summed(judged["text_bytes"].to_numpy())),
         signals={
             name: summed(np.nan_to_num(judged[SIGNAL_PREFIX + name].to_numpy()).astype(np.float64) * is_target)
             / targets
-            for name in signals
+            for name in wanted.signals
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Who the candidates of a unit are, in their order.
+
+    Attributes:
+        ids: of the trajectories.
+        task_node: by which trajectories of one task are one group; 0 for passages.
+        instance_node: by which those on one instance of an environment are; 0 for passages.
+    """
+
+    ids: pa.Array
+    task_node: npt.NDArray[np.uint64]
+    instance_node: npt.NDArray[np.uint64]
+
+
+def identities(unit: Unit, verdicts: Folder, measures: Folder) -> Identities:
+    """Who the kept trajectories of a unit are."""
+    judged = _read(verdicts, unit.name, ["step", "trajectory_id", "kept"])
+    nodes = _read(measures, f"{unit.label}.parquet", ["task_node", "instance_node"])
+    starts = np.flatnonzero(judged["kept"].to_numpy() & (judged["step"].to_numpy() == 0))
+    task, instance = (nodes[name].to_numpy()[starts] for name in nodes.column_names)
+    return Identities(_taken(judged["trajectory_id"], pa.array(starts)), task, instance)
+
+
+def narrow(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
+    """The same in four bytes each, where none is too large."""
+    return sizes.astype(np.uint32) if not len(sizes) or sizes.max() <= np.iinfo(np.uint32).max else sizes
 
 
 def _read(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
@@ -147,12 +239,11 @@ def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[
     return lambda values: np.add.reduceat(values, starts) if rows else values[:0]
 
 
-def _texts(column: pa.Array | pa.ChunkedArray, begins: pa.Array) -> npt.NDArray[np.object_]:
-    taken = column.take(begins)
+def _taken(column: pa.Array | pa.ChunkedArray, rows: pa.Array) -> pa.Array:
+    """The texts of these rows."""
+    taken = column.take(rows)
     plain = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
-    encoded = plain.cast(pa.string()).dictionary_encode()  # equal texts are one object: there may be millions
-    texts = np.array([*encoded.dictionary.to_pylist(), None], object)
-    return texts[encoded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)]
+    return plain.cast(pa.string())
 
 
 def _first_known(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -13,6 +13,7 @@ import xxhash
 
 from pipelines.engine.ledgers import KINDS, known_in
 from pipelines.engine.storage import Folder
+from pipelines.mix.bounded_values import Values, numbered
 from pipelines.mix.draw import NOTHING, Carried, Items
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.recipe import POOLS, Recipe
@@ -56,9 +57,9 @@ class EarlierDraws:
         groups = self._by_value(_place(pool, _GROUPS), items.group) if stage.max_per_group is not None else {}
         return Carried(samples, drawn, available, bounds, groups)
 
-    def _by_value(self, place: int, values: npt.NDArray[Any]) -> dict[Any, int]:
+    def _by_value(self, place: int, values: Values) -> dict[Any, int]:
         """What the ledgers count of each of the values, under the number of a bound."""
-        hashes = {value_hash(value): value for value in set(values.tolist())}
+        hashes = {value_hash(value): value for value in numbered(values)[1]}
         found = known_in(self.ledgers, "drawn", distinct(np.array(list(hashes), np.uint64)))
         summed: Counter[Any] = Counter()
         for row in found[found["bound"] == place]:
@@ -74,23 +75,28 @@ def is_counted(recipe: Recipe) -> bool:
     return any(stage.bounds or stage.max_per_group is not None for stage in recipe.mix.stages.values())
 
 
-def drawn_rows(drawn: Iterable[tuple[str, Stage, Items, npt.NDArray[np.int64]]]) -> npt.NDArray[np.void]:
+def drawn_rows(drawn: Iterable[tuple[str, Stage, Items, npt.NDArray[np.integer[Any]]]]) -> npt.NDArray[np.void]:
     """The rows of a ledger of what was drawn: of each stage its pool, what it asks for, its items and their copies."""
     parts = [np.zeros(0, KINDS["drawn"])]
     for pool, stage, items, copies in drawn:
         for number, bound in enumerate(stage.bounds):
-            parts.append(_counted(_place(pool, number), items.values[bound.by], items.tokens * copies))
+            parts.append(_counted(_place(pool, number), items.values[bound.by], items.tokens * copies.astype(np.int64)))
         if stage.max_per_group is not None:
             parts.append(_counted(_place(pool, _GROUPS), items.group, (copies > 0).astype(np.int64)))
     return np.concatenate(parts)
 
 
-def _counted(place: int, values: npt.NDArray[Any], amounts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    summed: Counter[int] = Counter()
-    for value, amount in zip(values.tolist(), amounts.tolist(), strict=True):
-        summed[value_hash(value)] += amount
-    some = [(value, place, amount) for value, amount in sorted(summed.items()) if amount]
-    return np.array(some, KINDS["drawn"])
+def _counted(place: int, values: Values, amounts: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.void]:
+    number, names = numbered(values)
+    summed = np.zeros(len(names), np.int64)
+    np.add.at(summed, number, amounts)
+    hashes = np.array([value_hash(name) for name in names], np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    order = order[summed[order] != 0]
+    rows = np.zeros(len(order), KINDS["drawn"])
+    for name, column in zip(KINDS["drawn"].names or (), (hashes[order], place, summed[order]), strict=True):
+        rows[name] = column
+    return rows
 
 
 def value_hash(value: object) -> int:

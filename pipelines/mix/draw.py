@@ -7,7 +7,7 @@ of hashes; a sample that a bound forbids waits until enough else is drawn. Pure,
 
 from __future__ import annotations
 
-import heapq
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.mix.bounded_values import Bounded, Values
+from pipelines.mix.coded_names import Coded, coded
+from pipelines.mix.waiting import Waiting
 from pipelines.recipe.mixture import Bound, Component, Stage
+from quality.sets import distinct, ranges
 from schemas import ConfigError
 
 
@@ -31,16 +35,17 @@ class Items:
         group: of trajectories that no two pools share.
         component: names of components, one an item.
         domain: names of domains.
-        values: what bounds tell apart, by `Bound.by`: names, or hashes of which 0 is not known and never bounded.
+        values: what the stage's bounds tell apart, by `Bound.by`: names, or hashes of which 0 is not known and never
+            bounded.
     """
 
     key: npt.NDArray[np.uint64]
-    tokens: npt.NDArray[np.int64]
-    loss_tokens: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.integer[Any]]
+    loss_tokens: npt.NDArray[np.integer[Any]]
     group: npt.NDArray[np.uint64]
-    component: npt.NDArray[np.object_]
-    domain: npt.NDArray[np.object_]
-    values: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    component: Coded | npt.NDArray[np.object_]
+    domain: Coded | npt.NDArray[np.object_]
+    values: Mapping[str, Values] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -81,7 +86,7 @@ class Drawn:
 class Drawing:
     """How often each item is drawn, and what that is by category."""
 
-    copies: npt.NDArray[np.int64]
+    copies: npt.NDArray[np.int32]
     categories: tuple[Drawn, ...]
 
 
@@ -168,7 +173,11 @@ def weights_of(component: Component, sizes: Mapping[str, int]) -> dict[str, floa
     return {name: share / whole for name, share in chosen.items()} if whole else {}
 
 
-_NOT_KNOWN: Final = (0, "", None)
+_AT_ONCE: Final = 1 << 12
+"""Items of a category that are looked at as Python numbers."""
+
+Item = tuple[int, ...]
+"""Number, tokens and loss tokens of an item, and for each bound the number of its value."""
 
 
 @dataclass(slots=True)
@@ -177,7 +186,7 @@ class _Category:
     weight: float
     asked: float
     epochs: int
-    items: list[int]
+    items: npt.NDArray[np.uint32]
     available: int
     before: float
     place: int = 0
@@ -185,8 +194,10 @@ class _Category:
     taken: int = 0
     loss: int = 0
     samples: int = 0
-    waiting: list[tuple[float, int, int]] = field(default_factory=list)
+    waiting: Waiting = field(default_factory=Waiting)
     ended: bool = False
+    ahead: list[Item] = field(default_factory=list)
+    """The items from `place` on, the last first."""
 
     @property
     def component(self) -> str:
@@ -200,23 +211,37 @@ class _Category:
 class _Draw:
     def __init__(self, items: Items, stage: Stage, carried: Carried) -> None:
         self._items, self._stage, self._carried = items, stage, carried
-        self._tokens: list[int] = items.tokens.tolist()
-        self._loss: list[int] = items.loss_tokens.tolist()
-        self._copies = np.zeros(len(items), np.int64)
-        self._bounds = [(bound, items.values[bound.by].tolist()) for bound in stage.bounds]
-        self._taken: list[Counter[Any]] = [Counter(of) for of in carried.bounds or [{}] * len(self._bounds)]
+        self._copies = array("i", bytes(4 * len(items)))
+        self._bounds = [
+            Bounded(bound, items.values[bound.by], of)
+            for bound, of in zip(stage.bounds, carried.bounds or [{}] * len(stage.bounds), strict=True)
+        ]
+        self._columns = [items.tokens, items.loss_tokens, *(one.number for one in self._bounds)]
         self._total, self._samples = sum(carried.drawn.values()), carried.samples
         self._lacking: list[tuple[str, str, float]] = []  # component, domain and share of what has no item
         self._categories = list(self._made())
 
+    def _places(self, apart: Sequence[str]) -> dict[tuple[str, ...], npt.NDArray[np.uint32]]:
+        """The items of each component, domain and whatever else is to be kept apart, in the order of their keys."""
+        order = self._capped(np.argsort(self._items.key, kind="stable").astype(np.uint32))
+        columns = [coded(self._items.component), coded(self._items.domain)]
+        columns += [coded(self._items.values[by]) for by in apart]
+        mixed = np.zeros(len(order), np.int64)
+        for column in columns:
+            mixed = mixed * len(column.names) + column.codes[order]
+        held = distinct(mixed)
+        mixed = np.searchsorted(held, mixed).astype(np.min_scalar_type(len(held)))
+        by_place = order[np.argsort(mixed, kind="stable")]
+        found: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
+        for some in np.split(by_place, np.cumsum(np.bincount(mixed, minlength=len(held)))[:-1]) if len(held) else ():
+            named: list[Any] = [column.names[column.codes[some[0]]] for column in columns]
+            found[tuple(named)] = some
+        return found
+
     def _made(self) -> Iterator[_Category]:
-        order = self._capped(np.argsort(self._items.key, kind="stable"))
         apart = sorted({bound.by for bound in self._stage.bounds if bound.min_share is not None} & {"source", "kind"})
-        by_place: dict[tuple[str, ...], list[int]] = {}
-        columns = [self._items.component, self._items.domain, *(self._items.values[by] for by in apart)]
-        for item in order.tolist():
-            by_place.setdefault(tuple(column[item] for column in columns), []).append(item)
-        held = {place: sum(self._tokens[item] for item in items) for place, items in sorted(by_place.items())}
+        by_place = self._places(apart)
+        held = {place: int(self._items.tokens[items].sum()) for place, items in sorted(by_place.items())}
         before = self._carried.available
         whole = sum(held.values()) + sum(before.values())
         for name, asked in self._stage.components.items():
@@ -240,18 +265,21 @@ class _Draw:
                     told = share * wanted[place[1]] * size / of
                     yield _Category(values, weight, told, epochs, by_place[place], size, drawn)
 
-    def _capped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _capped(self, order: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """The items in their order, of each group only the first that the stage allows."""
         most = self._stage.max_per_group
         if most is None:
             return order
         groups = self._items.group[order]
-        by_group = np.argsort(groups, kind="stable")
-        begins = np.r_[True, groups[by_group][1:] != groups[by_group][:-1]]
-        place = np.arange(len(order)) - np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+        by_group = np.argsort(groups, kind="stable").astype(np.uint32)
+        groups = groups[by_group]
+        begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)])
+        sizes = np.diff(np.append(begins, len(groups)))
+        carried = self._carried.groups
+        before = [carried.get(group, 0) for group in groups[begins].tolist()] if carried else np.zeros(len(begins))
+        allowed = np.minimum(np.maximum(most - np.array(before, np.int64), 0), sizes)
         kept = np.zeros(len(order), np.bool_)
-        before = np.array([self._carried.groups.get(group, 0) for group in groups[by_group].tolist()], np.int64)
-        kept[by_group] = place < most - before
+        kept[by_group[ranges(begins, allowed)]] = True
         return order[kept]
 
     def done(self) -> Drawing:
@@ -260,7 +288,7 @@ class _Draw:
             if category is None or not self._fits(item):
                 break
             self._take(category, item)
-        return Drawing(self._copies, tuple(self._told()))
+        return Drawing(np.frombuffer(self._copies, np.int32), tuple(self._told()))
 
     def _is_full(self) -> bool:
         stage = self._stage
@@ -268,81 +296,75 @@ class _Draw:
             stage.samples is not None and self._samples >= stage.samples
         )
 
-    def _fits(self, item: int) -> bool:
+    def _fits(self, item: Item) -> bool:
         budget = self._stage.budget
-        return budget is None or self._total + self._tokens[item] <= budget
+        return budget is None or self._total + item[1] <= budget
 
-    def _next(self) -> tuple[_Category | None, int]:
+    def _next(self) -> tuple[_Category | None, Item]:
         """The category whose turn it is, and its next item."""
         for one in sorted((one for one in self._categories if not one.ended), key=self._due):
             item = self._item_of(one)
             if item is not None:
                 return one, item
-        return None, -1
+        return None, ()
 
     def _due(self, one: _Category) -> tuple[int | float | str, ...]:
-        lacks = any(
-            bound.min_share is not None
-            and bound.value == one.values[bound.by]
-            and taken[bound.value] < bound.min_share * self._total
-            for (bound, _), taken in zip(self._bounds, self._taken, strict=True)
-        )
+        lacks = any(bounded.lacks(one.values, self._total) for bounded in self._bounds)
         return (0 if lacks else 1, (one.before + one.taken) / one.weight, *one.values.values())
 
-    def _item_of(self, one: _Category) -> int | None:
+    def _item_of(self, one: _Category) -> Item | None:
         """The next item of a category that no bound forbids; None if there is none now."""
-        while one.waiting and one.waiting[0][0] <= self._total:
-            needed, number, item = heapq.heappop(one.waiting)
+        while one.waiting and one.waiting.needs() <= self._total:
+            number = one.waiting.pop()
+            (item,) = self._looked_at(one.items[(number - 1) % len(one.items)][None])
             needed = self._needed(item)
             if needed <= self._total:
                 return item
-            heapq.heappush(one.waiting, (needed, number, item))
+            one.waiting.push(needed, number)
         while self._has_more(one):
-            item = one.items[one.place]
+            if not one.ahead:
+                one.ahead = self._looked_at(one.items[one.place : one.place + _AT_ONCE])[::-1]
+            item = one.ahead.pop()
             one.place += 1
             needed = self._needed(item)
             if needed <= self._total:
                 return item
             if needed != float("inf"):
-                heapq.heappush(one.waiting, (needed, one.place + one.epoch * len(one.items), item))
+                one.waiting.push(needed, one.place + one.epoch * len(one.items))
         return None
+
+    def _looked_at(self, items: npt.NDArray[np.uint32]) -> list[Item]:
+        return list(zip(items.tolist(), *(column[items].tolist() for column in self._columns), strict=True))
 
     def _has_more(self, one: _Category) -> bool:
         if one.place < len(one.items):
             return True
         if one.epoch < one.epochs and self._stage.budget is not None and not one.waiting:
             one.epoch, one.place = one.epoch + 1, 0
-            return bool(one.items)
+            return bool(len(one.items))
         one.ended = not one.waiting
         return False
 
-    def _needed(self, item: int) -> float:
+    def _needed(self, item: Item) -> float:
         """The tokens that have to be drawn before an item may be; infinite if it may never."""
-        needed, size = 0.0, self._tokens[item]
-        for (bound, values), taken in zip(self._bounds, self._taken, strict=True):
-            value = values[item]
-            if value in _NOT_KNOWN or bound.value not in (None, value):
-                continue
-            after = taken[value] + size
-            if bound.max_tokens is not None and after > bound.max_tokens:
-                return float("inf")
-            if bound.max_share is not None and taken[value]:
-                needed = max(needed, after / bound.max_share - size if bound.max_share else float("inf"))
+        needed, size = 0.0, item[1]
+        for bounded, value in zip(self._bounds, item[3:], strict=True):
+            needed = max(needed, bounded.needed(value, size))
         return needed
 
-    def _take(self, one: _Category, item: int) -> None:
-        size = self._tokens[item]
-        self._copies[item] += 1
-        one.taken, one.loss, one.samples = one.taken + size, one.loss + self._loss[item], one.samples + 1
+    def _take(self, one: _Category, item: Item) -> None:
+        number, size, loss = item[:3]
+        self._copies[number] += 1
+        one.taken, one.loss, one.samples = one.taken + size, one.loss + loss, one.samples + 1
         self._total, self._samples = self._total + size, self._samples + 1
-        for (_, values), taken in zip(self._bounds, self._taken, strict=True):
-            taken[values[item]] += size
+        for bounded, value in zip(self._bounds, item[3:], strict=True):
+            bounded.taken[value] += size
 
     def _told(self) -> Iterator[Drawn]:
         budget, samples = self._stage.budget, self._stage.samples
         if samples is not None and (budget is None or self._samples >= samples):
             budget = self._total  # what the number of samples leaves out is no shortfall
-        largest = max((self._tokens[item] for one in self._categories for item in one.items), default=0)
+        largest = max((int(self._items.tokens[one.items].max()) for one in self._categories), default=0)
         by_domain: dict[tuple[str, str], list[_Category]] = {}
         for one in self._categories:
             by_domain.setdefault((one.component, one.domain), []).append(one)
@@ -365,10 +387,10 @@ class _Draw:
                 yield Drawn(component, domain, 0, 0, 0, 0, share, round(share * (budget or 0)))
 
 
-def unknown_values(bounds: Sequence[Bound], values: Mapping[str, npt.NDArray[Any]]) -> list[str]:
+def unknown_values(bounds: Sequence[Bound], values: Mapping[str, Values]) -> list[str]:
     """What bounds name that no item has, as `domain web`; such a bound does nothing."""
     return [
         f"{bound.by} {bound.value}"
         for bound in bounds
-        if bound.value is not None and bound.value not in set(values[bound.by].tolist())
+        if bound.value is not None and bound.value not in coded(values[bound.by]).held()
     ]

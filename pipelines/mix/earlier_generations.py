@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from pipelines.judge.measures import tasks_of
 from pipelines.judge.packed_rows import identities
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
-from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
+from pipelines.mix.coded_names import Coded, numbers_of
+from pipelines.mix.mixture import Judged, draw, draws_name, trained_environments
 from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
+from pipelines.mix.stage_items import stage_items
 from pipelines.plan.known_inputs import KnownInputs
 from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import POOLS, Recipe
@@ -85,7 +87,7 @@ class EarlierGenerations:
     def bridges(self, recipe: Recipe, judged: Judged) -> Mapping[str, tuple[int, ...]]:
         """Unit's label → first rows of the kept trajectories that would join two pools."""
         folders = judged.transitions, judged.verdicts, judged.measures
-        found = gathered([candidates(unit, *folders) for unit in judged.units], [])
+        found = gathered(candidates(unit, *folders) for unit in judged.units)
         return placed(recipe, judged.units, found, judged.told, self.drawn.pools).bridges
 
 
@@ -137,9 +139,10 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
     for number, unit in enumerate(judged.units):
         found = candidates(unit, judged.transitions, judged.verdicts, judged.measures)
         mine = _Drawn.of(draws, unit)
-        for name, count in Counter(mine.pool.tolist()).items():
-            given[name][unit.domain] += count
-        drawn.update(mine.pool[mine.copies > 0].tolist())
+        for name in POOLS:
+            is_of = mine.pool.is_in([name])
+            given[name] += Counter({unit.domain: int(is_of.sum())})  # which leaves what is 0 away
+            drawn += Counter({name: int((is_of & (mine.copies > 0)).sum())})
         environments.append(trained_environments(found.environment, mine.pool, mine.copies))
         for kind, part in _copies(unit, judged):
             rows[kind].append(part)
@@ -147,7 +150,7 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
         rows["tasks"].append(_records("tasks", tasks, np.full(len(tasks), number)))
         some.append(found)
         chosen.append(mine)
-    found, whole = gathered(some, []), _Drawn.joined(chosen)
+    found, whole = gathered(some), _Drawn.joined(chosen)
     rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
     ledgers = () if before is None else before.ledgers
     if before is None and judged.likeness is None:
@@ -187,26 +190,27 @@ class _Drawn:
         group: of each.
     """
 
-    pool: npt.NDArray[np.object_]
-    copies: npt.NDArray[np.int64]
+    pool: Coded
+    copies: npt.NDArray[np.int32]
     group: npt.NDArray[np.uint64]
 
     @classmethod
     def of(cls, draws: Folder, unit: Unit) -> _Drawn:
         table = read_table(draws, draws_name(unit.label), ["group", "pool", "copies"])
-        group = np.array([int(name, 16) for name in table["group"].to_pylist()], np.uint64)
-        return cls(np.array(table["pool"].to_pylist(), object), table["copies"].to_numpy().astype(np.int64), group)
+        group, pool = (table[name].combine_chunks().cast(pa.string()) for name in ("group", "pool"))
+        return cls(Coded.of(pool), table["copies"].to_numpy(), numbers_of(group))
 
     @classmethod
     def joined(cls, some: Sequence[_Drawn]) -> _Drawn:
-        pool = np.concatenate([np.zeros(0, object), *(one.pool for one in some)])
-        copies = np.concatenate([np.zeros(0, np.int64), *(one.copies for one in some)])
-        return cls(pool, copies, np.concatenate([np.zeros(0, np.uint64), *(one.group for one in some)]))
+        copies = np.concatenate([np.zeros(0, np.int32), *(one.copies for one in some)])
+        group = np.concatenate([np.zeros(0, np.uint64), *(one.group for one in some)])
+        return cls(Coded.joined([one.pool for one in some]), copies, group)
 
     @property
     def pools(self) -> npt.NDArray[np.uint64]:
         """The number of the pool of each."""
-        return np.array([POOLS.index(name) for name in self.pool.tolist()], np.uint64)
+        names: list[Any] = [*self.pool.names]
+        return np.array([POOLS.index(name) for name in names], np.uint64)[self.pool.codes]
 
     def places(self) -> dict[int, int]:
         """Group → the number of its pool."""
@@ -225,7 +229,7 @@ def _nodes_of_judging(
     recipe: Recipe, judged: Judged, found: Candidates, drawn: _Drawn
 ) -> Iterator[npt.NDArray[np.void]]:
     """The nodes of all trajectories whose group, as judging names it, has a kept one, and so a pool."""
-    names = [int(name, 16) for name in found.group]
+    names = found.group.tolist()
     places = dict(zip(names, zip(drawn.group.tolist(), drawn.pools.tolist(), strict=True), strict=True))
     for unit in judged.units:
         verdicts = read_table(judged.verdicts, unit.name, ["step", "group"])

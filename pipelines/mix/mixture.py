@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,20 +23,22 @@ from pipelines.engine.storage import Folder
 from pipelines.engine.units import check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import answers_name, costs_name
-from pipelines.mix.candidates import Candidates, candidates, gathered
+from pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
 from pipelines.mix.carried import NO_DRAWS, EarlierDraws
-from pipelines.mix.draw import Items, drawing
-from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.passages.drawing import passage_candidates
+from pipelines.mix.coded_names import Coded, hex_texts
+from pipelines.mix.draw import drawing
+from pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
 from pipelines.mix.simulation_instructions import instructed_costs
-from pipelines.recipe.mixture import Component, Stage
-from pipelines.recipe.recipe import POOLS, Mix, Pool, Recipe
+from pipelines.mix.stage_items import stage_items
+from pipelines.recipe.mixture import Stage
+from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.rendering.answered import HELD, Distractors
 from pipelines.rendering.costs import COSTS_SCHEMA
+from quality.sets import distinct, holds
 from quality.tokens import TokenCounter
 from schemas import DOMAINS, SCHEMA_VERSION
 from schemas.manifest import FileEntry, Manifest
@@ -96,14 +99,20 @@ def draws_name(label: str) -> str:
 class Chosen(NamedTuple):
     """Of each candidate its group, its pool, how often it is drawn, and its tokens as a sample of that pool."""
 
-    groups: npt.NDArray[np.object_]
-    pool: npt.NDArray[np.object_]
-    copies: npt.NDArray[np.int64]
-    tokens: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.uint64]
+    pool: Coded
+    copies: npt.NDArray[np.int32]
+    tokens: npt.NDArray[np.integer[Any]]
 
 
-Sizes: TypeAlias = Callable[[npt.NDArray[np.object_]], tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+Tokens: TypeAlias = npt.NDArray[np.integer[Any]]
+Sizes: TypeAlias = Callable[[Coded], tuple[Tokens, Tokens]]
 """The pool of each candidate → its tokens, rendered as that pool's samples, and those of them under loss."""
+
+_POOLS: Final = (*POOLS, "")
+"""The names of pools, and that of none yet."""
+
+_AT_ONCE: Final = 1 << 18
 
 
 def make_mixture(
@@ -132,7 +141,7 @@ def make_mixture(
     pool = _pools(found, groups, mix) if places is None else _joined(found, places, mix, held or {})
     tokens, loss_tokens = sizes(pool)
     found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
-    copies = np.zeros(len(found), np.int64)
+    copies = np.zeros(len(found), np.int32)
     stages: dict[str, list[dict[str, Any]]] = {}
     for name in POOLS:
         if mix.pools.get(name):
@@ -144,156 +153,105 @@ def make_mixture(
     return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies, tokens)
 
 
-def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.NDArray[np.object_]:
+def _pools(found: Candidates, groups: npt.NDArray[np.uint64], mix: Mix) -> Coded:
     """The pool of each candidate; a passage has one of those whose stage takes its component."""
-    pool = np.full(len(found), "", object)
-    passages = {one.name: found.domain == one.name for one in mix.passages}
+    pool = np.zeros(len(found), np.uint8)
+    passages = {one.name: found.domain.is_in([one.name]) for one in mix.passages}
     shares: dict[str, Mapping[str, float]] = {
         name: {
-            pool: mix.pools.get(pool, 0.0)
+            pool: mix.pools.get(pool, 0.0) if pool in mix.stages and name in mix.stages[pool].components else 0.0
             for pool in POOLS
-            if pool in mix.stages and name in mix.stages[pool].components
         }
         for name in passages
     }
     parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(found), np.bool_)]), **passages}
     for name, mine in parts.items():
         if mine.any():
-            given = pools_of(grouped(groups[mine], found.domain[mine]), shares.get(name, _shares(mix)), mix.seed)
-            pool[mine] = [given[group] for group in groups[mine]]
-    return pool
+            some = grouped(groups[mine], found.domain[mine])
+            pool[mine] = pools_of(some, shares.get(name, _shares(mix)), mix.seed)[some.number]
+    return Coded(pool, _POOLS)
 
 
-def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> npt.NDArray[np.object_]:
+def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> Coded:
     """The pool of each candidate of a later generation: that of its nodes, or, for new groups, what pools lack."""
-    pool = places.pool.copy()
     given: dict[str, Counter[str]] = {name: Counter(held.get(name, {})) for name in POOLS}
-    for name, domain in zip(pool.tolist(), found.domain.tolist(), strict=True):
-        if name:
-            given[name][domain] += 1
-    new = pool == ""
+    for name in POOLS:
+        for domain, count in _by_domain(found.domain[places.pool.is_in([name])]).items():
+            given[name][domain] += count
+    pool = np.array([_POOLS.index(name) for name in places.pool.names], np.uint8)[places.pool.codes]
+    new = places.pool.is_in([""])
     if new.any():
-        chosen = pools_of(grouped(places.group[new], found.domain[new]), _shares(mix), mix.seed, given)
-        pool[new] = [chosen[group] for group in places.group[new]]
-    return pool
+        some = grouped(places.group[new], found.domain[new])
+        pool[new] = pools_of(some, _shares(mix), mix.seed, given)[some.number]
+    return Coded(pool, _POOLS)
+
+
+def _by_domain(domain: Coded) -> dict[str, int]:
+    counts = np.bincount(domain.codes, minlength=len(domain.names)).tolist()
+    return {str(name): count for name, count in zip(domain.names, counts, strict=True) if count}
 
 
 def _shares(mix: Mix) -> dict[str, float]:
     return {pool: mix.pools.get(pool, 0.0) for pool in POOLS}
 
 
-def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.object_]:
+def _groups(found: Candidates, mix: Mix) -> npt.NDArray[np.uint64]:
     if not mix.group_by or not len(found):
         return found.group
-    numbers = np.array([int(group, 16) for group in found.group], np.uint64)
-    joined = widened(numbers, [found.shared(by) for by in mix.group_by])
-    return np.array([f"{int(number):016x}" for number in joined], object)
-
-
-def stage_items(
-    found: Candidates, groups: npt.NDArray[np.object_], pools: npt.NDArray[np.object_], pool: Pool, mix: Mix
-) -> tuple[npt.NDArray[np.int64], Items]:
-    """Which candidates the stage of a pool can be drawn from, and these as its items."""
-    rows = np.flatnonzero(pools == pool)
-    component = _components(found, rows, mix.stages.get(pool, Stage()))
-    chosen = rows[component != ""]
-    component = component[component != ""]
-    values = {
-        "component": component,
-        **{name: getattr(found, name)[chosen] for name in ("domain", "source", "kind", "task", "environment")},
-    }
-    return chosen, Items(
-        key=np.array([keyed_hash(f"draw:{key}", mix.seed) for key in found.trajectory_id[chosen]], np.uint64),
-        tokens=found.tokens[chosen],
-        loss_tokens=found.loss_tokens[chosen],
-        group=np.array([int(group, 16) for group in groups[chosen]], np.uint64),
-        component=component,
-        domain=found.domain[chosen],
-        values=values,
-    )
-
-
-def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> npt.NDArray[np.object_]:
-    """The first component that each candidate belongs to; empty where it belongs to none."""
-    names = np.full(len(rows), "", object)
-    for name, component in stage.components.items():
-        mine = found.domain[rows] == name if component.kind != "transitions" else _belongs(found, rows, component)
-        names[mine & (names == "")] = name
-    return names
-
-
-def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Component) -> npt.NDArray[np.bool_]:
-    mine = np.isin(found.domain[rows].astype(str), DOMAINS)
-    if component.domains:
-        mine &= np.isin(found.domain[rows].astype(str), component.domains)
-    if component.sources:
-        mine &= np.isin(found.source[rows].astype(str), component.sources)
-    for name, interval in component.where.items():
-        value = found.signals[name][rows]
-        mine &= (value >= interval.min) if interval.min is not None else True
-        mine &= (value <= interval.max) if interval.max is not None else True
-    return mine
+    return widened(found.group, [found.shared(by) for by in mix.group_by])
 
 
 def trained_environments(
-    environment: npt.NDArray[np.uint64], pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]
+    environment: npt.NDArray[np.uint64], pool: Coded, copies: npt.NDArray[np.integer[Any]]
 ) -> npt.NDArray[np.uint64]:
     """The environments of candidates that are drawn for training, 0 for one that is not known."""
-    trained = np.isin(pool.astype(str), [name for name in POOLS if name != "eval"]) & (copies > 0)
-    return np.unique(environment[trained])
+    trained = pool.is_in([name for name in POOLS if name != "eval"]) & (copies > 0)
+    return distinct(environment[trained])
 
 
-def familiarity(
-    environment: npt.NDArray[np.uint64],
-    pool: npt.NDArray[np.object_],
-    copies: npt.NDArray[np.int64],
-    before: npt.NDArray[np.uint64] | None = None,
-) -> npt.NDArray[np.object_]:
+def familiarity(environment: npt.NDArray[np.uint64], trained: npt.NDArray[np.uint64]) -> Coded:
     """Of each candidate whether what is drawn for training is of its repository, site, app or server too.
 
-    `seen`, `unseen`, or `unknown` where the log does not name the environment. `before` are environments that earlier
-    generations show.
+    `seen`, `unseen`, or `unknown` where the log does not name the environment. `trained` are environments that training
+    shows, ascending.
     """
-    trained = trained_environments(environment, pool, copies)
-    trained = trained if before is None else np.concatenate([trained, before])
-    seen = np.isin(environment, trained)
-    return np.where(environment == 0, "unknown", np.where(seen, "seen", "unseen")).astype(object)
+    seen = holds(trained, environment)
+    codes = np.where(environment == 0, 0, np.where(seen, 1, 2)).astype(np.uint8)
+    return Coded(codes, ("unknown", "seen", "unseen"))
 
 
-def _named(nodes: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
-    """Hashes as samples name them: 16 hex digits, None for 0."""
-    return np.array([f"{int(node):016x}" if node else None for node in nodes], object)
+def _named(nodes: npt.NDArray[np.uint64]) -> pa.Array:
+    """Hashes as samples name them: 16 hex digits, null for 0."""
+    return pa.compute.if_else(pa.array(nodes != 0), hex_texts(nodes), None)
 
 
-def _counts(found: Candidates, pool: npt.NDArray[np.object_], copies: npt.NDArray[np.int64]) -> dict[str, int]:
+def _counts(found: Candidates, pool: Coded, copies: npt.NDArray[np.int32]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for name in POOLS:
-        for domain in sorted(set(found.domain.tolist())):
-            mine = (pool == name) & (found.domain == domain)
-            if mine.any():
+        given = pool.is_in([name])
+        for domain in sorted(map(str, found.domain.held())):
+            mine = np.flatnonzero(given & found.domain.is_in([domain]))
+            if len(mine):
                 key = f"{name}.{domain}"
-                counts[f"trajectories.{key}"] = int((copies[mine] > 0).sum())
+                drawn = copies[mine].astype(np.int64)
+                counts[f"trajectories.{key}"] = int((drawn > 0).sum())
                 for what in ("text_bytes", "tokens", "loss_tokens"):
-                    counts[f"{what}.{key}"] = int((getattr(found, what)[mine] * copies[mine]).sum())
+                    counts[f"{what}.{key}"] = int((getattr(found, what)[mine] * drawn).sum())
     return dict(sorted(counts.items()))
 
 
-def _asked(found: Candidates, pool: npt.NDArray[np.object_], mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
+def _asked(found: Candidates, pool: Coded, mix: Mix) -> dict[str, dict[str, tuple[float, int]]]:
     whole = sum(mix.pools.values())
-    domains = {domain: found.domain == domain for domain in DOMAINS if (found.domain == domain).any()}
+    there = _by_domain(found.domain)
+    given = {name: _by_domain(found.domain[pool.is_in([name])]) for name in POOLS if mix.pools.get(name)}
     return {
         name: {
-            domain: (round(mix.pools[name] / whole * int(mine.sum()), 1), int((mine & (pool == name)).sum()))
-            for domain, mine in domains.items()
+            domain: (round(mix.pools[name] / whole * there[domain], 1), of.get(domain, 0))
+            for domain in DOMAINS
+            if domain in there
         }
-        for name in POOLS
-        if mix.pools.get(name)
+        for name, of in given.items()
     }
-
-
-def signals_of(mix: Mix) -> list[str]:
-    """The signals by which components choose, sorted."""
-    return sorted({name for stage in mix.stages.values() for one in stage.components.values() for name in one.where})
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +276,14 @@ class Judged:
         """The names of all units: of transitions, then of passages."""
         return [*(unit.label for unit in self.units), *(unit.label for unit in self.passage_units())]
 
+    def identities(self) -> Iterator[tuple[str, Identities]]:
+        """The same, with who the candidates of each are."""
+        for unit in self.units:
+            yield unit.label, identities(unit, self.verdicts, self.measures)
+        for one in self.passage_units():
+            assert self.passages is not None
+            yield one.label, passage_identities(one, self.passages)
+
     def passage_units(self) -> list[PassageUnit]:
         """The units of passages, numbered after those of transitions."""
         some = self.passages.units() if self.passages is not None else []
@@ -330,12 +296,12 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
     Raises:
         ConfigError: see `make_mixture`.
     """
-    signals = signals_of(recipe.mix)
+    wanted = Wanted.by(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
-    found = gathered([candidates(unit, *folders, signals) for unit in judged.units], signals)
-    if judged.passages is not None:
-        passed = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
-        found = gathered([found, *passed], signals)
+    of_units = (candidates(unit, *folders, wanted) for unit in judged.units)
+    passages = judged.passages
+    passed = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units() if passages is not None)
+    found = gathered(chain(of_units, passed), wanted.signals)
     counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
     places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
@@ -355,32 +321,43 @@ def write_draws(recipe: Recipe, judged: Judged, draws: Folder, digest: str) -> M
     """
     made, found, (groups, pool, copies, _) = draw(recipe, judged)
     before = judged.before
-    numbers = _numbers(found, pool, copies, recipe.mix, {} if before is None else before.drawn)
-    names, first, sizes = np.unique(groups.astype(str), return_index=True, return_counts=True)
-    ledger = pa.RecordBatch.from_arrays(
-        [pa.array(names.tolist()), pa.array(pool[first].tolist(), pa.string()), pa.array(sizes)], schema=_LEDGER
-    )
-    entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [ledger])]
+    entries = [write_parquet(draws, f"{POOLS_UNIT}.parquet", _LEDGER, [_ledger(groups, pool)])]
     if recipe.mix.pools.get("rl"):
         entries.append(_write_answers(judged, draws))
     finish_unit(draws, Manifest(STAGE, POOLS_UNIT, digest, SCHEMA_VERSION, tuple(entries)))
-    shown = familiarity(found.environment, pool, copies, None if before is None else before.environments())
-    facts = _named(found.task_node), _named(found.instance_node), shown
-    for number, label in enumerate(judged.labels()):
-        mine = found.unit == number
-        columns = [one[mine].tolist() for one in (found.trajectory_id, groups, pool, copies, numbers, *facts)]
-        arrays = [pa.array(values, kind.type) for values, kind in zip(columns, DRAWS, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=DRAWS)
+    trained = trained_environments(found.environment, pool, copies)
+    if before is not None:
+        trained = distinct(np.concatenate([trained, before.environments()]))
+    numbers = _numbers(found, pool, copies, {} if before is None else before.drawn)
+    labels = judged.labels()
+    ends = np.searchsorted(found.unit, np.arange(len(labels) + 1)).tolist()
+    for (label, who), bounds in zip(judged.identities(), pairwise(ends), strict=True):
+        mine = slice(*bounds)
+        shown = familiarity(found.environment[mine], trained).texts()
+        columns = [who.ids, hex_texts(groups[mine]), pool[mine].texts(), pa.array(copies[mine])]
+        columns += [pa.array(numbers[mine]), _named(who.task_node), _named(who.instance_node), shown]
+        batch = pa.RecordBatch.from_arrays(columns, schema=DRAWS)
         entry = write_parquet(draws, draws_name(label), DRAWS, [batch])
         finish_unit(draws, Manifest(STAGE, label, digest, SCHEMA_VERSION, (entry,)))
     return made
 
 
-def _sizes(
-    mix: Mix, judged: Judged, found: Candidates, pool: npt.NDArray[np.object_], counter: TokenCounter
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _ledger(groups: npt.NDArray[np.uint64], pool: Coded) -> pa.RecordBatch:
+    """The groups, by name, their pools and how many trajectories each has."""
+    names = distinct(groups)
+    pools, sizes = np.zeros(len(names), pool.codes.dtype), np.zeros(len(names), np.int64)
+    for begin in reversed(range(0, len(groups), _AT_ONCE)):  # the first of a group says its pool
+        some = slice(begin, begin + _AT_ONCE)
+        number = np.searchsorted(names, groups[some])
+        pools[number[::-1]] = pool.codes[some][::-1]
+        np.add.at(sizes, number, 1)
+    told = Coded(pools, pool.names).texts()
+    return pa.RecordBatch.from_arrays([hex_texts(names), told, pa.array(sizes)], schema=_LEDGER)
+
+
+def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: TokenCounter) -> tuple[Tokens, Tokens]:
     """Tokens, and tokens under loss, of what each kept trajectory becomes in its pool, and those of passages."""
-    tokens, loss = found.tokens.copy(), found.loss_tokens.copy()
+    sizes: tuple[Tokens, Tokens] = found.tokens, found.loss_tokens
     begun = 0
     for unit in judged.units:
         verdicts = pa.Table.from_batches(read_batches(judged.verdicts, unit.name, ["kept", "use"])).combine_chunks()
@@ -391,33 +368,38 @@ def _sizes(
         step = costs["step"].to_numpy()
         count = int((step == 0).sum())
         given = pool[begun : begun + count]
+        summed = np.zeros((2, count), np.int64)
         for name in POOLS:
-            chosen = np.flatnonzero(given == name)
+            chosen = np.flatnonzero(given.is_in([name]))
             if len(chosen):
                 rows = np.isin(np.cumsum(step == 0) - 1, chosen)
                 told = {} if name == "eval" else judged.instructions
                 mine = instructed_costs(costs.filter(pa.array(rows)), told, counter)
                 held = rendered_tokens(mine, use[rows], unit.domain, name, mix, counter)
-                of = np.cumsum(step[rows] == 0)[held.begins] - 1
-                np.add.at(tokens, begun + chosen[of], held.tokens)
-                np.add.at(loss, begun + chosen[of], held.loss_tokens)
+                of = chosen[np.cumsum(step[rows] == 0)[held.begins] - 1]
+                np.add.at(summed[0], of, held.tokens)
+                np.add.at(summed[1], of, held.loss_tokens)
+        sizes = _with(sizes[0], begun, summed[0]), _with(sizes[1], begun, summed[1])
         begun += count
-    return tokens, loss
+    return sizes
+
+
+def _with(sizes: Tokens, begin: int, some: npt.NDArray[np.int64]) -> Tokens:
+    """The sizes with some of them set, in place where they have room."""
+    held = np.promote_types(sizes.dtype, narrow(some).dtype)
+    sizes = sizes.astype(held, copy=False)
+    sizes[begin : begin + len(some)] = some
+    return sizes
 
 
 def _numbers(
-    found: Candidates,
-    pool: npt.NDArray[np.object_],
-    copies: npt.NDArray[np.int64],
-    mix: Mix,
-    begun: Mapping[str, int],
+    found: Candidates, pool: Coded, copies: npt.NDArray[np.int32], begun: Mapping[str, int]
 ) -> npt.NDArray[np.int64]:
     """The place of each candidate among those that its pool draws, after `begun` of it; -1 if it is not drawn."""
-    keys = np.array([keyed_hash(f"index:{key}", mix.seed) for key in found.trajectory_id], np.uint64)
     numbers = np.full(len(found), -1, np.int64)
     for name in POOLS:
-        mine = np.flatnonzero((pool == name) & (copies > 0))
-        numbers[mine[np.argsort(keys[mine], kind="stable")]] = np.arange(len(mine)) + begun.get(name, 0)
+        mine = np.flatnonzero(pool.is_in([name]) & (copies > 0))
+        numbers[mine[np.argsort(found.index_key[mine], kind="stable")]] = np.arange(len(mine)) + begun.get(name, 0)
     return numbers
 
 

@@ -19,6 +19,7 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import read_likeness
 from pipelines.judge.reasons import BRIDGES_POOLS
 from pipelines.mix.candidates import Candidates
+from pipelines.mix.coded_names import Coded, coded
 from pipelines.mix.newcomers import Node, Place, settled
 from pipelines.mix.pools import of_kind
 from pipelines.recipe.recipe import POOLS, Recipe
@@ -78,14 +79,14 @@ class Placed:
     """Of each candidate its group, and its pool; empty where that has still to be chosen, for the group as a whole.
 
     Attributes:
-        group: 16 hex digits each.
+        group: names.
         pool: names.
         bridges: unit's label → first rows of those that would join two pools, and have no place.
         dropped: nodes of a trajectory that is not kept, and the place that it has by them, its pool empty as above.
     """
 
-    group: npt.NDArray[np.object_]
-    pool: npt.NDArray[np.object_]
+    group: npt.NDArray[np.uint64]
+    pool: Coded
     bridges: Mapping[str, tuple[int, ...]]
     dropped: tuple[tuple[tuple[Node, ...], Place], ...] = ()
 
@@ -107,7 +108,7 @@ def placed(
     """
     table = pa.concat_tables([_firsts(recipe, unit, judged) for unit in units]) if units else None
     if table is None or not table.num_rows:
-        return Placed(found.group, np.full(len(found), "", object), {})
+        return Placed(found.group, Coded.alike("", len(found)), {})
     kept = table["kept"].to_numpy()
     columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
     own = [set(some) for some in zip(*(table[name].to_pylist() for name in columns), strict=True)]
@@ -125,13 +126,12 @@ def placed(
     labels = {unit.number: unit.label for unit in units}
     for one in np.flatnonzero(result.bridges & kept).tolist():
         bridges.setdefault(labels[by_rank[one]["unit"]], []).append(by_rank[one]["row"])
-    names = np.array([f"{int(group):016x}" for group in result.group[kept]], object)
     dropped = tuple(
         (tuple(sorted(own[row])), Place(int(result.group[row]), result.pool[row]))
         for row in np.flatnonzero(~kept & ~result.bridges).tolist()
     )
     told = {label: tuple(sorted(rows)) for label, rows in sorted(bridges.items())}
-    return Placed(names, result.pool[kept], told, dropped)
+    return Placed(result.group[kept], coded(result.pool[kept]), told, dropped)
 
 
 def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -7,20 +7,26 @@ trajectories by domain. Where a hash alone decides, a domain of 661 trajectories
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import xxhash
 
+from pipelines.mix.coded_names import Coded, Codes, fitting
+from pipelines.mix.keyed import keyed_hash
 from quality.group import components
+from quality.sets import distinct, ranges
 from schemas import ConfigError
 
 LARGE: Final = 100
 """Trajectories of a group below which it is no reason to stop, however small its pool is."""
+
+_AT_ONCE: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +34,46 @@ class Groups:
     """The trajectories of each group by domain.
 
     Attributes:
-        names: of the groups, 16 hex digits each, sorted.
-        sizes: shape (groups, domains): how many trajectories.
-        domains: in the order of the columns.
+        names: of the groups, ascending.
+        number: of each trajectory, that of its group.
+        begins: where the sizes of each group begin, and where those of the last end.
+        domain: of each size, the number of its domain; ascending within a group.
+        sizes: how many trajectories.
+        domains: their names, sorted.
     """
 
-    names: tuple[str, ...]
-    sizes: npt.NDArray[np.int64]
+    names: npt.NDArray[np.uint64]
+    number: npt.NDArray[np.uint32]
+    begins: npt.NDArray[np.int64]
+    domain: Codes
+    sizes: npt.NDArray[np.uint32]
     domains: tuple[str, ...]
 
+    def of_domains(self) -> npt.NDArray[np.int64]:
+        """All trajectories of each domain."""
+        found = np.zeros(len(self.domains), np.int64)
+        np.add.at(found, self.domain, self.sizes)
+        return found
 
-def grouped(group: Sequence[str] | npt.NDArray[np.object_], domain: Sequence[str] | npt.NDArray[np.object_]) -> Groups:
+
+def grouped(group: npt.NDArray[np.uint64], domain: Coded) -> Groups:
     """The groups of trajectories.
 
     Args:
         group: of each trajectory.
         domain: of each trajectory.
     """
-    names, of_group = _numbered(group)
-    domains, of_domain = _numbered(domain)
-    sizes = np.zeros((len(names), len(domains)), np.int64)
-    np.add.at(sizes, (of_group, of_domain), 1)
-    return Groups(names, sizes, domains)
-
-
-def _numbered(texts: Sequence[str] | npt.NDArray[np.object_]) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
-    """The distinct texts, sorted, and the number of each; there may be millions, so none is copied."""
-    encoded = pa.array(texts, pa.string()).dictionary_encode()
-    distinct = encoded.dictionary.to_pylist()
-    order = sorted(range(len(distinct)), key=distinct.__getitem__)
-    number = np.empty(len(distinct), np.int64)
-    number[order] = np.arange(len(distinct))
-    return tuple(distinct[one] for one in order), number[encoded.indices.to_numpy(zero_copy_only=False)]
+    names = distinct(group)
+    number = places_in(names, group)
+    domains = tuple(sorted(map(str, domain.held())))
+    places = np.array([domains.index(name) if name in domains else 0 for name in domain.names], np.uint64)
+    pairs = number * np.uint64(len(domains)) + places[domain.codes]
+    pairs.sort()
+    new = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else np.zeros(0, np.int64)
+    sizes = np.diff(new, append=len(pairs)).astype(np.uint32)
+    of, which = np.divmod(pairs[new], np.uint64(max(len(domains), 1)))
+    begins = np.searchsorted(of, np.arange(len(names) + 1, dtype=np.uint64))
+    return Groups(names, number, begins, fitting(which, len(domains)), sizes, domains)
 
 
 def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
@@ -72,14 +86,26 @@ def widened(group: npt.NDArray[np.uint64], wider: Sequence[npt.NDArray[np.uint64
     Returns:
         Of each trajectory the smallest group that is joined to its own.
     """
-    edges = [np.stack([group, group], axis=1)]
-    for number, values in enumerate(wider):
+    names = distinct(group)
+    number = places_in(names, group)
+    ties = [np.zeros(0, np.uint64)]
+    for values in wider:
         known = values != 0
-        marked = of_kind(values[known], number)
-        firsts = _smallest(marked, group[known])
-        edges.append(np.stack([group[known], firsts], axis=1))
-    nodes, names = components(np.concatenate(edges))
-    return names[np.searchsorted(nodes, group)]
+        firsts = _smallest(values[known], number[known])
+        ties.append(distinct((number[known].astype(np.uint64) << np.uint64(32)) | firsts))
+    edges = np.concatenate(ties)
+    nodes, joined = components(np.stack([edges >> np.uint64(32), edges & np.uint64(0xFFFFFFFF)], axis=1))
+    names[nodes] = names[joined]
+    return names[number]
+
+
+def places_in(names: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """The place of each value among ascending ones that hold it, looked up a stretch at a time."""
+    found = np.empty(len(values), np.uint32)
+    for begin in range(0, len(values), _AT_ONCE):
+        some = slice(begin, begin + _AT_ONCE)
+        found[some] = np.searchsorted(names, values[some])
+    return found
 
 
 def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint64]:
@@ -87,20 +113,21 @@ def of_kind(values: npt.NDArray[np.uint64], number: int) -> npt.NDArray[np.uint6
     return np.array([xxhash.xxh3_64_intdigest(int(v).to_bytes(8, "little"), number + 1) for v in values], "u8")
 
 
-def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _smallest(values: npt.NDArray[np.uint64], group: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     """For each trajectory the smallest group among those of its value."""
-    distinct, inverse = np.unique(values, return_inverse=True)
-    found = np.full(len(distinct), np.iinfo(np.uint64).max, np.uint64)
-    np.minimum.at(found, inverse, group)
-    return found[inverse]
+    held = distinct(values)
+    of = places_in(held, values)
+    found = np.full(len(held), np.iinfo(np.uint32).max, np.uint32)
+    np.minimum.at(found, of, group)
+    return found[of]
 
 
 Held: TypeAlias = Mapping[str, Mapping[str, int]]
 """Pool → domain → trajectories that it was given already."""
 
 
-def pools_of(groups: Groups, shares: Mapping[str, float], seed: int, held: Held | None = None) -> dict[str, str]:
-    """The pool of each group.
+def pools_of(groups: Groups, shares: Mapping[str, float], seed: int, held: Held | None = None) -> npt.NDArray[np.uint8]:
+    """The pool of each group, as its number among those of the shares.
 
     Args:
         groups: all of them.
@@ -115,32 +142,78 @@ def pools_of(groups: Groups, shares: Mapping[str, float], seed: int, held: Held 
     parts = np.array([shares[pool] for pool in pools]) / sum(shares[pool] for pool in pools)
     before = [[(held or {}).get(pool, {}).get(domain, 0) for domain in groups.domains] for pool in pools]
     given = np.array(before, np.float64).reshape(len(pools), len(groups.domains))
-    wanted = np.outer(parts, groups.sizes.sum(axis=0) + given.sum(axis=0))
+    wanted = np.outer(parts, groups.of_domains() + given.sum(axis=0))
     _check(groups, pools, wanted)
-    order = sorted(
-        range(len(groups.names)), key=lambda n: xxhash.xxh3_64_intdigest(f"pool:{groups.names[n]}".encode(), seed)
-    )
-    found: dict[str, str] = {}
-    for number in order:
-        size = groups.sizes[number]
-        # of the domains that the group has, how much of it the pool still lacks
-        lacking = ((wanted - given) * size).sum(axis=1) / max(int((size * size).sum()), 1)
-        pool = int(np.argmax(np.round(lacking, 9)))
-        given[pool] += size
-        found[groups.names[number]] = pools[pool]
+    dealing = _Dealing(wanted.tolist(), given.tolist())
+    numbers = np.array([[*shares].index(pool) for pool in pools], np.uint8)
+    found = np.zeros(len(groups.names), np.uint8)
+    order = np.argsort(_order_keys(groups.names, seed), kind="stable")
+    for begin in range(0, len(order), _AT_ONCE):
+        some = order[begin : begin + _AT_ONCE]
+        first, count = groups.begins[some], groups.begins[some + 1] - groups.begins[some]
+        rows = ranges(first, count)
+        sizes = zip(groups.domain[rows].tolist(), groups.sizes[rows].tolist(), strict=True)
+        chosen = [
+            dealing.one(*next(sizes)) if several == 1 else dealing.several(dict(islice(sizes, several)))
+            for several in count.tolist()
+        ]
+        found[some] = numbers[chosen]
     return found
+
+
+def _order_keys(names: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
+    """The hash of each group's name."""
+    keys = np.empty(len(names), np.uint64)
+    for begin in range(0, len(names), _AT_ONCE):
+        some = names[begin : begin + _AT_ONCE].tolist()
+        keys[begin : begin + len(some)] = [keyed_hash(f"pool:{name:016x}", seed) for name in some]
+    return keys
+
+
+class _Dealing:
+    """What pools lack, as groups are given to them one after the other.
+
+    Args:
+        wanted: of each pool and domain.
+        given: of them.
+    """
+
+    def __init__(self, wanted: list[list[float]], given: list[list[float]]) -> None:
+        self._wanted, self._given = wanted, given
+
+    def one(self, domain: int, size: int) -> int:
+        """The pool of a group of one domain, as `several` finds it, without arrays: most groups are such."""
+        best, most, square = 0, -math.inf, size * size
+        for number, (wanted, given) in enumerate(zip(self._wanted, self._given, strict=True)):
+            lacking = round((wanted[domain] - given[domain]) * size / square * 1e9) / 1e9
+            if lacking > most:
+                best, most = number, lacking
+        self._given[best][domain] += size
+        return best
+
+    def several(self, sizes: Mapping[int, int]) -> int:
+        """The pool that lacks most of the domains of a group, as far as the group has of them."""
+        size = np.zeros(len(self._given[0]), np.int64)
+        for domain, count in sizes.items():
+            size[domain] = count
+        missing = np.array(self._wanted) - np.array(self._given)
+        lacking = (missing * size).sum(axis=1) / max(int((size * size).sum()), 1)
+        best = int(np.argmax(np.round(lacking, 9)))
+        for domain, count in sizes.items():
+            self._given[best][domain] += count
+        return best
 
 
 def _check(groups: Groups, pools: Sequence[str], wanted: npt.NDArray[np.float64]) -> None:
     most = wanted.max(axis=0)
-    over = np.argwhere((groups.sizes > most) & (groups.sizes >= LARGE))
+    over = np.flatnonzero((groups.sizes >= LARGE) & (groups.sizes > most[groups.domain]))
     if len(over):
-        group, domain = over[0].tolist()
-        held, whole = groups.sizes[group, domain], groups.sizes[:, domain].sum()
+        held, domain = int(groups.sizes[over[0]]), int(groups.domain[over[0]])
+        group = int(groups.names[np.searchsorted(groups.begins, over[0], "right") - 1])
         pool = pools[int(np.argmax(wanted[:, domain]))]
         raise ConfigError(
-            f"Group {groups.names[group]} holds {held:,} of the {whole:,} trajectories of {groups.domains[domain]}, "
-            f"and the largest pool ({pool}) is to have {most[domain]:,.0f}: a group is in one pool. Give one pool a "
-            "larger share, bound its task or environment (judge.max_share), or widen groups by less (mix.group_by, or "
-            "judge.group_folders: false where all were made in one working folder)."
+            f"Group {group:016x} holds {held:,} of the {int(groups.of_domains()[domain]):,} trajectories of "
+            f"{groups.domains[domain]}, and the largest pool ({pool}) is to have {most[domain]:,.0f}: a group is in "
+            "one pool. Give one pool a larger share, bound its task or environment (judge.max_share), or widen groups "
+            "by less (mix.group_by, or judge.group_folders: false where all were made in one working folder)."
         )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quality.duplicate import KEY, losers
-from quality.group import components
+from quality.group import components, name_edges
 from quality.measure import instance_nodes, task_nodes
 from quality.rule import Rule, decided
 from quality.tokens import TokenCounter
@@ -69,6 +69,9 @@ def test_components_are_those_of_a_graph_search(edges, random):
                 expected[node] = start
                 stack += neighbours[node]
     assert dict(zip(nodes.tolist(), groups.tolist(), strict=True)) == expected
+    ends = np.array(edges, np.uint64).reshape(-1, 2).T.copy()
+    name_edges((ends[0], ends[1]))
+    assert ends.T.tolist() == [[a, expected[a]] for a, _ in edges]
     random.shuffle(edges)
     again = components(np.array(edges, np.uint64).reshape(-1, 2))
     assert np.array_equal(again[1], groups)

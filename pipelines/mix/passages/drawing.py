@@ -5,23 +5,24 @@ How much is drawn of what is not decided here; see `mix.mixture`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches
+from pipelines.engine.parquet import read_batches, read_table
 from pipelines.engine.units import check_unit
-from pipelines.mix.candidates import Candidates
+from pipelines.mix.candidates import NOTHING, Candidates, Identities, Wanted, narrow
+from pipelines.mix.coded_names import Coded, numbers_of
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.passages.samples import samples_of_passages
 
-_TOLD = ("id", "source", "group", "text_bytes", "tokens", "loss_tokens")
+_TOLD = ("source", "group", "text_bytes", "tokens", "loss_tokens")
 
 
-def passage_candidates(unit: PassageUnit, preparing: Preparation, signals: Sequence[str] = ()) -> Candidates:
+def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted = NOTHING) -> Candidates:
     """The passages of a part, in its order, as trajectories are told; what trajectories have besides is not known.
 
     Their domain is the component's name.
@@ -29,30 +30,40 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, signals: Seque
     Args:
         unit: whose part it is.
         preparing: by what it was made.
-        signals: names of signals that candidates have; those of passages are not a number.
+        wanted: what is asked of candidates; the signals of passages are not a number.
     """
-    batches = [batch.select(_TOLD) for batch in read_batches(preparing.parts, unit.part, list(_TOLD))]
-    rows = sum(batch.num_rows for batch in batches)
+    table = read_table(preparing.parts, unit.part, [*_TOLD, *(["id"] if wanted.seed is not None else [])])
+    rows = table.num_rows
+    ids = _texts(table, "id") if wanted.seed is not None else pa.array([], pa.string())
 
-    def held(name: str, kind: Any) -> Any:
-        return np.array([value for batch in batches for value in batch[name].to_pylist()], kind)
+    def sizes(name: str) -> Any:
+        return narrow(np.array(table[name].to_pylist(), np.int64))
 
     return Candidates(
-        unit=np.full(rows, unit.number, np.int64),
-        trajectory_id=held("id", object),
-        group=held("group", object),
-        domain=np.full(rows, preparing.components[unit.component].name, object),
-        source=held("source", object),
-        kind=np.full(rows, "", object),
-        task=np.zeros(rows, np.uint64),
+        unit=np.full(rows, unit.number, np.uint32),
+        **wanted.keys(ids),
+        group=numbers_of(_texts(table, "group")),
+        domain=Coded.alike(preparing.components[unit.component].name, rows),
+        source=Coded.of(_texts(table, "source")),
+        kind=Coded.alike("", rows),
+        task=np.zeros(rows if wanted.tasks else 0, np.uint64),
         environment=np.zeros(rows, np.uint64),
-        task_node=np.zeros(rows, np.uint64),
-        instance_node=np.zeros(rows, np.uint64),
-        tokens=held("tokens", np.int64),
-        loss_tokens=held("loss_tokens", np.int64),
-        text_bytes=held("text_bytes", np.int64),
-        signals={name: np.full(rows, np.nan) for name in signals},
+        tokens=sizes("tokens"),
+        loss_tokens=sizes("loss_tokens"),
+        text_bytes=sizes("text_bytes"),
+        signals={name: np.full(rows, np.nan) for name in wanted.signals},
     )
+
+
+def passage_identities(unit: PassageUnit, preparing: Preparation) -> Identities:
+    """Who the passages of a part are, in its order."""
+    ids = _texts(read_table(preparing.parts, unit.part, ["id"]), "id")
+    return Identities(ids, *(np.zeros(len(ids), np.uint64) for _ in range(2)))
+
+
+def _texts(table: pa.Table, name: str) -> pa.Array:
+    """A column of texts, in one piece."""
+    return table[name].combine_chunks().cast(pa.string())
 
 
 def drawn_passages(

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from pipelines.engine.execution import Execution
+from pipelines.judge import replicates
+from pipelines.judge.decision import Answers
+from pipelines.judge.packed_rows import partitioned
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
+from quality.fingerprint import mixed
+from quality.replicate import ROW
+from schemas import DOMAINS
 from tests.pipelines.judge.test_near_duplicates import atif
 
 START = "total 2\nnotes.txt\nrun.sh"
@@ -39,14 +49,48 @@ def recipe(**judge: object) -> Recipe:
     return parse_recipe(json.dumps(values), "r")
 
 
-@pytest.mark.parametrize("part_bytes", [1 << 28, 3_000])
-def test_the_report_says_what_replicates_agree_on(raw: Path, tmp_path: Path, part_bytes: int):
-    summary = Run(recipe(), [str(raw)], str(tmp_path), Execution(part_bytes=part_bytes)).run("judge")
+@pytest.mark.parametrize(("part_bytes", "partitions"), [(1 << 28, None), (3_000, 256)])
+def test_the_report_says_what_replicates_agree_on(raw: Path, tmp_path: Path, part_bytes: int, partitions: int | None):
+    execution = Execution(part_bytes=part_bytes, partitions=partitions)
+    summary = Run(recipe(), [str(raw)], str(tmp_path), execution).run("judge")
     found = summary.replicates["terminal"]
     assert found == json.loads((tmp_path / "measures" / "replicates.json").read_bytes())["terminal"]
     assert (found["groups"], found["rows"], found["differing"], found["compared"]) == (2, 12, 1, 1)
     assert found["agreement_where_differing"] == pytest.approx(0.8)
     assert found["noise_ceiling"] == pytest.approx(0.9)
+
+
+def answered(answers: Callable[[int, list[bytes]], Answers], rows: np.ndarray, partitions: int) -> dict[str, Any]:
+    """What partitions answer to rows, each unit's with its domain: names of answers with their rows, and tallies."""
+    found: dict[str, list[bytes]] = {}
+    parts: dict[int, list[bytes]] = {}
+    for unit, of in enumerate(DOMAINS[:2]):
+        for number, data in partitioned(rows[rows["unit"] == unit], "key", partitions):
+            parts.setdefault(number, []).append(bytes([DOMAINS.index(of)]) + data)
+    for number, blocks in parts.items():
+        for name, _, data in answers(number, blocks):
+            found.setdefault(name, []).append(data)
+    tallies = [json.loads(data) for data in found.pop("tally", [])]
+    summed = {domain: sum((Counter(of) for name, of in tallies if name == domain), Counter()) for domain in DOMAINS[:2]}
+    told = {name: np.concatenate([np.frombuffer(data, ROW) for data in some]) for name, some in found.items()}
+    return {"tally": summed, **told}
+
+
+@pytest.mark.parametrize("partitions", [128, 4096])
+def test_rows_to_compare_are_the_same_in_however_many_partitions(monkeypatch: pytest.MonkeyPatch, partitions: int):
+    monkeypatch.setattr(replicates, "SAMPLED", 3)
+    chance = np.random.default_rng(5)
+    rows = np.zeros(6000, ROW)
+    rows["key"] = mixed(chance.integers(0, 1500, len(rows)).astype(np.uint64))
+    rows["unit"] = rows["key"] % np.uint64(2)
+    for name in ("answer", "content", "rank"):
+        rows[name] = chance.integers(0, 9, len(rows))
+    rows["row"] = np.arange(len(rows))
+    whole, named = (answered(replicates.tallied, rows, 64), answered(replicates.named, rows, partitions))
+    assert named["tally"] == whole["tally"]
+    assert len(named["rows_to_choose_from"]) > len(whole["rows_to_compare"]) > 0
+    chosen = answered(replicates.first_named, named["rows_to_choose_from"], 64)
+    assert np.sort(chosen["rows_to_compare"]).tobytes() == np.sort(whole["rows_to_compare"]).tobytes()
 
 
 @pytest.mark.parametrize("text", ["", "no log at all\n"])

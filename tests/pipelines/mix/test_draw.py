@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pipelines.mix.coded_names import Coded
 from pipelines.mix.draw import NOTHING, Carried, Drawing, Items, drawing, unknown_values, weights_of
 from pipelines.recipe.mixture import Bound, Component, Stage
 from schemas import ConfigError
@@ -105,6 +107,22 @@ def test_a_budget_is_met_within_one_sample_and_a_larger_one_contains_the_smaller
         if drawn + 400 < budget:
             left = drawing(items, stage(**values, budget=budget + 400))
             assert int((left.copies * items.tokens).sum()) == drawn or drawn + int(items.tokens.max()) > budget
+
+
+@given(ITEMS, STAGES, st.integers(1, 8000))
+def test_columns_of_numbers_and_of_objects_are_drawn_alike(rows, values, budget):
+    items = items_of(rows)
+    named = {by: Coded.of(column.tolist()) for by, column in items.values.items() if by not in ("task", "environment")}
+    small = replace(
+        items,
+        tokens=items.tokens.astype(np.uint32),
+        component=named["component"],
+        domain=named["domain"],
+        values={**items.values, **named},
+    )
+    chosen = stage(**values, budget=budget)
+    assert (drawing(items, chosen).copies == drawing(small, chosen).copies).all()
+    assert drawing(items, chosen).categories == drawing(small, chosen).categories
 
 
 @given(ITEMS, STAGES, st.integers(1, 8000), st.randoms(use_true_random=False))
@@ -252,7 +270,7 @@ def test_bounds_hold_by_share_and_by_tokens():
     found = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "web", "max_share": 0.1}]))
     assert share(found, "web") == pytest.approx(0.1, abs=0.003)
     most = drawing(items, stage(budget=50_000, bounds=[{"by": "task", "max_tokens": 700}])).copies * items.tokens
-    assert np.bincount(items.values["task"].astype(np.int64), weights=most)[1:].tolist() == [700.0] * 10
+    assert np.bincount(np.tile(np.repeat(np.arange(1, 11), 100), 2), weights=most)[1:].tolist() == [700.0] * 10
     least = drawing(items, stage(budget=50_000, bounds=[{"by": "domain", "value": "swe", "min_share": 0.9}]))
     assert share(least, "swe") == pytest.approx(0.9, abs=0.003)
 

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.mix.mixture import familiarity
+from pipelines.mix.coded_names import Coded
+from pipelines.mix.mixture import familiarity, trained_environments
 from pipelines.mix.samples import began_at, held_out_kinds
 from pipelines.publish.card import told_apart
 from pipelines.recipe.recipe import Mix
@@ -17,7 +18,8 @@ from schemas import DOMAINS
 
 
 def told(environment, pool, copies):
-    return familiarity(np.array(environment, np.uint64), np.array(pool, object), np.array(copies)).tolist()
+    known = np.array(environment, np.uint64)
+    return familiarity(known, trained_environments(known, Coded.of(pool), np.array(copies))).tolist()
 
 
 def test_an_environment_that_a_training_pool_draws_is_seen():

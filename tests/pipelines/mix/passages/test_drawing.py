@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.engine.storage import Folder
-from pipelines.mix.candidates import gathered
+from pipelines.mix.candidates import Wanted, gathered
 from pipelines.mix.draw import Items, drawing
-from pipelines.mix.passages.drawing import drawn_passages, passage_candidates
+from pipelines.mix.keyed import keyed_hash
+from pipelines.mix.passages.drawing import drawn_passages, passage_candidates, passage_identities
 from pipelines.mix.passages.preparation import Preparation
 from pipelines.recipe.mixture import Stage
 from tests.pipelines.mix.passages.corpora import RECIPE, component, prepared, prose, written
@@ -33,27 +34,28 @@ def made(tmp_path):
 
 def test_passages_are_candidates_with_the_sizes_that_their_part_tells(tmp_path):
     preparing, units = made(tmp_path)
-    found = gathered([passage_candidates(unit, preparing, ["length"]) for unit in units], ["length"])
+    wanted = Wanted(3, ["length"])
+    found = gathered((passage_candidates(unit, preparing, wanted) for unit in units), wanted.signals)
     rows = [row for unit in units for row in pq.read_table(preparing.parts.path(unit.part)).to_pylist()]
-    for column, name in (
-        ("trajectory_id", "id"),
-        ("group", "group"),
-        ("tokens", "tokens"),
-        ("text_bytes", "text_bytes"),
-    ):
-        assert getattr(found, column).tolist() == [row[name] for row in rows]
+    for name in ("tokens", "loss_tokens", "text_bytes"):
+        assert getattr(found, name).tolist() == [row[name] for row in rows]
+    assert [f"{group:016x}" for group in found.group.tolist()] == [row["group"] for row in rows]
+    assert found.draw_key.tolist() == [keyed_hash(f"draw:{row['id']}", 3) for row in rows]
+    assert [key for unit in units for key in passage_identities(unit, preparing).ids.to_pylist()] == [
+        row["id"] for row in rows
+    ]
     assert found.domain.tolist() == ["law"] * 20 + ["talk"] * 10
     assert np.isnan(found.signals["length"]).all()
 
 
 def test_a_stage_draws_components_of_passages_by_their_weights(tmp_path):
     preparing, units = made(tmp_path)
-    found = gathered([passage_candidates(unit, preparing) for unit in units], [])
+    found = gathered(passage_candidates(unit, preparing) for unit in units)
     items = Items(
         key=np.arange(len(found), dtype=np.uint64),
         tokens=found.tokens,
         loss_tokens=found.loss_tokens,
-        group=np.array([int(group, 16) for group in found.group], np.uint64),
+        group=found.group,
         component=found.domain,
         domain=found.domain,
     )

@@ -1,0 +1,101 @@
+"""Names of which few differ among millions: numbers into them, a byte or two each, instead of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of names.
+
+    Attributes:
+        codes: of each row, the number of its name.
+        names: each once; None stands for what is not known.
+    """
+
+    codes: Codes
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None] | pa.Array) -> Coded:
+        """The column of these texts."""
+        plain = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+        encoded = plain.cast(pa.string()).dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        codes = encoded.indices.fill_null(len(names)).to_numpy(zero_copy_only=False)
+        return cls(fitting(codes, len(names)), (*names, None) if encoded.null_count else tuple(names))
+
+    @classmethod
+    def alike(cls, name: str, count: int) -> Coded:
+        """So many rows of one name."""
+        return cls(np.zeros(count, np.uint8), (name,))
+
+    @classmethod
+    def joined(cls, some: Sequence[Coded]) -> Coded:
+        """The rows of these columns, one after the other."""
+        numbers: dict[str | None, int] = {}
+        places = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in some]
+        codes = np.empty(sum(map(len, some)), np.min_scalar_type(len(numbers)))
+        begin = 0
+        for one, place in zip(some, places, strict=True):
+            codes[begin : begin + len(one)] = place[one.codes]
+            begin += len(one)
+        return cls(codes, tuple(numbers))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Coded:
+        return Coded(self.codes[rows], self.names)
+
+    def tolist(self) -> list[str | None]:
+        """The name of each row."""
+        return [self.names[code] for code in self.codes.tolist()]
+
+    def is_in(self, names: Collection[str | None]) -> npt.NDArray[np.bool_]:
+        """Of each row whether its name is among these."""
+        found: npt.NDArray[np.bool_] = np.array([name in names for name in self.names], np.bool_)[self.codes]
+        return found
+
+    def held(self) -> list[str | None]:
+        """The names that a row has."""
+        counts = np.bincount(self.codes, minlength=len(self.names))
+        return [name for name, count in zip(self.names, counts.tolist(), strict=True) if count]
+
+    def texts(self) -> pa.Array:
+        """The names as an array of texts."""
+        return pa.array(self.names, pa.string()).take(pa.array(self.codes))
+
+
+def coded(values: Coded | npt.NDArray[Any]) -> Coded:
+    """The column of names, which may be objects."""
+    return values if isinstance(values, Coded) else Coded.of(values.tolist())
+
+
+def fitting(values: npt.NDArray[Any], most: int) -> Codes:
+    """Numbers of at most `most`, in as few bytes as hold it."""
+    return values.astype(np.min_scalar_type(most), copy=False)
+
+
+_DIGITS: Final = np.array([f"{number:02x}" for number in range(256)], "S2").view(np.uint16)
+
+
+def hex_texts(values: npt.NDArray[np.uint64]) -> pa.Array:
+    """16 hex digits of each number."""
+    digits = _DIGITS[values.astype(">u8").view(np.uint8)]
+    ends = np.arange(len(values) + 1, dtype=np.int32) * 16
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(digits))
+
+
+def numbers_of(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """The numbers of texts of hex digits."""
+    return np.array([int(text, 16) for text in texts.to_pylist()], np.uint64)
