@@ -191,7 +191,8 @@ class NearCopies:
             if self.earlier is not None:
                 like = np.zeros(len(some), LIKENESS)
                 like["row"], like["node"] = some["row"], some["other_node"]
-                yield LIKE, number, np.unique(like[some["node"] != some["other_node"]]).tobytes()
+                others = some["node"] != some["other_node"]
+                yield LIKE, number, np.unique(like[others]).tobytes()
 
     def words(self, reason: str, survivor: int) -> str:
         """See `Decision`."""
