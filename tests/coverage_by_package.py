@@ -6,6 +6,7 @@ probes out where they were met, so that a long run is hardly longer; a tracer ma
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,41 +15,41 @@ import slipcover
 
 PACKAGES: Final = ("schemas", "connectors", "quality", "pipelines")
 
-Reached = dict[str, tuple[list[int], list[int]]]
-"""By file below the repository: lines that ran, lines that did not."""
+Seen = dict[str, set[int]]
+"""Lines by file, as the compiler names it."""
+
+LINES_OF_CODE: Final = slipcover.Slipcover.lines_from_code
 
 
 class LineCoverage:
     """A plugin of pytest that counts from when it is made, in this process and in the workers of xdist.
+
+    Which lines there are to be reached takes as long to find as to count what is reached, and is the same in every
+    process: only the one that tells it finds it, at the end.
 
     Args:
         root: the folder that the packages lie in.
     """
 
     def __init__(self, root: Path) -> None:
-        sources = [str(root / package) for package in PACKAGES]
-        self._probes = slipcover.Slipcover(source=sources)
         self._root = root
-        self._reached: dict[str, set[int]] = {}
-        self._lines: dict[str, set[int]] = {}
-        slipcover.ImportManager(self._probes, slipcover.FileMatcher(sources=sources)).__enter__()
+        self._sources = [str(root / package) for package in PACKAGES]
+        self._probes = slipcover.Slipcover()
+        self._seen: Seen = {}
+        slipcover.Slipcover.lines_from_code = staticmethod(lambda code: ())
+        slipcover.ImportManager(self._probes, slipcover.FileMatcher(sources=self._sources)).__enter__()
 
-    def _add(self, reached: Reached) -> None:
-        for file, (ran, missed) in reached.items():
-            self._reached.setdefault(file, set()).update(ran)
-            self._lines.setdefault(file, set()).update(ran, missed)
-
-    def _here(self) -> Reached:
-        files = self._probes.get_coverage()["files"]
-        return {file: (told["executed_lines"], told["missing_lines"]) for file, told in files.items()}
+    def _add(self, seen: Mapping[str, Iterable[int]]) -> None:
+        for file, lines in seen.items():
+            self._seen.setdefault(file, set()).update(lines)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        for seen in (self._probes.all_seen, self._probes.newly_seen):
+            self._add(seen)
         output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
-        if output is None:
-            self._add(self._here())
-        else:
-            output["coverage"] = self._here()
+        if output is not None:
+            output["coverage"] = {file: sorted(lines) for file, lines in self._seen.items()}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -61,11 +62,19 @@ class LineCoverage:
     def by_package(self) -> dict[str, tuple[int, int]]:
         """(lines, lines that ran) of each package, by its dotted name; those of a package within are its own."""
         found: dict[str, tuple[int, int]] = {}
-        for file in sorted(self._lines):
-            package = ".".join((self._root / file).relative_to(self._root).parent.parts)
+        for file, there in sorted(self._lines().items()):
+            package = ".".join(Path(file).relative_to(self._root).parent.parts)
             lines, reached = found.get(package, (0, 0))
-            found[package] = lines + len(self._lines[file]), reached + len(self._reached[file])
+            found[package] = lines + len(there), reached + len(there & self._seen.get(file, set()))
         return dict(sorted(found.items()))
+
+    def _lines(self) -> Seen:
+        """All lines that can be reached, of every module of the packages."""
+        slipcover.Slipcover.lines_from_code = staticmethod(LINES_OF_CODE)
+        told = slipcover.Slipcover(source=self._sources).get_coverage()["files"]
+        return {
+            str(Path.cwd() / file): {*lines["executed_lines"], *lines["missing_lines"]} for file, lines in told.items()
+        }
 
 
 def table(packages: dict[str, tuple[int, int]]) -> list[str]:

@@ -5,6 +5,7 @@ Its run has several workers and something for every stage, so that it also shows
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,15 @@ def compiled(there: Path, here: Path) -> None:
     for cache in there.rglob("__pycache__"):
         target = here / cache.relative_to(there)
         if target.parent.is_dir() and not target.exists() and target.relative_to(here).parts[0] not in PACKAGES:
-            shutil.copytree(cache, target)
+            shutil.copytree(cache, target, copy_function=linked)
+
+
+def linked(file: str, place: str) -> None:
+    """Puts a file at a place too; where links do not reach it is copied."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copy2(file, place)
 
 
 def test_the_wheel_holds_exactly_the_four_packages(wheel):

@@ -193,7 +193,8 @@ class NearCopies:
             if self.earlier is not None:
                 like = np.zeros(len(some), LIKENESS)
                 like["row"], like["node"] = some["row"], some["other_node"]
-                yield LIKE, number, np.unique(like[some["node"] != some["other_node"]]).tobytes()
+                others = some["node"] != some["other_node"]
+                yield LIKE, number, np.unique(like[others]).tobytes()
 
     def _alike_enough(self, pairs: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
         """The numbers of the pairs of which one goes."""
