@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
 from pipelines.face.flex_templates import commands as template_commands
@@ -569,6 +570,7 @@ def _end(error: Exception) -> NoReturn:
 def main() -> None:
     """Entry point of the console script."""
     guard()
+    collect_rarely()
     if sys.argv[1:2] == [run.__name__]:
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
