@@ -10,6 +10,8 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -567,6 +569,20 @@ def _end(error: Exception) -> NoReturn:
         sys.exit(done.exit_code)
 
 
+def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
+    """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
+    named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
+    if not named or not whole.registered_groups:  # a single command alone would take its name for an argument
+        return whole
+    narrowed = copy(whole)
+    narrowed.registered_commands = named
+    return narrowed
+
+
+def _name_of(command: Any) -> str:
+    return str(command.name or command.callback.__name__.replace("_", "-"))
+
+
 def main() -> None:
     """Entry point of the console script."""
     guard()
@@ -577,7 +593,7 @@ def main() -> None:
     _usage_ends_with(Code.USAGE)
     try:
         with interruptible():
-            app()
+            _narrowed(app, sys.argv[1:])()
     except Interrupted as error:
         leave(ending_of(error, goes_on=_goes_on()))
     except Exception as error:  # noqa: BLE001 - each ends in its own way
