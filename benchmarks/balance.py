@@ -27,27 +27,51 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Children:
-    """CPU seconds of each process that this one has started, by the stage in which it began, as far as seen."""
+    """CPU seconds of each worker, by the stage in which it began, as far as seen.
+
+    Workers are what this process started, or what such a one forked: then that one is no worker but loads their code.
+    What this process itself takes is told without the watching, which is several seconds of a run.
+    """
 
     def __init__(self) -> None:
         self.stage = "plan"
         self.seconds: dict[str, dict[int, float]] = {}
+        self.loading: dict[str, float] = {}
+        self.watching = 0.0
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def own(self) -> float:
+        """CPU seconds of this process so far."""
+        return time.process_time() - self.watching
 
     def _watch(self) -> None:
         stages: dict[int, str] = {}
+        servers: set[int] = set()
         me = os.getpid()
         while True:
-            for one in Path("/proc").iterdir():
-                try:
-                    told = (one / "stat").read_text().rpartition(")")[2].split() if one.name.isdigit() else []
-                except OSError:
-                    continue
-                if told and int(told[1]) == me:
-                    stage = stages.setdefault(int(one.name), self.stage)
-                    spent = (int(told[11]) + int(told[12])) / _TICKS
-                    self.seconds.setdefault(stage, {})[int(one.name)] = spent
+            seen = dict(_processes())
+            ours = {number for number, (parent, _) in seen.items() if parent == me}
+            servers |= {parent for parent, _ in seen.values() if parent in ours}
+            for number, (parent, spent) in seen.items():
+                if parent == me or parent in servers:
+                    stage = stages.setdefault(number, self.stage)
+                    self.seconds.setdefault(stage, {})[number] = spent
+            for server in servers & seen.keys():
+                stage = stages[server]
+                self.loading[stage] = self.seconds[stage].pop(server)
+            self.watching = time.thread_time()
             time.sleep(_PERIOD_S)
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, float]]]:
+    """(number, (its parent, CPU seconds)) of each process of the machine."""
+    for one in Path("/proc").iterdir():
+        try:
+            told = (one / "stat").read_text().rpartition(")")[2].split() if one.name.isdigit() else []
+        except OSError:
+            continue
+        if told:
+            yield int(one.name), (int(told[1]), (int(told[11]) + int(told[12])) / _TICKS)
 
 
 def run(place: Path) -> None:
@@ -58,18 +82,19 @@ def run(place: Path) -> None:
     from pipelines.run import Run
 
     children = Children()
-    own: list[tuple[str, float]] = [("plan", time.process_time())]
+    own: list[tuple[str, float]] = [("plan", children.own())]
 
     def tell(start: Any) -> None:
         children.stage = start.stage
-        own.append((start.stage, time.process_time()))
+        own.append((start.stage, children.own()))
 
     Run(load_recipe(str(place / "growth.yaml")), [str(place / "raw")], str(place / "two"), Execution(2), tell).run()
     time.sleep(2 * _PERIOD_S)
-    own.append(("", time.process_time()))
+    own.append(("", children.own()))
     for (stage, begin), (_, end) in pairwise(own):
         workers = sorted(children.seconds.get(stage, {}).values())
-        print(json.dumps({"stage": stage, "driver": end - begin, "workers": workers}))
+        driver = end - begin + children.loading.get(stage, 0.0)
+        print(json.dumps({"stage": stage, "driver": driver, "workers": workers}))
 
 
 def _normalize(given: tuple[Any, Any]) -> float:

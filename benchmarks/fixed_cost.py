@@ -1,5 +1,7 @@
 """What a command costs however little it has to do: CPU time of processes of their own, most of it imports.
 
+Modules are compiled once, as where they are installed, whatever the variables of this process say.
+
 python -m benchmarks.fixed_cost [--times 5]
 """
 
@@ -24,8 +26,10 @@ AIMS = {"one log": 1.5, "a wrong recipe": 0.5, "plan of a wrong recipe": 0.5, "r
 
 def cpu_seconds(*words: str) -> float:
     """User and system time of one process of the command line, and of what it starts."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-m", "pipelines", *words]
     before = os.times()
-    subprocess.run([sys.executable, "-m", "pipelines", *words], cwd=ROOT, capture_output=True, check=False)
+    subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, check=False)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 

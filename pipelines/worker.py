@@ -3,6 +3,8 @@
 The local runner says in the environment what a worker has to know. Engines elsewhere start `trajmill-worker` (in
 Beam's words the boot of a PROCESS environment) and only say who answers such questions, the provision service.
 
+With `--forks` it is no worker, but forks them for the local runner: see `engine.fork_server`.
+
 A worker says on stderr only what goes wrong with itself, leaves interrupts to the process that started it, and ends
 with it.
 """
@@ -19,6 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pipelines.engine.fork_server import FORKS, fork_when_asked
+from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent, is_running
 from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
@@ -108,12 +112,47 @@ def provisioned(words: Sequence[str]) -> dict[str, str]:
     }
 
 
+def _become_worker(channel: int) -> bool:
+    """Loads all code, and forks workers; returns in each of them, and at last in this process: whether it is one."""
+    server = os.getpid()
+    if not end_with_parent(int(os.environ[RUNNER_PROCESS])):
+        return False
+    _load()
+    more = fork_when_asked(channel)
+    if more is None:
+        return False
+    if not end_with_parent(server):
+        os._exit(1)
+    os.environ.update(more)
+    threading.Thread(target=_end_with, args=(server,), daemon=True).start()
+    return True
+
+
+def _load() -> None:
+    """Loads what workers of any stage need."""
+    with pandas_hidden():
+        from apache_beam.runners.worker import sdk_worker_main  # noqa: F401
+
+    import pipelines.run  # noqa: F401
+    from connectors.registry import connectors
+
+    connectors()
+
+
 def main() -> None:
     """Runs Beam's worker until the runner, or the process that it runs in, ends."""
     guard()
+    collect_rarely()
     without_pandas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _bind_to_parent()
+    errors = logging.StreamHandler()
+    errors.setLevel(logging.ERROR)
+    logging.getLogger().addHandler(errors)
+    channel = next((word.partition("=")[2] for word in sys.argv[1:] if word.startswith(f"{FORKS}=")), None)
+    if channel is None:
+        _bind_to_parent()
+    elif not _become_worker(int(channel)):
+        return
     try:
         _work()
     except Exception as error:  # noqa: BLE001 - the process ends
@@ -125,9 +164,6 @@ def main() -> None:
 def _work() -> None:
     os.environ.update(provisioned(sys.argv[1:]))
     threading.excepthook = _later(threading.excepthook)
-    errors = logging.StreamHandler()
-    errors.setLevel(logging.ERROR)
-    logging.getLogger().addHandler(errors)
     with pandas_hidden():
         from apache_beam.portability.api import beam_fn_api_pb2
         from apache_beam.runners.worker import log_handler, sdk_worker, sdk_worker_main

@@ -19,6 +19,14 @@ _ALLOCATIONS: Final = 50_000
 """New containers, beyond those freed, after which the collector looks at them; Python's default is 700."""
 
 
+def collect_rarely() -> None:
+    """Has the collector run rarely in this process from now on.
+
+    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run.
+    """
+    gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
+
+
 @contextmanager
 def rare_collections() -> Iterator[None]:
     """A block in which the collector runs rarely, and never over what existed before.

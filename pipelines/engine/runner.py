@@ -10,11 +10,13 @@ import argparse
 import io
 import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 import apache_beam as beam
@@ -30,6 +32,7 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import create_runner
+from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.portability.flink_runner import MAGIC_HOST_NAMES
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
@@ -39,6 +42,7 @@ from pipelines.engine.dataflow.job_options import RUNNER as DATAFLOW
 from pipelines.engine.dataflow.job_options import faults_of
 from pipelines.engine.dataflow.jobs import finished, require_reachable
 from pipelines.engine.execution import LOCAL, Execution, Seeing
+from pipelines.engine.fork_server import WORKER, fork_server
 from pipelines.engine.options import Options
 from pipelines.engine.passed_errors import original
 from pipelines.engine.passed_errors import told as passed
@@ -90,8 +94,12 @@ def pipeline(options: PipelineOptions, workers: int) -> Pipeline:
     """
     if options.view_as(StandardOptions).runner != LOCAL or workers < 2:
         return Pipeline(options=options)
-    command = f"exec {shlex.quote(sys.executable)} -m pipelines.worker"
-    return Pipeline(FnApiRunner(SubprocessSDKEnvironment.from_command_string(command)), options)
+    return Pipeline(FnApiRunner(SubprocessSDKEnvironment.from_command_string(_command())), options)
+
+
+def _command() -> str:
+    """What starts a worker."""
+    return f"exec {shlex.quote(sys.executable)} -m {WORKER}"
 
 
 class UnknownOptionError(ConfigError):
@@ -216,6 +224,29 @@ def lost_workers_told() -> Iterator[None]:
         del os.environ[RUNNER_PROCESS]
 
 
+@contextmanager
+def workers_forked(workers: int) -> Iterator[None]:
+    """While it lasts, workers that Beam would start by our command are forked from a process that has all code.
+
+    Args:
+        workers: how many there are to be; one works in this process.
+    """
+    if workers < 2:
+        yield
+        return
+    original, ours = local_job_service.subprocess, _command()
+    server = fork_server()
+
+    def started(command: str, *, env: dict[str, str], **more: Any) -> Any:
+        return server.start(env) if command == ours else subprocess.Popen(command, env=env, **more)  # noqa: S603
+
+    local_job_service.subprocess = SimpleNamespace(Popen=started)
+    try:
+        yield
+    finally:
+        local_job_service.subprocess = original
+
+
 def run_over(
     work: Sequence[Any], transform: beam.PTransform, execution: Execution, seeing: Seeing | None = None
 ) -> None:
@@ -233,7 +264,8 @@ def run_over(
     if not work:
         return
     silence_beam()
-    with bound_to_loopback(), lost_workers_told(), ExitStack() as ends:
+    forked = workers_forked(execution.workers if execution.is_local else 1)
+    with bound_to_loopback(), lost_workers_told(), forked, ExitStack() as ends:
         pipeline = execution.pipeline()
         if seeing is None:
             elements = pipeline | "Work" >> beam.Create(list(work))

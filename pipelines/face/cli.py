@@ -10,6 +10,8 @@ import json
 import logging
 import sys
 import traceback
+from collections.abc import Sequence
+from copy import copy
 from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
+from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
 from pipelines.face.flex_templates import commands as template_commands
@@ -627,17 +630,32 @@ def _end(error: Exception) -> NoReturn:
         sys.exit(done.exit_code)
 
 
+def _narrowed(whole: typer.Typer, words: Sequence[str]) -> typer.Typer:
+    """Only the command that the words begin with, if there is one: each start would else make the parsers of all."""
+    named = [one for one in whole.registered_commands if words and _name_of(one) == words[0]]
+    if not named or not whole.registered_groups:  # a single command alone would take its name for an argument
+        return whole
+    narrowed = copy(whole)
+    narrowed.registered_commands = named
+    return narrowed
+
+
+def _name_of(command: Any) -> str:
+    return str(command.name or command.callback.__name__.replace("_", "-"))
+
+
 def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
+    collect_rarely()
     if sys.argv[1:2] == [run.__name__]:
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:
         with interruptible():
-            app()
+            _narrowed(app, sys.argv[1:])()
     except Interrupted as error:
         leave(ending_of(error, goes_on=_goes_on()))
     except Exception as error:  # noqa: BLE001 - each ends in its own way

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -22,6 +23,9 @@ from pipelines.recipe.columns import WHOLE, Dataset
 from schemas import ConfigError
 
 _HOMES: Final = ("/home", "/Users")
+
+_LISTED_AT_ONCE: Final = 16
+"""Folders of an object store, each of which takes a request and its answer's way."""
 
 NOT_OPENED: Final = {
     "outside_root": "links lead out of the folder that was named; only what lies in it is read",
@@ -172,9 +176,12 @@ def _remote(url: str) -> tuple[str, list[RawFile]] | None:
     filesystem, path = filesystem_of(url)
     if _is_wild(path) and not filesystem.exists(path):
         root = _literal_root(path)
-        found: dict[str, Any] = {}
-        for hit, info in filesystem.glob(path, detail=True).items():
-            found.update(filesystem.find(hit, detail=True) if info["type"] == "directory" else {hit: info})
+        hits = filesystem.glob(path, detail=True)
+        found = {hit: info for hit, info in hits.items() if info["type"] != "directory"}
+        folders = [hit for hit, info in hits.items() if info["type"] == "directory"]
+        with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
+            for below in threads.map(lambda folder: filesystem.find(folder, detail=True), folders):
+                found.update(below)
     elif filesystem.isdir(path):
         root, found = path, filesystem.find(path, detail=True)
     elif filesystem.exists(path):

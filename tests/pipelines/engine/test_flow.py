@@ -56,6 +56,7 @@ def test_a_wrong_recipe_is_told_without_an_engine(tmp_path):
     loaded = loaded_by("run", str(tmp_path / "bad.yaml"), "--raw", str(tmp_path), "--out", str(tmp_path / "out"))
     assert "sourcee:" in loaded
     assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "jinja2", "pyghostty"}
+    assert not loaded & {"fsspec", "asyncio", "lxml", "google", "fasttext", "tokenizers", "huggingface_hub"}
 
 
 def test_a_run_in_one_process_loads_no_engine(tmp_path):
@@ -63,6 +64,7 @@ def test_a_run_in_one_process_loads_no_engine(tmp_path):
     loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
     assert (tmp_path / "out" / "shards" / "manifest.json").exists()
     assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc"}
+    assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
 
 
 @pytest.mark.parametrize(("records", "workers", "partitions"), [(0, 1, 1), (3_000, 1, 4), (1, 3, 8), (10**9, 1, 4096)])

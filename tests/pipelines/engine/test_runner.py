@@ -1,7 +1,10 @@
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
@@ -13,8 +16,9 @@ from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 
 from pipelines.engine.execution import LOCAL, Execution
+from pipelines.engine.fork_server import ForkServer, end_fork_server
 from pipelines.engine.runner import bound_to_loopback, run_over
-from pipelines.engine.server_process import RUNNER_PROCESS
+from pipelines.engine.server_process import RUNNER_PROCESS, is_running
 from schemas import ConfigError, ShardError
 
 
@@ -107,17 +111,17 @@ def opened_by(pid: int) -> set[str]:
 
 def note_ports(number: int, folder: str) -> None:
     Path(folder, str(os.getpid())).touch()
-    for pid in (os.getpid(), os.getppid()):
+    for pid in {os.getpid(), os.getppid(), int(os.environ.get(RUNNER_PROCESS, os.getppid()))}:
         for address in opened_by(pid):
             Path(folder, f"{pid}-{address.replace(':', '-')}").touch()
 
 
 def met_by_workers(folder: Path, before: set[str]) -> tuple[set[str], set[str]]:
     """(processes that worked, addresses at which they or the process that started them listen since)."""
-    parents = str(os.getppid())
+    parents = {str(os.getppid())}
     found = [path.name.partition("-")[::2] for path in folder.iterdir()]
     known = {address.replace(":", "-") for address in before}
-    opened = {address for pid, address in found if address and pid != parents and address not in known}
+    opened = {address for pid, address in found if address and pid not in parents and address not in known}
     return {pid for pid, address in found if not address}, opened
 
 
@@ -137,6 +141,72 @@ def test_workers_are_processes_that_say_nothing_and_listen_on_loopback_only(tmp_
     assert opened
     assert {address.split("-")[0] for address in opened} <= LOOPBACK
     assert capfd.readouterr().err == ""
+
+
+def note_processes(number: int, folder: str) -> None:
+    Path(folder, f"{os.getpid()}-{os.getppid()}-{number}").touch()
+
+
+def test_workers_of_all_pipelines_are_forked_from_one_process_and_end_with_it(tmp_path):
+    for number in range(2):
+        run_over([number, number, number], beam.Map(note_processes, str(tmp_path)), Execution(workers=2))
+    met = {tuple(path.name.split("-")) for path in tmp_path.iterdir()}
+    assert {number for *_, number in met} == {"0", "1"}
+    assert len({worker for worker, *_ in met}) >= 2
+    (server,) = {parent for _, parent, _ in met}
+    assert server != str(os.getpid())
+    end_fork_server()
+    assert not any(is_running(int(process)) for process in {server, *(worker for worker, *_ in met)})
+
+
+def test_a_fork_server_serves_as_long_as_variables_and_folder_are_those_it_began_with(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    lines = "import os, sys", "os.read(int(sys.argv[3].partition('=')[2]), 1)", ""
+    python.write_text("\n".join((f"#!{sys.executable} -S", *lines)))
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    server = ForkServer()
+    served = [server.serves]
+    with monkeypatch.context() as changed:
+        changed.setenv("TRAJMILL_TOLD", "other")
+        served.append(server.serves)
+    with monkeypatch.context() as changed:
+        changed.chdir(tmp_path)
+        served.append(server.serves)
+    served.append(server.serves)
+    server.close()
+    assert [*served, server.serves] == [True, False, False, True, False]
+
+
+def wait_for_ever(number: int, folder: str) -> None:
+    note_processes(number, folder)
+    time.sleep(600)
+
+
+def test_a_run_whose_fork_server_is_killed_ends_and_so_do_its_workers(tmp_path):
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(run_over, [1, 2], beam.Map(wait_for_ever, str(tmp_path)), Execution(workers=2))
+        wait_until(lambda: any(tmp_path.iterdir()))
+        worker, server, _ = next(tmp_path.iterdir()).name.split("-")
+        os.kill(int(server), signal.SIGKILL)
+        with pytest.raises(ShardError, match="ended from outside"):
+            run.result(60)
+    wait_until(lambda: not works(int(worker)))
+
+
+def works(process: int) -> bool:
+    """Whether there is such a process, other than one that waits for nobody to ask how it ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(is_so: Callable[[], bool], patience_s: float = 60.0) -> None:
+    until = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_nothing_is_run_over_nothing():

@@ -7,8 +7,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pyarrow.parquet as pq
 import pytest
+import typer
 
-from pipelines.face.cli import main
+from pipelines.face.cli import _narrowed, app, main
 from schemas import scan_transitions
 from tests.conftest import ROOT
 
@@ -48,6 +49,17 @@ def test_a_mistake_ends_a_process_of_its_own_with_code_1():
     assert done.returncode == 1
     assert "Did you mean 'terminal'?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_only_the_command_that_is_named_is_made_and_all_where_none_is():
+    whole = typer.main.get_group(app)
+    of_typer = {one for one in whole.commands if one != "template"}
+    assert len(of_typer) > 10
+    assert {name: set(typer.main.get_group(_narrowed(app, [name])).commands) for name in of_typer} == {
+        name: {name, "template"} for name in of_typer
+    }
+    for words in (["--help"], [], ["runn"], ["template", "build"]):
+        assert set(typer.main.get_group(_narrowed(app, words)).commands) == set(whole.commands)
 
 
 def test_sniff_says_what_a_file_is_and_why(tmp_path):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Barrier
 
+import fsspec
 import polars as pl
 import pytest
 
 from pipelines.plan.plan import Plan, make_plan, told_apart
+from pipelines.plan.raw_files import gather
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from tests.pipelines.hostile import FIXTURES, GOOD, zipped
@@ -80,3 +83,23 @@ def test_a_log_that_lies_in_a_home_is_named_by_its_first_file(tmp_path: Path, mo
     shutil.copytree(FIXTURES / "har/input/attached", home)
     monkeypatch.setenv("HOME", str(home))
     assert uris(make_plan(RECIPE, [str(home)])) == ["tides.har"]
+
+
+def test_folders_of_a_store_that_a_pattern_names_are_listed_at_once(monkeypatch):
+    store = fsspec.filesystem("memory")
+    names = [f"/listed-at-once/day-{day}/{name}.jsonl" for day in "cab" for name in "yx"]
+    for name in names:
+        store.pipe(name, b"{}")
+    find, all_ask = type(store).find, Barrier(3)
+
+    def found(self, path, *words, **more):
+        if "day-" in path:
+            all_ask.wait(10)
+        return find(self, path, *words, **more)
+
+    monkeypatch.setattr(type(store), "find", found)
+    try:
+        listed = gather(["memory://listed-at-once/day-*"])
+    finally:
+        store.rm("/listed-at-once", recursive=True)
+    assert [file.place.path for file in listed] == [f"memory://{name}" for name in sorted(names)]
