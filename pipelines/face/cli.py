@@ -330,9 +330,12 @@ def verify(
 
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
+    from pipelines.engine.generations import chain
+    from pipelines.engine.storage import Folder
+    from pipelines.engine.succession import rule_sets
     from pipelines.engine.verification import verify as checked
     from pipelines.face.consumer_tables import show_compared, show_tried
-    from pipelines.face.summaries import show_disjointness, show_verification
+    from pipelines.face.summaries import show_disjointness, show_rule_sets, show_verification
     from pipelines.publish.consumers.consumers import tokenizer_of, tried
     from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
@@ -350,6 +353,8 @@ def verify(
     except ConfigError as error:
         _fail(error, Code.USAGE)
     show_verification(whole, results())
+    if whole.is_whole:
+        show_rule_sets(rule_sets(chain(Folder(out))), results())
     if found is not None:
         show_disjointness(found, results())
     if found is None or found.leaks:

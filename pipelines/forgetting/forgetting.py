@@ -22,6 +22,7 @@ from pipelines.engine.ledgers import read_ledger, write_ledger
 from pipelines.engine.ownership import BLOBS, PLAN, Ownership, survey
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
+from pipelines.engine.succession import recipe_of
 from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
 from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
 from pipelines.forgetting.rewriting import (
@@ -175,7 +176,9 @@ class Forgetting:
                 self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
             self._rewrite_chain(generations)
             self._drop_blobs(stages)
-            publish_again(self.recipe, self.out, chain(self.out, moved=True), owner)
+            made = chain(self.out, moved=True)
+            last = recipe_of(self.out, made[-1], self.recipe) if made else None
+            publish_again(last or self.recipe, self.out, made, owner)
             scanned = self._scan(journal)
             self.out.remove(JOURNAL)
             logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))

@@ -24,6 +24,7 @@ from pipelines.engine.generations import FIRST, Generation, ledgers_of
 from pipelines.engine.ledgers import read_ledger
 from pipelines.engine.ownership import PLAN, Ownership
 from pipelines.engine.storage import Folder
+from pipelines.engine.succession import rule_sets
 from pipelines.engine.units import (
     MANIFEST,
     finish_stage,
@@ -119,7 +120,7 @@ def _finish(
     laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
     if kept is None:
         kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
-    text = card(recipe, laid, counts, flow, digest, kept, mixture, len(generations)).encode()
+    text = card(recipe, laid, counts, flow, digest, kept, mixture, rule_sets(generations)).encode()
     shards.write(CARD, text)
     entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
     finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
