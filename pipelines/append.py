@@ -288,11 +288,7 @@ def require_addable(recipe: Recipe) -> None:
     """Nothing, if generations can be added by the recipe.
 
     Raises:
-        ConfigError: it passes rows of other corpora through, or keeps attachments.
+        ConfigError: it passes rows of other corpora through.
     """
     if recipe.mix.passages:
         raise ConfigError(f"mix.passages cannot be added to yet. {_REBUILD}")
-    if recipe.normalize.attachments == "keep":
-        raise ConfigError(
-            "normalize.attachments: keep cannot be added to yet. Run the recipe over all logs into another --out."
-        )

@@ -259,7 +259,10 @@ class Run:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", self.transitions, digests, sum(part.bytes for part in plan.parts))
         tombstones = None if self._before is None else self._before.tombstones
-        normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones)
+        earlier = () if self._before is None else [one.folder for one in self._before.earlier.generations]
+        normalizer = normalizer_of(
+            self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones, earlier=earlier
+        )
         self._owner.intend(names_of(plan, normalizer))
         self._over(open_parts(plan.parts, normalizer, todo), PartsToTransitions(normalizer))
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)

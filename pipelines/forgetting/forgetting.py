@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -63,6 +64,7 @@ from schemas import ConfigError, ContractError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
+_BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
@@ -404,20 +406,20 @@ class Forgetting:
             parent = made.digest
 
     def _drop_blobs(self, stages: Sequence[Folder]) -> None:
-        """Removes attachments that no row is left to tell of."""
-        blobs = self.out / BLOBS
-        sealed = read_manifest(blobs, MANIFEST)
-        if sealed is None:
-            return
-        left = {digest for at in stages for digest in attached(at / "transitions")}
-        gone = {file.name for file in sealed.files} - left
-        for name in sorted(gone):
-            blobs.remove(name)
-            self._note(blobs, name)
-        for made in unit_manifests(blobs, _labels(blobs)):
-            finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
-        files = tuple(file for file in sealed.files if file.name not in gone)
-        blobs.write(MANIFEST, replace(sealed, files=files).to_json())
+        """Removes attachments that no row of any generation is left to tell of."""
+        kept = [
+            (blobs, sealed) for at in stages if (sealed := read_manifest(blobs := at / BLOBS, MANIFEST)) is not None
+        ]
+        left = {digest for at in stages for digest in attached(at / "transitions")} if kept else set()
+        for blobs, sealed in kept:
+            gone = {file.name for file in sealed.files} - left
+            for name in sorted(gone):
+                blobs.remove(name)
+                self._note(blobs, name)
+            for made in unit_manifests(blobs, _labels(blobs)):
+                finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
+            files = tuple(file for file in sealed.files if file.name not in gone)
+            blobs.write(MANIFEST, replace(sealed, files=files).to_json())
 
     def _scan(self, journal: _Journal) -> int:
         """How many files were looked through, none of which holds any of it.
@@ -425,7 +427,7 @@ class Forgetting:
         Raises:
             ContractError: one does; it is not forgotten.
         """
-        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not name.startswith(f"{BLOBS}/")]
+        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not _BLOB.fullmatch(name)]
         for name in names:
             if name.endswith(".parquet"):
                 held = parquet_holds(self.out, name, journal.ids, journal.uris)

@@ -194,8 +194,10 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
 
 
 def test_a_recipe_that_cannot_be_added_to_is_told():
-    text = "name: n\nsource: tests\ndomains: [terminal]\nnormalize: {attachments: keep}"
-    with pytest.raises(ConfigError, match=r"normalize\.attachments: keep cannot be added to yet"):
+    passages = "[{kind: text, name: news, path: p, licence: MIT}]"
+    stages = "{cpt: {components: {news: {kind: text}}}}"
+    text = f"name: n\nsource: tests\ndomains: [terminal]\nmix: {{passages: {passages}, stages: {stages}}}"
+    with pytest.raises(ConfigError, match=r"mix\.passages cannot be added to yet"):
         Append(parse_recipe(text, "n"), ["logs"], "out")
 
 
