@@ -30,6 +30,8 @@ from pipelines.judge.measures import tasks_of
 from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
+from pipelines.mix.passages.preparation import STAGE as PASSAGES
+from pipelines.mix.passages.preparation import Prepared, passage_inputs
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
@@ -41,8 +43,6 @@ from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from schemas import ConfigError
 from schemas.manifest import FileEntry, Manifest
-
-_REBUILD = "Run the recipe over all logs into another --out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Append:
     """One generation that is added to a folder; arguments as of `Run`.
 
     Raises:
-        ConfigError: the recipe asks for what cannot be added to; or as of `Run`.
+        ConfigError: as of `Run`.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class Append:
         command: Sequence[str] = (),
     ) -> None:
         require_openable([*raws, out])
-        require_addable(recipe)
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command = tell, command
@@ -156,12 +155,13 @@ class Append:
         verdicts, draws = manifests[1], manifests[2]
         if verdicts is None or draws is None or None in manifests or not self.out.exists(PLAN):
             raise ConfigError(f"{self.out.path()} holds no finished run. Run without --append first.")
+        passages = read_manifest(self.out / PASSAGES, MANIFEST)
         record = self.out.found(RUN) or b"{}"
         made_by = json.loads(record).get("recipe_digest")
         forgot = bool(Tombstones.read(self.out).keys)  # which changed the verdicts that the digest is of
         for recipe in (self.recipe, recipe_of_record(record, self.recipe)):
             if recipe is not None and (
-                made_by == recipe.digest() if forgot else draws.digest == mixing_digest(recipe, verdicts)
+                made_by == recipe.digest() if forgot else draws.digest == mixing_digest(recipe, verdicts, passages)
             ):
                 return recipe
         raise ConfigError(
@@ -184,9 +184,9 @@ class Append:
         before.inputs.contents = self._contents
         plan = self._plan(before, generations)
         told = before.inputs.again, tuple(before.inputs.changed)
-        if not plan.parts:
+        if not plan.parts and not plan.passages:
             return Appended(generations[-1], None, *told)
-        contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in plan.inputs)
+        contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in [*plan.inputs, *plan.passages])
         digest = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
@@ -216,7 +216,9 @@ class Append:
             found_before=found_before,
         )
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
-        return replace(plan, unrecognized=tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told))
+        unrecognized = tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told)
+        passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not is_known(one))
+        return replace(plan, unrecognized=unrecognized, passages=passages)
 
     def _with_ledgers(self, one: Generation, before: EarlierGenerations | None, recipe: Recipe) -> Generation:
         """A generation whose stages are done by a recipe, with its ledgers written."""
@@ -230,9 +232,11 @@ class Append:
         told = recipe.mix.instructions
         instructions = {} if told is None else read_instructions(told)
         drawn = None if before is None else before.drawn
-        judged = Judged(units, *stages, instructions=instructions, before=drawn, likeness=likeness)
+        passages = Prepared(recipe, recipe.mix.passages, folder) if recipe.mix.passages else None
+        judged = Judged(units, *stages, passages, instructions, drawn, likeness)
         more = added(recipe, judged, folder / "draws")
-        rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
+        plan = self._read_plan(one.folder)
+        rows = {**more.rows, "inputs": input_rows([*plan.inputs, *plan.passages], self._contents)}
         rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
@@ -282,13 +286,3 @@ class Append:
 
 def _files(shards: Manifest) -> tuple[FileEntry, ...]:
     return tuple(file for file in shards.files if "/" in file.name)
-
-
-def require_addable(recipe: Recipe) -> None:
-    """Nothing, if generations can be added by the recipe.
-
-    Raises:
-        ConfigError: it passes rows of other corpora through.
-    """
-    if recipe.mix.passages:
-        raise ConfigError(f"mix.passages cannot be added to yet. {_REBUILD}")

@@ -25,6 +25,9 @@ from pipelines.judge.packed_rows import identities
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
 from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
+from pipelines.mix.passages.earlier_passages import passage_rows
+from pipelines.mix.passages.placing_passages import passage_places
+from pipelines.mix.passages.preparation import EarlierStage
 from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
 from pipelines.plan.known_inputs import KnownInputs
@@ -45,6 +48,7 @@ class EarlierGenerations:
         inputs: as planning does.
         tombstones: of what was forgotten of them.
         plan: what is read now; None until that is known.
+        passages: where the passages of other corpora lie that they pass through.
     """
 
     earlier: Earlier
@@ -52,6 +56,7 @@ class EarlierGenerations:
     inputs: KnownInputs
     tombstones: Tombstones
     plan: Plan | None = None
+    passages: tuple[EarlierStage, ...] = ()
 
     @classmethod
     def of(cls, recipe: Recipe, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
@@ -68,7 +73,8 @@ class EarlierGenerations:
         before = Before(len(found) + 1, ledgers, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
         tombstones = Tombstones.read(out)
         inputs = KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend", tombstones)
-        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones)
+        passed = tuple(EarlierStage(one.folder, one.ledgers) for one in stages) if recipe.mix.passages else ()
+        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones, passages=passed)
 
     @classmethod
     def only_pools(cls, digest: str, pools: tuple[Folder, ...], tombstones: Tombstones) -> EarlierGenerations:
@@ -136,7 +142,7 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
     chosen: list[_Drawn] = []
     for number, unit in enumerate(judged.units):
         found = candidates(unit, judged.transitions, judged.verdicts, judged.measures)
-        mine = _Drawn.of(draws, unit)
+        mine = _Drawn.of(draws, unit.label)
         for name, count in Counter(mine.pool.tolist()).items():
             given[name][unit.domain] += count
         drawn.update(mine.pool[mine.copies > 0].tolist())
@@ -147,6 +153,11 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
         rows["tasks"].append(_records("tasks", tasks, np.full(len(tasks), number)))
         some.append(found)
         chosen.append(mine)
+    for passed in judged.passage_units():
+        mine = _Drawn.of(draws, passed.label)
+        for name, count in Counter(mine.pool.tolist()).items():
+            given[name][judged.component(passed)] += count
+        drawn.update(mine.pool[mine.copies > 0].tolist())
     found, whole = gathered(some, []), _Drawn.joined(chosen)
     rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
     ledgers = () if before is None else before.ledgers
@@ -154,7 +165,10 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
         rows["groups"] += _nodes_of_judging(recipe, judged, found, whole)
     else:
         rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, ledgers)
+    if judged.passages is not None:
+        rows["groups"] += passage_places(judged.passages.out)
     made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
+    made |= {} if judged.passages is None else passage_rows(judged.passages)
     made["groups"] = _first_known(made["groups"], ledgers)
     made["drawn"] = _counted(recipe, judged) if counting else np.zeros(0, KINDS["drawn"])
     made["environments"] = _records("environments", distinct(np.concatenate(environments)))
@@ -192,8 +206,8 @@ class _Drawn:
     group: npt.NDArray[np.uint64]
 
     @classmethod
-    def of(cls, draws: Folder, unit: Unit) -> _Drawn:
-        table = read_table(draws, draws_name(unit.label), ["group", "pool", "copies"])
+    def of(cls, draws: Folder, label: str) -> _Drawn:
+        table = read_table(draws, draws_name(label), ["group", "pool", "copies"])
         group = np.array([int(name, 16) for name in table["group"].to_pylist()], np.uint64)
         return cls(np.array(table["pool"].to_pylist(), object), table["copies"].to_numpy().astype(np.int64), group)
 

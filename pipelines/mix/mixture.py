@@ -27,6 +27,7 @@ from pipelines.mix.carried import NO_DRAWS, EarlierDraws
 from pipelines.mix.draw import Items, drawing
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.passages.drawing import passage_candidates
+from pipelines.mix.passages.placing_passages import with_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
@@ -147,6 +148,15 @@ def make_mixture(
 def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.NDArray[np.object_]:
     """The pool of each candidate; a passage has one of those whose stage takes its component."""
     pool = np.full(len(found), "", object)
+    for mine, shares in _parts(found, mix):
+        if mine.any():
+            given = pools_of(grouped(groups[mine], found.domain[mine]), shares, mix.seed)
+            pool[mine] = [given[group] for group in groups[mine]]
+    return pool
+
+
+def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
+    """Which candidates share pools by the same shares, and these: trajectories, then each component of passages."""
     passages = {one.name: found.domain == one.name for one in mix.passages}
     shares: dict[str, Mapping[str, float]] = {
         name: {
@@ -158,10 +168,7 @@ def _pools(found: Candidates, groups: npt.NDArray[np.object_], mix: Mix) -> npt.
     }
     parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(found), np.bool_)]), **passages}
     for name, mine in parts.items():
-        if mine.any():
-            given = pools_of(grouped(groups[mine], found.domain[mine]), shares.get(name, _shares(mix)), mix.seed)
-            pool[mine] = [given[group] for group in groups[mine]]
-    return pool
+        yield mine, shares.get(name, _shares(mix))
 
 
 def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> npt.NDArray[np.object_]:
@@ -171,10 +178,11 @@ def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> npt.NDAr
     for name, domain in zip(pool.tolist(), found.domain.tolist(), strict=True):
         if name:
             given[name][domain] += 1
-    new = pool == ""
-    if new.any():
-        chosen = pools_of(grouped(places.group[new], found.domain[new]), _shares(mix), mix.seed, given)
-        pool[new] = [chosen[group] for group in places.group[new]]
+    for mine, shares in _parts(found, mix):
+        new = mine & (pool == "")
+        if new.any():
+            chosen = pools_of(grouped(places.group[new], found.domain[new]), shares, mix.seed, given)
+            pool[new] = [chosen[group] for group in places.group[new]]
     return pool
 
 
@@ -318,6 +326,11 @@ class Judged:
         """The names of all units: of transitions, then of passages."""
         return [*(unit.label for unit in self.units), *(unit.label for unit in self.passage_units())]
 
+    def component(self, unit: PassageUnit) -> str:
+        """The component that a unit is of."""
+        assert self.passages is not None
+        return self.passages.components[unit.component].name
+
     def passage_units(self) -> list[PassageUnit]:
         """The units of passages, numbered after those of transitions."""
         some = self.passages.units() if self.passages is not None else []
@@ -333,12 +346,15 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
     signals = signals_of(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
     found = gathered([candidates(unit, *folders, signals) for unit in judged.units], signals)
-    if judged.passages is not None:
-        passed = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
-        found = gathered([found, *passed], signals)
-    counter = TokenCounter(recipe.judge.tokenizer)
     before = judged.before
     places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
+    if judged.passages is not None:
+        some = [passage_candidates(unit, judged.passages, signals) for unit in judged.passage_units()]
+        passed = gathered(some, signals)
+        found = gathered([found, passed], signals)
+        if places is not None and before is not None:
+            places = with_passages(places, passed, before.pools)
+    counter = TokenCounter(recipe.judge.tokenizer)
     held = None if before is None else before.given
     drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(

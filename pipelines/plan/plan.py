@@ -77,6 +77,7 @@ class Plan:
             Their excerpts are scrubbed.
         withdrawn: connectors that failed when they were asked about a file: bugs of theirs.
         claimed: connector → how many files belong to its logs and are not read; neither inputs nor rejects.
+        passages: files of other corpora that are passed through (`mix.passages`), once they are known; not in parts.
     """
 
     digest: str
@@ -84,6 +85,7 @@ class Plan:
     unrecognized: tuple[Reject, ...]
     withdrawn: tuple[Withdrawn, ...] = ()
     claimed: dict[str, int] = field(default_factory=dict)
+    passages: tuple[Input, ...] = ()
 
     @property
     def inputs(self) -> list[Input]:
@@ -93,8 +95,12 @@ class Plan:
     def to_json(self) -> bytes:
         """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
         values = asdict(self)
-        for written, part in zip(values["parts"], self.parts, strict=True):
-            for shown, one in zip(written["inputs"], part.inputs, strict=True):
+        passages = values.pop("passages")
+        if passages:
+            values["passages"] = passages
+        listed = [(written["inputs"], part.inputs) for written, part in zip(values["parts"], self.parts, strict=True)]
+        for written, inputs in [*listed, (passages, self.passages)]:
+            for shown, one in zip(written, inputs, strict=True):
                 shown["members"] = {member: place.to_json() for member, place in one.members.items()}
         return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
 
@@ -108,7 +114,8 @@ class Plan:
         )
         rejects = tuple(Reject(**one) for one in values["unrecognized"])
         withdrawn = tuple(Withdrawn(**one) for one in values["withdrawn"])
-        return cls(values["digest"], parts, rejects, withdrawn, values["claimed"])
+        passages = tuple(_input_of(one) for one in values.get("passages", ()))
+        return cls(values["digest"], parts, rejects, withdrawn, values["claimed"], passages)
 
 
 def _input_of(values: dict[str, Any]) -> Input:
