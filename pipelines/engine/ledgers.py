@@ -46,6 +46,9 @@ place: the number of its unit above 32 bits of its first row."""
 DRAWN: Final = np.dtype([("value", "<u8"), ("bound", "<u8"), ("amount", "<u8")])
 """What was drawn of a value or group, by its hash and the number of a bound that counts it: tokens, or trajectories."""
 
+REPLICATES: Final = np.dtype([("key", "<u8"), ("amount", "<u8")])
+"""How many rows of the same environment, history and action bear the loss, where the recipe bounds them."""
+
 PASSAGES: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<u8")])
 """A kept passage of another corpus, by the hash of what it says, and its place: the number of its unit above 32 bits of
 its number there."""
@@ -65,6 +68,7 @@ KINDS: Final = {
     "tasks": TASKS,
     "bands": BANDS,
     "drawn": DRAWN,
+    "replicates": REPLICATES,
     "passages": PASSAGES,
     "meetings": MEETINGS,
     "variety": VARIETY,

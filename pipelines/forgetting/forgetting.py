@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
-from pipelines.engine.ledgers import read_ledger, write_ledger
+from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
 from pipelines.engine.ownership import BLOBS, PLAN, Ownership, survey
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
@@ -51,6 +51,7 @@ from pipelines.judge.buckets import is_of_buckets
 from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
 from pipelines.plan.known_inputs import Contents, place_of
@@ -366,6 +367,8 @@ class Forgetting:
         left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
         inputs = read_ledger([ledgers], "inputs")
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
+        if ledgers.exists(ledger_name("replicates")):
+            write_ledger(ledgers, "replicates", bearing_rows(units, at / "measures", at / "verdicts"))
         counts = kept_counts(units, at / "measures", at / "verdicts")
         write_ledger(ledgers, "variety", variety_rows(counts))
 

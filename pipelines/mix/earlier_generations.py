@@ -22,6 +22,7 @@ from pipelines.judge.earlier import Earlier, Stages
 from pipelines.judge.judging import Unit
 from pipelines.judge.measures import tasks_of
 from pipelines.judge.packed_rows import identities
+from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
 from pipelines.mix.mixture import Judged, draw, draws_name, stage_items, trained_environments
@@ -168,6 +169,9 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
     if judged.passages is not None:
         rows["groups"] += passage_places(judged.passages.out)
     made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
+    replicates = recipe.judge.replicates
+    if replicates is not None and replicates.max is not None:
+        made["replicates"] = bearing_rows(judged.units, judged.measures, judged.verdicts)
     made |= {} if judged.passages is None else passage_rows(judged.passages)
     made["groups"] = _first_known(made["groups"], ledgers)
     made["drawn"] = _counted(recipe, judged) if counting else np.zeros(0, KINDS["drawn"])

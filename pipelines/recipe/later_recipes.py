@@ -41,6 +41,9 @@ FREE: Final = (
 _STAGE: Final = re.compile(r"mix\.stages\.\w+(?:\.(bounds|max_per_group))?")
 """A stage, or what of it a ledger counts from the generation on that first has it, and by its place."""
 
+_REPLICATES: Final = "judge.replicates.max"
+"""Counted by a ledger where there is one."""
+
 _SALT: Final = ("normalize", "scrub_salt")
 _SHOWN: Final = 60
 
@@ -62,6 +65,8 @@ class Change:
     @property
     def is_free(self) -> bool:
         """Whether a later generation may have it."""
+        if self.key == _REPLICATES:
+            return self.before is not None and self.after is not None
         stage = _STAGE.fullmatch(self.key)
         if stage is not None:
             one, other = (value if stage[1] is None else {stage[1]: value} for value in (self.before, self.after))

@@ -16,12 +16,14 @@ BASE: dict[str, Any] = {
     "source": "tests",
     "domains": ["terminal"],
     "normalize": {"scrub_salt": "0123456789abcdef"},
+    "judge": {"replicates": {"max": 3}},
     "mix": {"stages": {"sft": {"budget": 1000, "bounds": [{"by": "task", "max_share": 0.5}], "max_per_group": 2}}},
 }
 
 
 def recipe(**sections: Any) -> Recipe:
-    return parse_recipe(json.dumps({**BASE, **sections}), "n")
+    judge = {**BASE["judge"], **sections.pop("judge", {})}
+    return parse_recipe(json.dumps({**BASE, **sections, "judge": judge}), "n")
 
 
 def stages(**values: Any) -> dict[str, Any]:
@@ -39,6 +41,7 @@ def found(after: Recipe) -> dict[str, bool]:
         ({"licence": "MIT"}, "licence"),
         ({"judge": {"rules": {"short": {"signal": "length", "min": 1}}}}, "judge.rules.short"),
         ({"judge": {"max_share": {"task": 0.5}}}, "judge.max_share.task"),
+        ({"judge": {"replicates": {"max": 2}}}, "judge.replicates.max"),
         (stages(budget=2000), "mix.stages.sft.budget"),
         (stages(bounds=[{"by": "task", "max_share": 0.1}]), "mix.stages.sft.bounds"),
         (stages(max_per_group=3), "mix.stages.sft.max_per_group"),
@@ -61,6 +64,8 @@ def test_rules_budgets_and_weights_may_change(after, key):
         ({"normalize": {**BASE["normalize"], "grown": "extend"}}, "normalize.grown"),
         ({"judge": {"near_duplicates": {"bands": 12}}}, "judge.near_duplicates.bands"),
         ({"judge": {"near_duplicates": None}}, "judge.near_duplicates"),
+        ({"judge": {"replicates": {"max": None}}}, "judge.replicates.max"),
+        ({"judge": {"replicates": None}}, "judge.replicates"),
         ({"mix": {**BASE["mix"], "pools": {"sft": 1}}}, "mix.pools.cpt"),
         ({"mix": {**BASE["mix"], "seed": 2}}, "mix.seed"),
         ({"mix": {**BASE["mix"], "group_by": ["site"]}}, "mix.group_by"),
