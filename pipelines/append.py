@@ -203,7 +203,7 @@ class Append:
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
         how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
-        found_before = FoundBefore.of(one for plan in plans for one in plan.inputs)
+        found_before = FoundBefore.of(plans)
         is_known = before.inputs.knows
         plan = make_plan(
             self.recipe,
@@ -215,6 +215,7 @@ class Append:
             is_known=is_known,
             found_before=found_before,
         )
+        before.inputs.again += found_before.again
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
         unrecognized = tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told)
         passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not is_known(one))
@@ -279,8 +280,8 @@ class Append:
         """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""
         if self.out.is_local:
             for name in (self.out / GENERATIONS).names(unfinished=True):
-                folder = f"{GENERATIONS}/{name.partition('/')[0]}"
-                if folder not in kept and not name.partition("/")[0].isdigit():
+                folder, within, _ = name.partition("/")
+                if within and not folder.isdigit() and f"{GENERATIONS}/{folder}" not in kept:
                     self.out.remove(f"{GENERATIONS}/{name}")
 
 

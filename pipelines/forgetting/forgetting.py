@@ -311,7 +311,9 @@ class Forgetting:
             for part in plan.parts
         )
         if parts != plan.parts:
-            at.write(PLAN, replace(plan, parts=parts).to_json(), private=True)
+            gone = {place.path for one in plan.inputs if one.uri in journal.uris for place in one.members.values()}
+            opened = tuple(one for one in plan.opened if one.place.path not in gone)
+            at.write(PLAN, replace(plan, parts=parts, opened=opened).to_json(), private=True)
             self._note(at, PLAN)
 
     def _forget_shards(self, at: Folder, touched: set[tuple[str, str]], journal: _Journal) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.parquet import read_batches, read_table, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import check_unit, finish_unit
 from pipelines.judge.judging import Unit
@@ -399,7 +399,7 @@ def _sizes(
     tokens, loss = found.tokens.copy(), found.loss_tokens.copy()
     begun = 0
     for unit in judged.units:
-        verdicts = pa.Table.from_batches(read_batches(judged.verdicts, unit.name, ["kept", "use"])).combine_chunks()
+        verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
         costs = pa.Table.from_batches(read_batches(judged.measures, costs_name(unit.label)), COSTS_SCHEMA)
         kept = verdicts["kept"].combine_chunks()
         use = np.array(verdicts["use"].filter(kept).to_pylist(), object)
