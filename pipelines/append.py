@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
@@ -20,6 +19,7 @@ from pipelines.engine.ledgers import write_ledger
 from pipelines.engine.ownership import PLAN, RUN, Ownership, survey
 from pipelines.engine.parquet import rows_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.succession import by_rebuild, recipe_of, require_follows, versions_of
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.judge.buckets import UnitsToBuckets, bands_name, files_of
@@ -30,20 +30,19 @@ from pipelines.judge.measures import tasks_of
 from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
 from pipelines.mix.mix import mixing_digest
 from pipelines.mix.mixture import Judged
+from pipelines.mix.passages.preparation import STAGE as PASSAGES
+from pipelines.mix.passages.preparation import Prepared, passage_inputs
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.publish.diversity import kept_counts, variety_rows
 from pipelines.publish.published_generations import publish
+from pipelines.recipe.later_recipes import recipe_of_record, recorded
 from pipelines.recipe.read_by_workers import read_by_workers
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
-from quality import sketch
-from quality.fingerprint import TRANSITION_TEXTS
-from schemas import SCHEMA_VERSION, ConfigError
+from schemas import ConfigError
 from schemas.manifest import FileEntry, Manifest
-
-_REBUILD: Final = "Run the recipe over all logs into another --out."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Append:
     """One generation that is added to a folder; arguments as of `Run`.
 
     Raises:
-        ConfigError: the recipe asks for what cannot be added to; or as of `Run`.
+        ConfigError: as of `Run`.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Append:
         command: Sequence[str] = (),
     ) -> None:
         require_openable([*raws, out])
-        require_addable(recipe)
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command = tell, command
@@ -104,7 +102,8 @@ class Append:
             owner.keep()
             while True:
                 generations = self._chain()
-                publish(self.recipe, self.out, generations, owner)  # which a run that was killed may have left
+                last = recipe_of(self.out, generations[-1], self.recipe) or self.recipe
+                publish(last, self.out, generations, owner)  # which a run that was killed may have left
                 made = self._made(generations)
                 if made.summary is None:
                     return made
@@ -130,32 +129,51 @@ class Append:
         """The generations of the folder, the first of which is made of what a run left there if it is not yet.
 
         Raises:
-            ConfigError: it was not finished, or was made by another recipe, or with other fingerprints.
+            ConfigError: it was not finished, or no generation of the recipe may follow.
         """
         found = chain(self.out)
         if not found:
-            self._check_finished()
+            made_by = self._maker()
+            first = self._named(Generation(FIRST, "", "", self._read_plan("").digest, made_by.digest()), made_by)
+            shards = read_manifest(self.out / "shards", MANIFEST)
+            require_follows(self.out, replace(first, models=shards.models if shards else {}), self.recipe)
             self._clear(set())
-            first = Generation(FIRST, "", "", self._read_plan("").digest, self.recipe.digest(), _versions())
-            commit(self.out, self._with_ledgers(first, None))
+            commit(self.out, self._with_ledgers(first, None, made_by))
             found = chain(self.out)
-        if any(one.recipe != self.recipe.digest() for one in found):
-            raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
-        if any(one.versions != _versions() for one in found):
-            raise ConfigError(f"{self.out.path()} was made by a trajmill that tells copies otherwise. {_REBUILD}")
+        require_follows(self.out, found[-1], self.recipe)
         return found
 
-    def _check_finished(self) -> None:
+    def _maker(self) -> Recipe:
+        """The recipe that the finished run of the folder was made by.
+
+        Raises:
+            ConfigError: it was not finished, or its record is of another recipe.
+        """
         manifests = [
             read_manifest(self.out / stage, MANIFEST) for stage in ("transitions", "verdicts", "draws", "shards")
         ]
         verdicts, draws = manifests[1], manifests[2]
         if verdicts is None or draws is None or None in manifests or not self.out.exists(PLAN):
             raise ConfigError(f"{self.out.path()} holds no finished run. Run without --append first.")
-        made_by = json.loads(self.out.found(RUN) or b"{}").get("recipe_digest")
+        passages = read_manifest(self.out / PASSAGES, MANIFEST)
+        record = self.out.found(RUN) or b"{}"
+        made_by = json.loads(record).get("recipe_digest")
         forgot = bool(Tombstones.read(self.out).keys)  # which changed the verdicts that the digest is of
-        if made_by != self.recipe.digest() if forgot else draws.digest != mixing_digest(self.recipe, verdicts):
-            raise ConfigError(f"{self.out.path()} was made by another recipe than this one. {_REBUILD}")
+        for recipe in (self.recipe, recipe_of_record(record, self.recipe)):
+            if recipe is not None and (
+                made_by == recipe.digest() if forgot else draws.digest == mixing_digest(recipe, verdicts, passages)
+            ):
+                return recipe
+        raise ConfigError(
+            f"{self.out.path()} was made by another recipe than {RUN} there says, with another "
+            f"normalize.scrub_salt, or with other texts of mix.templates. {by_rebuild(self.out)}"
+        )
+
+    def _named(self, one: Generation, recipe: Recipe) -> Generation:
+        """A generation with what it is made by: versions, the recipe's values, and the connectors of its plan."""
+        connectors = {found.connector: found.version for found in self._read_plan(one.folder).inputs}
+        told = dict(sorted(connectors.items()))
+        return replace(one, versions=versions_of(recipe), values=recorded(recipe), connectors=told)
 
     def _read_plan(self, folder: str) -> Plan:
         return Plan.from_json((self.out / folder if folder else self.out).read(PLAN))
@@ -166,9 +184,9 @@ class Append:
         before.inputs.contents = self._contents
         plan = self._plan(before, generations)
         told = before.inputs.again, tuple(before.inputs.changed)
-        if not plan.parts:
+        if not plan.parts and not plan.passages:
             return Appended(generations[-1], None, *told)
-        contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in plan.inputs)
+        contents = sorted(f"{self._contents.of(one)} {one.uri}" for one in [*plan.inputs, *plan.passages])
         digest = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
@@ -178,14 +196,14 @@ class Append:
             self.recipe, self.raws, where.url, self.execution, self._tell, command=self._command, before=before
         )
         summary = replace(made_by.run(), out=self.out.path())
-        made = Generation(len(generations) + 1, parent, folder, digest, recipe, _versions())
-        made = self._with_ledgers(made, before)
+        made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
+        made = self._with_ledgers(made, before, self.recipe)
         return Appended(made, summary, *told) if commit(self.out, made) else Appended(generations[-1], summary, *told)
 
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
         how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
-        found_before = FoundBefore.of(one for plan in plans for one in plan.inputs)
+        found_before = FoundBefore.of(plans)
         is_known = before.inputs.knows
         plan = make_plan(
             self.recipe,
@@ -197,11 +215,14 @@ class Append:
             is_known=is_known,
             found_before=found_before,
         )
+        before.inputs.again += found_before.again
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}
-        return replace(plan, unrecognized=tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told))
+        unrecognized = tuple(one for one in plan.unrecognized if (one.uri, one.reason) not in told)
+        passages = tuple(one for one in passage_inputs(self.recipe.mix.passages) if not is_known(one))
+        return replace(plan, unrecognized=unrecognized, passages=passages)
 
-    def _with_ledgers(self, one: Generation, before: EarlierGenerations | None) -> Generation:
-        """A generation whose stages are done, with its ledgers written."""
+    def _with_ledgers(self, one: Generation, before: EarlierGenerations | None, recipe: Recipe) -> Generation:
+        """A generation whose stages are done by a recipe, with its ledgers written."""
         folder = self.out / one.folder if one.folder else self.out
         transitions, shards = (read_manifest(folder / name, MANIFEST) for name in ("transitions", "shards"))
         assert transitions is not None
@@ -209,22 +230,26 @@ class Append:
         units = [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
         stages = folder / "transitions", folder / "verdicts", folder / "measures"
         likeness = folder / LIKENESS if read_manifest(folder / LIKENESS, MANIFEST) is not None else None
-        told = self.recipe.mix.instructions
+        told = recipe.mix.instructions
         instructions = {} if told is None else read_instructions(told)
         drawn = None if before is None else before.drawn
-        judged = Judged(units, *stages, instructions=instructions, before=drawn, likeness=likeness)
-        more = added(self.recipe, judged, folder / "draws")
-        rows = {**more.rows, "inputs": input_rows(self._read_plan(one.folder).inputs, self._contents)}
+        passages = Prepared(recipe, recipe.mix.passages, folder) if recipe.mix.passages else None
+        judged = Judged(units, *stages, passages, instructions, drawn, likeness)
+        more = added(recipe, judged, folder / "draws")
+        plan = self._read_plan(one.folder)
+        rows = {**more.rows, "inputs": input_rows([*plan.inputs, *plan.passages], self._contents)}
         rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
-        entries += self._buckets(one, before, len(rows["trajectories"]))
+        entries += self._buckets(one, before, recipe, len(rows["trajectories"]))
         made = replace(one, drawn=more.drawn, given=more.given, shards=_files(shards), ledgers=entries)
         return replace(made, counts=shards.counts, mixture=shards.mixture, models=shards.models)
 
-    def _buckets(self, one: Generation, before: EarlierGenerations | None, kept: int) -> tuple[FileEntry, ...]:
+    def _buckets(
+        self, one: Generation, before: EarlierGenerations | None, recipe: Recipe, kept: int
+    ) -> tuple[FileEntry, ...]:
         """Writes the ledger of buckets of a generation that keeps so many trajectories."""
-        near = self.recipe.judge.near_duplicates
+        near = recipe.judge.near_duplicates
         if near is None:
             return ()
         earlier = Earlier("", ()) if before is None else before.earlier
@@ -238,7 +263,7 @@ class Append:
         spill = self._owner.spill if self.execution.is_local else None
         records = near.bands * kept
         partitions = self.execution.partitions_of(records)
-        judging = Judging(self.recipe, *folders, "", partitions=partitions, spill=spill, earlier=earlier)
+        judging = Judging(recipe, *folders, "", partitions=partitions, spill=spill, earlier=earlier)
         ledgers, files = stages.ledgers, files_of(records)
         self._owner.make_spill()
         try:
@@ -255,27 +280,10 @@ class Append:
         """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""
         if self.out.is_local:
             for name in (self.out / GENERATIONS).names(unfinished=True):
-                folder = f"{GENERATIONS}/{name.partition('/')[0]}"
-                if folder not in kept and not name.partition("/")[0].isdigit():
+                folder, within, _ = name.partition("/")
+                if within and not folder.isdigit() and f"{GENERATIONS}/{folder}" not in kept:
                     self.out.remove(f"{GENERATIONS}/{name}")
 
 
 def _files(shards: Manifest) -> tuple[FileEntry, ...]:
     return tuple(file for file in shards.files if "/" in file.name)
-
-
-def _versions() -> dict[str, str]:
-    texts = hashlib.sha256(json.dumps(TRANSITION_TEXTS).encode()).hexdigest()[:16]
-    return {"schema": SCHEMA_VERSION, "texts": texts, "sketch": str(sketch.VERSION)}
-
-
-def require_addable(recipe: Recipe) -> None:
-    """Nothing, if generations can be added by the recipe.
-
-    Raises:
-        ConfigError: it passes rows of other corpora through, or keeps attachments.
-    """
-    if recipe.mix.passages:
-        raise ConfigError(f"mix.passages cannot be added to yet. {_REBUILD}")
-    if recipe.normalize.attachments == "keep":
-        raise ConfigError(f"normalize.attachments: keep cannot be added to yet. {_REBUILD}")

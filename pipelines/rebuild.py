@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from pipelines.account.summary import StageStart, Summary
-from pipelines.append import Append, require_addable
+from pipelines.append import Append
 from pipelines.engine.execution import Execution
 from pipelines.engine.generations import chain, ledgers_of
 from pipelines.engine.ledgers import write_ledger
@@ -22,6 +24,7 @@ from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.judge.judging import Unit
 from pipelines.mix.earlier_generations import EarlierGenerations, added
 from pipelines.mix.mixture import Judged
+from pipelines.mix.passages.placing_passages import passage_places
 from pipelines.plan.known_inputs import Contents
 from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe import Recipe
@@ -44,9 +47,8 @@ def rebuild(
     new folder is at its first generation, and is only added to.
 
     Raises:
-        ConfigError: the old folder holds no finished run, or the recipe is one that cannot be added to; or as of `Run`.
+        ConfigError: the old folder holds no finished run; or as of `Run`.
     """
-    require_addable(recipe)
     how = execution or Execution()
     source = Folder.named(old)
     tombstones = Tombstones.read(source)
@@ -82,5 +84,6 @@ def _pools(recipe: Recipe, old: Folder) -> Iterator[tuple[str, tuple[Folder, ...
     judged = Judged(units, old / "transitions", old / "verdicts", old / "measures")
     with tempfile.TemporaryDirectory(prefix="trajmill-pools-") as place:
         rows = added(recipe, judged, old / "draws", counting=False).rows["groups"]
+        rows = np.unique(np.concatenate([rows, *passage_places(old)]))
         entry = write_ledger(Folder(place), "groups", rows)
         yield hashlib.sha256(f"{draws.digest}{entry.sha256}".encode()).hexdigest(), (Folder(place),)

@@ -68,7 +68,7 @@ from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_na
 from pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
-from pipelines.mix.passages.preparation import Preparation
+from pipelines.mix.passages.preparation import Preparation, passage_inputs
 from pipelines.mix.passages.preparing import kept_names, prepare
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
@@ -282,7 +282,10 @@ class Run:
         digests = {part.name: unit_digest(part) for part in plan.parts}
         todo = self._begin("normalize", digests, sum(part.bytes for part in plan.parts), (self.transitions, digests))
         tombstones = None if self._before is None else self._before.tombstones
-        normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones)
+        earlier = () if self._before is None else [one.folder for one in self._before.earlier.generations]
+        normalizer = normalizer_of(
+            self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones, earlier=earlier
+        )
         self._owner.intend(names_of(plan, normalizer))
         self._over(open_parts(plan.parts, normalizer, todo), PartsToTransitions(normalizer))
         return self._sealed(stages_of(normalizer), "normalize", plan.digest, digests)
@@ -383,6 +386,8 @@ class Run:
         rejects = self._rejects / MIX
         preparation = self._preparation()
         passages = self._pass_through(preparation)
+        if passages is not None and (self._before is None or not self._before.passages):
+            self._write_passages()
         digest = mixing_digest(self.recipe, judged, passages)
         instructions = self._instructions
         drawn = None if self._before is None else self._before.drawn
@@ -417,9 +422,12 @@ class Run:
         """What passing rows of other corpora through needs; None if the recipe names none."""
         if not self.recipe.mix.passages:
             return None
-        return Preparation(
-            self.recipe, self.recipe.mix.passages, self._work, self._benchmarks, tuple(sorted(self._models.items()))
-        )
+        models, before = tuple(sorted(self._models.items())), self._before
+        only = None
+        if before is not None and before.plan is not None and before.passages:
+            only = frozenset(place for one in before.plan.passages for place in one.members.values())
+        earlier = () if before is None else before.passages
+        return Preparation(self.recipe, self.recipe.mix.passages, self._work, self._benchmarks, models, only, earlier)
 
     def _pass_through(self, preparation: Preparation | None) -> Manifest | None:
         """Prepares the rows of other corpora, and removes what an earlier run left of such."""
@@ -431,6 +439,12 @@ class Run:
         for stage, names in kept_names(preparation):
             self._prune(stage, names)
         return manifest
+
+    def _write_passages(self) -> None:
+        """Notes in the plan which files were passed through, so that what is added later knows them."""
+        found = tuple(passage_inputs(self.recipe.mix.passages))
+        plan = replace(Plan.from_json(self.out.read(PLAN)), passages=found)
+        self.out.write(PLAN, plan.to_json(), private=True)
 
     def _draw(self, judged: Judged, digest: str) -> Mixture:
         """Draws the mixture, which is written down before any shard is made of it."""

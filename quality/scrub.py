@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,10 @@ from quality.scrubbing.names import scrub_name, scrub_names
 from quality.scrubbing.session import Patch, Session, patched, settled
 from schemas.reject import Reject
 
-__all__ = ["KINDS", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
+__all__ = ["KINDS", "VERSION", "Kind", "scrub", "scrub_name", "scrub_reject", "scrub_text"]
+
+VERSION: Final = 1
+"""Of what is found and what it becomes: by another one, logs added to a dataset would be scrubbed otherwise."""
 
 
 def scrub(

@@ -37,7 +37,9 @@ class Generation:
         folder: where its stages lie, relative to the output folder; empty for the first, whose stages lie there.
         plan: digest of the logs that it read, by their bytes.
         recipe: digest of the recipe.
-        versions: of what decides who is equal to whom and what is scrubbed.
+        versions: of what decides who is equal to whom, what is scrubbed and how samples read.
+        values: of the recipe (see `recipe.later_recipes`); empty where an earlier release wrote none.
+        connectors: those that read its logs, and their versions.
         drawn: trajectories drawn by pool, on which the running index of later ones goes on.
         given: trajectories given to pools, by pool and domain.
         counts: samples and what else is counted of its shards.
@@ -55,6 +57,8 @@ class Generation:
     plan: str
     recipe: str
     versions: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    connectors: dict[str, str] = field(default_factory=dict)
     drawn: dict[str, int] = field(default_factory=dict)
     given: dict[str, dict[str, int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

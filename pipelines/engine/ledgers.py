@@ -46,6 +46,16 @@ place: the number of its unit above 32 bits of its first row."""
 DRAWN: Final = np.dtype([("value", "<u8"), ("bound", "<u8"), ("amount", "<u8")])
 """What was drawn of a value or group, by its hash and the number of a bound that counts it: tokens, or trajectories."""
 
+REPLICATES: Final = np.dtype([("key", "<u8"), ("amount", "<u8")])
+"""How many rows of the same environment, history and action bear the loss, where the recipe bounds them."""
+
+PASSAGES: Final = np.dtype([("high", "<u8"), ("low", "<u8"), ("place", "<u8")])
+"""A kept passage of another corpus, by the hash of what it says, and its place: the number of its unit above 32 bits of
+its number there."""
+
+MEETINGS: Final = np.dtype([("band", "<u8"), ("tie", "<u8"), ("place", "<u8")])
+"""A kept passage in a bucket of near copies: the bucket, its own hash, and the place of its first row in sketches."""
+
 VARIETY: Final = np.dtype([("value", "<u8"), ("kind", "<u8"), ("amount", "<u8")])
 """How often a thing (its hash) is kept, by the number of its domain and kind: see `publish.diversity`."""
 
@@ -58,6 +68,9 @@ KINDS: Final = {
     "tasks": TASKS,
     "bands": BANDS,
     "drawn": DRAWN,
+    "replicates": REPLICATES,
+    "passages": PASSAGES,
+    "meetings": MEETINGS,
     "variety": VARIETY,
 }
 """The ledgers of a generation; the first field of each is what it is sorted by."""

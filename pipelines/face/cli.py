@@ -1,5 +1,5 @@
-"""The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
-train-classifier | export | schema`, and those of `model_commands` and `flex_templates`.
+"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | verify | turns | diversity |
+train-classifier | export | schema`, and those of `generation_commands`, `model_commands` and `flex_templates`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from copy import copy
-from datetime import datetime
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -23,8 +22,9 @@ import typer
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
-from pipelines.face import model_commands
+from pipelines.face import generation_commands, model_commands
 from pipelines.face.flex_templates import commands as template_commands
+from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_flags, tell_summary
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
 from pipelines.face.printing import guard, notices, results
@@ -59,11 +59,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
-Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
-
 
 _RUN_EXAMPLES = """Examples:
   trajmill run android --raw logs/ --out out/
@@ -87,16 +82,6 @@ class HandStage(StrEnum):
     NORMALIZE = "normalize"
 
 
-def _paths(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
-    """Words after the first path of `--raw` are paths too; flags that are not ours are Beam's."""
-    paths, flags = list(raw), list[str]()
-    taking = True
-    for word in extra:
-        taking = taking and not word.startswith("-")
-        (paths if taking else flags).append(word)
-    return paths, flags
-
-
 def _version(asked: bool) -> None:
     if asked:
         results().print(f"trajmill {PROGRAM_VERSION}")
@@ -112,7 +97,7 @@ def trajmill(
     del version  # its callback has told it
 
 
-@app.command(context_settings=_PASS_ON, epilog=_RUN_EXAMPLES)
+@app.command(context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
 def run(
     context: typer.Context,
     config: Config,
@@ -173,7 +158,7 @@ def run(
     from pipelines.face.progress import StageProgress
     from pipelines.run import Run
 
-    paths, flags = _paths(raw, context.args)
+    paths, flags = paths_and_flags(raw, context.args)
     sizes = limit, part_size, partitions, records
     if append and (overwrite or stop_after is not Stage.MIX or stage is not None or part is not None):
         raise ConfigError("--append adds whole generations: it takes no --overwrite, --stop-after, --stage or --part.")
@@ -193,37 +178,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
-        _tell_summary(summary, recipe)
-
-
-@app.command(context_settings=_PASS_ON)
-def rebuild(
-    context: typer.Context,
-    config: Config,
-    raw: Raw,
-    pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
-    out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
-    workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
-    log_format: Form = LogFormat.TEXT,
-    quiet: Quiet = False,
-    verbose: Details = 0,
-) -> None:
-    """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
-    MANNER.take(log_format, verbose, quiet=quiet)
-    from pipelines.recipe.recipe_file import load_recipe
-
-    recipe = load_recipe(config)
-
-    from pipelines.account.run_log import RunLog
-    from pipelines.engine.execution import execution_of
-    from pipelines.face.progress import StageProgress
-    from pipelines.rebuild import rebuild as rebuilt
-
-    paths, flags = _paths(raw, context.args)
-    with StageProgress(MANNER.voices(RunLog())) as progress:
-        execution = execution_of(workers, flags, None, None, None, None, strict=False)
-        summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
-    _tell_summary(summary, recipe)
+        tell_summary(summary, recipe)
 
 
 def _added(adding: Append, recipe: Recipe) -> Summary | None:
@@ -231,20 +186,9 @@ def _added(adding: Append, recipe: Recipe) -> Summary | None:
     from pipelines.face.summaries import show_appended
 
     appended = adding.run()
-    show_appended(appended, recipe, results())
+    if not (MANNER.quiet or MANNER.is_json):
+        show_appended(appended, recipe, results())
     return appended.summary
-
-
-def _tell_summary(summary: Summary, recipe: Recipe) -> None:
-    from pipelines.face.summaries import show_broken, show_summary, summary_event
-
-    if MANNER.is_json:
-        results().document(summary_event(summary))
-    elif not MANNER.quiet:
-        show_summary(summary, recipe, results())
-    if summary.broken:
-        show_broken(summary.broken, notices())
-        raise typer.Exit(Code.CONNECTOR)
 
 
 def _do_share(
@@ -384,9 +328,12 @@ def verify(
 
     With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
     """
+    from pipelines.engine.generations import chain
+    from pipelines.engine.storage import Folder
+    from pipelines.engine.succession import rule_sets
     from pipelines.engine.verification import verify as checked
     from pipelines.face.consumer_tables import show_compared, show_tried
-    from pipelines.face.summaries import show_disjointness, show_verification
+    from pipelines.face.summaries import show_disjointness, show_rule_sets, show_verification
     from pipelines.publish.consumers.consumers import tokenizer_of, tried
     from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
@@ -404,40 +351,12 @@ def verify(
     except ConfigError as error:
         _fail(error, Code.USAGE)
     show_verification(whole, results())
+    if whole.is_whole:
+        show_rule_sets(rule_sets(chain(Folder(out))), results())
     if found is not None:
         show_disjointness(found, results())
     if found is None or found.leaks:
         raise typer.Exit(Code.DAMAGE)
-
-
-@app.command()
-def forget(
-    out: Annotated[str, typer.Argument(help="A run's output folder, with all generations that were added to it.")],
-    source: Annotated[
-        list[str] | None, typer.Option(help="A corpus as rows name it, a log by its uri, or a folder of logs.")
-    ] = None,
-    trajectory: Annotated[list[str] | None, typer.Option(help="An id.")] = None,
-    licence: Annotated[list[str] | None, typer.Option(help="A licence, as rows have it.")] = None,
-    before: Annotated[
-        datetime | None,
-        typer.Option(formats=["%Y-%m-%d"], help="A day (UTC): what began before it, if logs tell."),
-    ] = None,
-) -> None:
-    """Take trajectories out of all that was written: stages, ledgers, rejects, plan and shards. Raw logs stay.
-
-    Each option may be given again; what any of them names goes, with its copies, and is not read in again.
-    """
-    from pipelines.face.summaries import show_forgotten
-    from pipelines.forgetting.forgetting import Forgetting
-    from pipelines.forgetting.selection import Selection
-    from pipelines.recipe.recipe_file import load_recipe
-
-    if not Path(out, "run.json").is_file():
-        raise ConfigError(f"{out} holds no run of this machine that could forget.")
-    day = before.date() if before is not None else None
-    selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
-    made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
-    show_forgotten(made, results())
 
 
 @app.command()
@@ -568,6 +487,7 @@ def export(
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
 
 
+generation_commands.register(app)
 model_commands.register(app)
 template_commands.register(app)
 

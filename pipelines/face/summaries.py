@@ -21,6 +21,7 @@ from schemas.manifest import Manifest
 
 if TYPE_CHECKING:
     from pipelines.append import Appended
+    from pipelines.engine.succession import RuleSet
     from pipelines.engine.verification import Verification
     from pipelines.face.inspection import Found
     from pipelines.face.turn_report import MaskReport
@@ -340,6 +341,17 @@ def _clipped(content: str, lines: int) -> str:
     rows = content.removesuffix("\n").split("\n")  # other ends of lines are shown as what they are
     cut = [row if len(row) <= 400 else f"{row[:400]}… ({len(row):,} characters)" for row in rows[:lines]]
     return "\n".join([*cut, f"… {len(rows) - lines} more lines"] if len(rows) > lines else cut)
+
+
+def show_rule_sets(found: Sequence[RuleSet], console: Printer) -> None:
+    """By which recipes and connectors the generations of a folder were made, and what differs."""
+    for one in found:
+        read_by = ", ".join(f"{name} {version}" for name, version in one.connectors.items())
+        told = f"; {read_by}" if read_by else ""
+        noun = "generation" if one.first == one.last else "generations"
+        console.print(f"{noun} {one.told}: recipe {one.recipe}{told}", soft_wrap=True)
+        for change in one.changed:
+            console.print(f"  {change}", soft_wrap=True)
 
 
 def show_verification(found: Verification, console: Printer) -> None:

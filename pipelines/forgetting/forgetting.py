@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,10 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
-from pipelines.engine.ledgers import read_ledger, write_ledger
+from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
 from pipelines.engine.ownership import BLOBS, PLAN, Ownership, survey
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
+from pipelines.engine.succession import recipe_of
 from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
 from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
 from pipelines.forgetting.rewriting import (
@@ -49,6 +51,7 @@ from pipelines.judge.buckets import is_of_buckets
 from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import answers_name, matches_name, measure_names
+from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
 from pipelines.plan.known_inputs import Contents, place_of
@@ -62,6 +65,7 @@ from schemas import ConfigError, ContractError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
+_BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
@@ -175,7 +179,9 @@ class Forgetting:
                 self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
             self._rewrite_chain(generations)
             self._drop_blobs(stages)
-            publish_again(self.recipe, self.out, chain(self.out, moved=True), owner)
+            made = chain(self.out, moved=True)
+            last = recipe_of(self.out, made[-1], self.recipe) if made else None
+            publish_again(last or self.recipe, self.out, made, owner)
             scanned = self._scan(journal)
             self.out.remove(JOURNAL)
             logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))
@@ -305,7 +311,9 @@ class Forgetting:
             for part in plan.parts
         )
         if parts != plan.parts:
-            at.write(PLAN, replace(plan, parts=parts).to_json(), private=True)
+            gone = {place.path for one in plan.inputs if one.uri in journal.uris for place in one.members.values()}
+            opened = tuple(one for one in plan.opened if one.place.path not in gone)
+            at.write(PLAN, replace(plan, parts=parts, opened=opened).to_json(), private=True)
             self._note(at, PLAN)
 
     def _forget_shards(self, at: Folder, touched: set[tuple[str, str]], journal: _Journal) -> None:
@@ -361,6 +369,8 @@ class Forgetting:
         left = {int(place_of(one)[:16], 16) for one in Plan.from_json(at.read(PLAN)).inputs}
         inputs = read_ledger([ledgers], "inputs")
         write_ledger(ledgers, "inputs", inputs[np.isin(inputs["place"], np.array(sorted(left), np.uint64))])
+        if ledgers.exists(ledger_name("replicates")):
+            write_ledger(ledgers, "replicates", bearing_rows(units, at / "measures", at / "verdicts"))
         counts = kept_counts(units, at / "measures", at / "verdicts")
         write_ledger(ledgers, "variety", variety_rows(counts))
 
@@ -401,20 +411,20 @@ class Forgetting:
             parent = made.digest
 
     def _drop_blobs(self, stages: Sequence[Folder]) -> None:
-        """Removes attachments that no row is left to tell of."""
-        blobs = self.out / BLOBS
-        sealed = read_manifest(blobs, MANIFEST)
-        if sealed is None:
-            return
-        left = {digest for at in stages for digest in attached(at / "transitions")}
-        gone = {file.name for file in sealed.files} - left
-        for name in sorted(gone):
-            blobs.remove(name)
-            self._note(blobs, name)
-        for made in unit_manifests(blobs, _labels(blobs)):
-            finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
-        files = tuple(file for file in sealed.files if file.name not in gone)
-        blobs.write(MANIFEST, replace(sealed, files=files).to_json())
+        """Removes attachments that no row of any generation is left to tell of."""
+        kept = [
+            (blobs, sealed) for at in stages if (sealed := read_manifest(blobs := at / BLOBS, MANIFEST)) is not None
+        ]
+        left = {digest for at in stages for digest in attached(at / "transitions")} if kept else set()
+        for blobs, sealed in kept:
+            gone = {file.name for file in sealed.files} - left
+            for name in sorted(gone):
+                blobs.remove(name)
+                self._note(blobs, name)
+            for made in unit_manifests(blobs, _labels(blobs)):
+                finish_unit(blobs, replace(made, files=tuple(file for file in made.files if file.name not in gone)))
+            files = tuple(file for file in sealed.files if file.name not in gone)
+            blobs.write(MANIFEST, replace(sealed, files=files).to_json())
 
     def _scan(self, journal: _Journal) -> int:
         """How many files were looked through, none of which holds any of it.
@@ -422,7 +432,7 @@ class Forgetting:
         Raises:
             ContractError: one does; it is not forgotten.
         """
-        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not name.startswith(f"{BLOBS}/")]
+        names = [name for name in self.out.names() if name not in (JOURNAL, NAME) and not _BLOB.fullmatch(name)]
         for name in names:
             if name.endswith(".parquet"):
                 held = parquet_holds(self.out, name, journal.ids, journal.uris)

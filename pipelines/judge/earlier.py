@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.engine.ledgers import found_in, known_in
+from pipelines.engine.ledgers import found_in, known_in, ledger_name
 from pipelines.engine.storage import Folder
 from quality.duplicate import KEY
 from quality.near import MEMBER
@@ -139,6 +139,16 @@ class Earlier:
         for name in ("high", "low", "tie"):
             kept[name] = held[name][place[again]]
         return again, kept
+
+    def bearing(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """How many replicates of each key bear the loss, where these are counted."""
+        counted = [one for one in self.ledgers if one.exists(ledger_name("replicates"))]
+        found = known_in(counted, "replicates", distinct(keys))
+        known, place = np.unique(found["key"], return_inverse=True)
+        amounts = np.bincount(place, found["amount"].astype(np.float64), len(known)).astype(np.uint64)
+        at = np.searchsorted(known, keys)
+        there = np.append(known, 0)[at] == keys if len(known) else np.zeros(len(keys), np.bool_)
+        return np.where(there, np.append(amounts, np.uint64(0))[at], np.uint64(0)).astype(np.uint64)
 
     def first_of_last(self) -> int:
         """The number of the first unit of the last generation."""

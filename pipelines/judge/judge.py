@@ -55,7 +55,7 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     if asked.mask_duplicate_transitions:
         found.append(Copies(whole=False, earlier=judging.earlier))
     if asked.replicates is not None:
-        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions))
+        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions, judging.earlier))
     caps = tuple(rule.cap for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
         found.append(Caps(caps))

@@ -18,9 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches
+from pipelines.engine.ledgers import KINDS as LEDGERS
+from pipelines.engine.parquet import read_batches, read_table
+from pipelines.engine.storage import Folder
 from pipelines.engine.units import finish_unit
 from pipelines.judge.decision import Answers, Key, Keys, Round
+from pipelines.judge.earlier import Earlier
+from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import replicates_name
 from pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, partitioned
 from pipelines.judge.reasons import REPLICATE
@@ -90,6 +94,20 @@ def _rows(standing: Standing, chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.v
     found["tie"] = np.repeat(ids, measures.lengths)[chosen]
     found["unit"], found["row"] = unit.number, chosen
     return found
+
+
+def bearing_rows(units: Iterable[Unit], measures: Folder, verdicts: Folder) -> npt.NDArray[np.void]:
+    """The rows of a ledger of replicates: of each key that bears the loss, in how many rows of the units it does."""
+    found = [np.zeros(0, np.uint64)]
+    for unit in units:
+        use = np.array(read_table(verdicts, unit.name, ["use"])["use"].to_pylist(), object)
+        node = read_table(measures, f"{unit.label}.parquet", ["instance_node"])["instance_node"].to_numpy()
+        history = read_table(measures, replicates_name(unit.label), ["history"])["history"].to_numpy()
+        found.append(keys(node, history)[use == "target"])
+    known, amounts = np.unique(np.concatenate(found), return_counts=True)
+    rows = np.zeros(len(known), LEDGERS["replicates"])
+    rows["key"], rows["amount"] = known, amounts
+    return rows
 
 
 def told(standing: Standing) -> Keys:
@@ -211,11 +229,13 @@ class Replicates:
         most: how many of a key may bear the loss; None bounds them not.
         spans: whether units are told which words are volatile.
         partitions: into how many packed records are cut.
+        earlier: generations whose rows come first; None for the first.
     """
 
     most: int | None
     spans: bool
     partitions: int = PARTITIONS
+    earlier: Earlier | None = None
     name: str = REPLICATE
     reasons: tuple[str, ...] = (REPLICATE,)
     hears: tuple[str, ...] = ()
@@ -247,9 +267,11 @@ class Replicates:
             )
 
     def losers(self, key: Key, packed: Packed) -> Answers:
-        """The rows after the first `most` of their key."""
+        """The rows after the first `most` of their key, of which those of earlier generations are the first."""
         assert self.most is not None
-        for unit, data in by_unit(beyond(np.concatenate([np.frombuffer(block, ROW) for block in packed]), self.most)):
+        compared = np.concatenate([np.frombuffer(block, ROW) for block in packed])
+        held = None if self.earlier is None else self.earlier.bearing(compared["key"])
+        for unit, data in by_unit(beyond(compared, self.most, held)):
             some = np.frombuffer(data, ROW)
             rows = np.zeros(len(some), LOSER)
             rows["row"] = some["row"]

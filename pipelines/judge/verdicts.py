@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.parquet import read_table, write_parquet
 from pipelines.engine.units import finish_unit
 from pipelines.judge.decision import Decision
 from pipelines.judge.groups import groups_of
@@ -122,7 +122,7 @@ def _rejects(
 ) -> pa.Table:
     """One row for each trajectory dropped, and one for each transition of a kept one that is no target."""
     columns = ["trajectory_id", "step", "num_steps", "provenance"]
-    rows = pa.Table.from_batches(read_batches(judging.transitions, unit.name, columns)).combine_chunks()
+    rows = read_table(judging.transitions, unit.name, columns)
     step = rows["step"].combine_chunks().to_numpy(zero_copy_only=False)
     chosen = np.flatnonzero(np.where(kept, use != "target", step == 0))
     taken = rows.take(pa.array(chosen)).combine_chunks()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.engine.parquet import read_batches
+from pipelines.engine.parquet import read_table
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import variety_name
@@ -232,7 +232,7 @@ def narrow(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
 
 
 def _read(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
-    return pa.Table.from_batches(read_batches(folder, name, list(columns))).combine_chunks()
+    return read_table(folder, name, columns)
 
 
 def _summing(starts: npt.NDArray[np.int64], rows: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:

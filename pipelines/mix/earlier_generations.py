@@ -22,10 +22,14 @@ from pipelines.judge.earlier import Earlier, Stages
 from pipelines.judge.judging import Unit
 from pipelines.judge.measures import tasks_of
 from pipelines.judge.packed_rows import identities
+from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.candidates import Candidates, candidates, gathered
 from pipelines.mix.carried import drawn_rows, is_counted
 from pipelines.mix.coded_names import Coded, numbers_of
 from pipelines.mix.mixture import Judged, draw, draws_name, trained_environments
+from pipelines.mix.passages.earlier_passages import passage_rows
+from pipelines.mix.passages.placing_passages import passage_places
+from pipelines.mix.passages.preparation import EarlierStage
 from pipelines.mix.placing import NODE_COLUMNS, Before, log_nodes, placed
 from pipelines.mix.pools import of_kind
 from pipelines.mix.stage_items import stage_items
@@ -47,6 +51,7 @@ class EarlierGenerations:
         inputs: as planning does.
         tombstones: of what was forgotten of them.
         plan: what is read now; None until that is known.
+        passages: where the passages of other corpora lie that they pass through.
     """
 
     earlier: Earlier
@@ -54,6 +59,7 @@ class EarlierGenerations:
     inputs: KnownInputs
     tombstones: Tombstones
     plan: Plan | None = None
+    passages: tuple[EarlierStage, ...] = ()
 
     @classmethod
     def of(cls, recipe: Recipe, out: Folder, found: Sequence[Generation]) -> EarlierGenerations:
@@ -70,7 +76,8 @@ class EarlierGenerations:
         before = Before(len(found) + 1, ledgers, ledgers, draws, drawn, given, tuple(one.mixture for one in found))
         tombstones = Tombstones.read(out)
         inputs = KnownInputs(read_ledger(ledgers, "inputs"), recipe.normalize.grown == "extend", tombstones)
-        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones)
+        passed = tuple(EarlierStage(one.folder, one.ledgers) for one in stages) if recipe.mix.passages else ()
+        return cls(Earlier(found[-1].digest, stages), before, inputs, tombstones, passages=passed)
 
     @classmethod
     def only_pools(cls, digest: str, pools: tuple[Folder, ...], tombstones: Tombstones) -> EarlierGenerations:
@@ -138,11 +145,8 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
     chosen: list[_Drawn] = []
     for number, unit in enumerate(judged.units):
         found = candidates(unit, judged.transitions, judged.verdicts, judged.measures)
-        mine = _Drawn.of(draws, unit)
-        for name in POOLS:
-            is_of = mine.pool.is_in([name])
-            given[name] += Counter({unit.domain: int(is_of.sum())})  # which leaves what is 0 away
-            drawn += Counter({name: int((is_of & (mine.copies > 0)).sum())})
+        mine = _Drawn.of(draws, unit.label)
+        mine.count(unit.domain, given, drawn)
         environments.append(trained_environments(found.environment, mine.pool, mine.copies))
         for kind, part in _copies(unit, judged):
             rows[kind].append(part)
@@ -150,6 +154,8 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
         rows["tasks"].append(_records("tasks", tasks, np.full(len(tasks), number)))
         some.append(found)
         chosen.append(mine)
+    for passed in judged.passage_units():
+        _Drawn.of(draws, passed.label).count(judged.component(passed), given, drawn)
     found, whole = gathered(some), _Drawn.joined(chosen)
     rows["groups"] += [_nodes(whole.group, whole), *_widening(recipe, found, whole)]
     ledgers = () if before is None else before.ledgers
@@ -157,7 +163,13 @@ def added(recipe: Recipe, judged: Judged, draws: Folder, *, counting: bool = Tru
         rows["groups"] += _nodes_of_judging(recipe, judged, found, whole)
     else:
         rows["groups"] += _nodes_of_placing(recipe, judged, found, whole, ledgers)
+    if judged.passages is not None:
+        rows["groups"] += passage_places(judged.passages.out)
     made = {kind: np.concatenate(parts) for kind, parts in rows.items()}
+    replicates = recipe.judge.replicates
+    if replicates is not None and replicates.max is not None:
+        made["replicates"] = bearing_rows(judged.units, judged.measures, judged.verdicts)
+    made |= {} if judged.passages is None else passage_rows(judged.passages)
     made["groups"] = _first_known(made["groups"], ledgers)
     made["drawn"] = _counted(recipe, judged) if counting else np.zeros(0, KINDS["drawn"])
     made["environments"] = _records("environments", distinct(np.concatenate(environments)))
@@ -195,10 +207,18 @@ class _Drawn:
     group: npt.NDArray[np.uint64]
 
     @classmethod
-    def of(cls, draws: Folder, unit: Unit) -> _Drawn:
-        table = read_table(draws, draws_name(unit.label), ["group", "pool", "copies"])
+    def of(cls, draws: Folder, label: str) -> _Drawn:
+        table = read_table(draws, draws_name(label), ["group", "pool", "copies"])
         group, pool = (table[name].combine_chunks().cast(pa.string()) for name in ("group", "pool"))
         return cls(Coded.of(pool), table["copies"].to_numpy(), numbers_of(group))
+
+    def count(self, domain: str, given: Mapping[str, Counter[str]], drawn: Counter[str]) -> None:
+        """Adds how many each pool was given, and how many of them are drawn."""
+        for name in POOLS:
+            mine = self.pool.is_in([name])
+            if mine.any():
+                given[name][domain] += int(mine.sum())
+                drawn[name] += int((mine & (self.copies > 0)).sum())
 
     @classmethod
     def joined(cls, some: Sequence[_Drawn]) -> _Drawn:

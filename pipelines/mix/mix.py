@@ -23,7 +23,7 @@ import pyarrow as pa
 from pipelines.engine.exchange import BLOCK_BYTES, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
 from pipelines.engine.garbage_collection import give_back_memory
-from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.parquet import read_table, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
@@ -197,7 +197,7 @@ def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table
     if mixing.recipe.judge.spans:
         check_unit(mixing.spans, unit.label)
         files.append((mixing.spans, unit.name, ["spans"]))
-    tables = [pa.Table.from_batches(read_batches(*file)).combine_chunks() for file in files]
+    tables = [read_table(*file) for file in files]
     columns = {name: table[name] for table in tables for name in table.column_names}
     kept, step = columns.pop("kept").to_numpy(), columns.pop("step").to_numpy()
     columns["ordinal"] = pa.chunked_array([np.cumsum(kept & (step == 0)) - 1])

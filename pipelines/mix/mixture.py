@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engine.parquet import read_batches, write_parquet
+from pipelines.engine.parquet import read_batches, read_table, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import check_unit, finish_unit
 from pipelines.judge.judging import Unit
@@ -28,6 +28,7 @@ from pipelines.mix.carried import NO_DRAWS, EarlierDraws
 from pipelines.mix.coded_names import Coded, hex_texts
 from pipelines.mix.draw import drawing
 from pipelines.mix.passages.drawing import passage_candidates, passage_identities
+from pipelines.mix.passages.placing_passages import with_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
@@ -156,6 +157,15 @@ def make_mixture(
 def _pools(found: Candidates, groups: npt.NDArray[np.uint64], mix: Mix) -> Coded:
     """The pool of each candidate; a passage has one of those whose stage takes its component."""
     pool = np.zeros(len(found), np.uint8)
+    for mine, shares in _parts(found, mix):
+        if mine.any():
+            some = grouped(groups[mine], found.domain[mine])
+            pool[mine] = pools_of(some, shares, mix.seed)[some.number]
+    return Coded(pool, _POOLS)
+
+
+def _parts(found: Candidates, mix: Mix) -> Iterator[tuple[npt.NDArray[np.bool_], Mapping[str, float]]]:
+    """Which candidates share pools by the same shares, and these: trajectories, then each component of passages."""
     passages = {one.name: found.domain.is_in([one.name]) for one in mix.passages}
     shares: dict[str, Mapping[str, float]] = {
         name: {
@@ -166,10 +176,7 @@ def _pools(found: Candidates, groups: npt.NDArray[np.uint64], mix: Mix) -> Coded
     }
     parts = {"": ~np.logical_or.reduce([*passages.values(), np.zeros(len(found), np.bool_)]), **passages}
     for name, mine in parts.items():
-        if mine.any():
-            some = grouped(groups[mine], found.domain[mine])
-            pool[mine] = pools_of(some, shares.get(name, _shares(mix)), mix.seed)[some.number]
-    return Coded(pool, _POOLS)
+        yield mine, shares.get(name, _shares(mix))
 
 
 def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> Coded:
@@ -179,10 +186,12 @@ def _joined(found: Candidates, places: Placed, mix: Mix, held: Held) -> Coded:
         for domain, count in _by_domain(found.domain[places.pool.is_in([name])]).items():
             given[name][domain] += count
     pool = np.array([_POOLS.index(name) for name in places.pool.names], np.uint8)[places.pool.codes]
-    new = places.pool.is_in([""])
-    if new.any():
-        some = grouped(places.group[new], found.domain[new])
-        pool[new] = pools_of(some, _shares(mix), mix.seed, given)[some.number]
+    unplaced = places.pool.is_in([""])
+    for mine, shares in _parts(found, mix):
+        new = mine & unplaced
+        if new.any():
+            some = grouped(places.group[new], found.domain[new])
+            pool[new] = pools_of(some, shares, mix.seed, given)[some.number]
     return Coded(pool, _POOLS)
 
 
@@ -284,6 +293,11 @@ class Judged:
             assert self.passages is not None
             yield one.label, passage_identities(one, self.passages)
 
+    def component(self, unit: PassageUnit) -> str:
+        """The component that a unit is of."""
+        assert self.passages is not None
+        return self.passages.components[unit.component].name
+
     def passage_units(self) -> list[PassageUnit]:
         """The units of passages, numbered after those of transitions."""
         some = self.passages.units() if self.passages is not None else []
@@ -298,13 +312,17 @@ def draw(recipe: Recipe, judged: Judged) -> tuple[Mixture, Candidates, Chosen]:
     """
     wanted = Wanted.by(recipe.mix)
     folders = judged.transitions, judged.verdicts, judged.measures
-    of_units = (candidates(unit, *folders, wanted) for unit in judged.units)
-    passages = judged.passages
-    passed = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units() if passages is not None)
-    found = gathered(chain(of_units, passed), wanted.signals)
-    counter = TokenCounter(recipe.judge.tokenizer)
+    found = gathered((candidates(unit, *folders, wanted) for unit in judged.units), wanted.signals)
     before = judged.before
     places = None if before is None else placed(recipe, judged.units, found, judged.told, before.pools)
+    passages = judged.passages
+    if passages is not None:
+        some = (passage_candidates(unit, passages, wanted) for unit in judged.passage_units())
+        passed = gathered(some, wanted.signals)
+        found = gathered([found, passed], wanted.signals)
+        if places is not None and before is not None:
+            places = with_passages(places, passed, before.pools)
+    counter = TokenCounter(recipe.judge.tokenizer)
     held = None if before is None else before.given
     drawn_before = NO_DRAWS if before is None else EarlierDraws(before.ledgers, before.mixtures)
     made, chosen = make_mixture(
@@ -360,7 +378,7 @@ def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: To
     sizes: tuple[Tokens, Tokens] = found.tokens, found.loss_tokens
     begun = 0
     for unit in judged.units:
-        verdicts = pa.Table.from_batches(read_batches(judged.verdicts, unit.name, ["kept", "use"])).combine_chunks()
+        verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
         costs = pa.Table.from_batches(read_batches(judged.measures, costs_name(unit.label)), COSTS_SCHEMA)
         kept = verdicts["kept"].combine_chunks()
         use = np.array(verdicts["use"].filter(kept).to_pylist(), object)

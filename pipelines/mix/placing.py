@@ -118,7 +118,7 @@ def placed(
         for row, node in zip(np.flatnonzero(shared), of_kind(shared[shared != 0], number).tolist(), strict=True):
             own[candidates[row]].add(node)
     nodes = [sorted({*some, *like}) for some, like in zip(own, table["like"].to_pylist(), strict=True)]
-    known = _known({node for some in nodes for node in some}, pools)
+    known = known_places({node for some in nodes for node in some}, pools)
     by_rank = table.select(["kept", "rank", "trajectory_id", "unit", "row"]).to_pylist()
     order = sorted(range(len(nodes)), key=lambda row: (not by_rank[row]["kept"], *list(by_rank[row].values())[1:]))
     result = settled(nodes, order, known)
@@ -171,7 +171,7 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
     return firsts.append_column(_LOG, pa.array(log_nodes(recipe, judged.transitions, unit, rows)))
 
 
-def _known(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, Place]:
+def known_places(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, Place]:
     """The places of those nodes that earlier generations know."""
     found = known_in(ledgers, "groups", np.array(sorted(wanted), np.uint64))
     return {int(one["node"]): Place(int(one["group"]), POOLS[int(one["pool"])]) for one in found}

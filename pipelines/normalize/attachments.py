@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -37,11 +37,12 @@ class Attachments:
 
     Args:
         out: the folder that they are written to; None where the recipe leaves them out.
+        earlier: folders of earlier generations; what one of them holds is not written again.
     """
 
-    def __init__(self, out: Folder | None) -> None:
+    def __init__(self, out: Folder | None, earlier: Sequence[Folder] = ()) -> None:
         self.counts: Counter[str] = Counter()
-        self._out = out
+        self._out, self._earlier = out, earlier
         self._entries: dict[str, FileEntry] = {}
         self._bytes: dict[str, tuple[int, int]] = {}
         self._members: dict[str, tuple[Blob, str]] = {}
@@ -89,7 +90,7 @@ class Attachments:
             return LEFT_OUT
         if sha256 not in self._bytes and sha256 not in self._members:
             return NOT_IN_LOG  # whatever other logs hold, since which of them come first is nothing to hang on
-        if sha256 in self._entries:
+        if sha256 in self._entries or any(_is_there(folder, sha256) for folder in self._earlier):
             return ""
         try:
             if not _is_there(out, sha256):

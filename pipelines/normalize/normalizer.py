@@ -51,6 +51,7 @@ class Normalizer:
         strict: whether a connector's exception ends the run, instead of costing its input.
         blobs: folder of what logs attach; None where the recipe leaves it out.
         tombstones: of trajectories that were forgotten, which are not carried on again.
+        earlier_blobs: the folders of what logs of earlier generations attach.
     """
 
     recipe: Recipe
@@ -59,6 +60,7 @@ class Normalizer:
     strict: bool = False
     blobs: Folder | None = None
     tombstones: Tombstones = field(default_factory=Tombstones)
+    earlier_blobs: tuple[Folder, ...] = ()
 
     @property
     def salt(self) -> str:
@@ -260,7 +262,7 @@ def _write_transitions(
     name: str, inputs: Sequence[Input], normalizer: Normalizer
 ) -> tuple[tuple[FileEntry, ...], _Flow]:
     """Writes the transitions of the inputs; nothing is left of them where that fails."""
-    flow = _Flow(Attachments(normalizer.blobs))
+    flow = _Flow(Attachments(normalizer.blobs, normalizer.earlier_blobs))
     sinks: dict[str, ParquetSink] = {}
 
     def flush(domain: str) -> None:

@@ -55,10 +55,19 @@ class ShareDone:
     before: int
 
 
-def normalizer_of(recipe: Recipe, out: Folder, *, strict: bool, tombstones: Tombstones | None = None) -> Normalizer:
-    """What normalizing into an output folder needs besides the part."""
-    blobs = out / BLOBS if recipe.normalize.attachments == "keep" else None
-    return Normalizer(recipe, out / "transitions", out / "rejects" / STAGE, strict, blobs, tombstones or Tombstones())
+def normalizer_of(
+    recipe: Recipe,
+    out: Folder,
+    *,
+    strict: bool,
+    tombstones: Tombstones | None = None,
+    earlier: Sequence[Folder] = (),
+) -> Normalizer:
+    """What normalizing into an output folder needs besides the part; `earlier` are those of earlier generations."""
+    keeps = recipe.normalize.attachments == "keep"
+    blobs, held = (out / BLOBS, tuple(one / BLOBS for one in earlier)) if keeps else (None, ())
+    folders = out / "transitions", out / "rejects" / STAGE
+    return Normalizer(recipe, *folders, strict, blobs, tombstones or Tombstones(), held)
 
 
 def stages_of(normalizer: Normalizer) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from pipelines.engine.paths import Place, filesystem_of, url_of
 from pipelines.engine.storage import sha256_of
 from pipelines.engine.stored_blob import opened_archive
 from pipelines.engine.tombstones import LOG, Tombstones
+from pipelines.plan.plan import Plan
 from pipelines.plan.raw_files import RawFile, raw_file
 from pipelines.plan.recognition import Input, stamp_of
 from schemas import ParseError, Reject
@@ -126,20 +127,39 @@ class KnownInputs:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundBefore:
-    """Which input each file is by itself, as earlier plans have it, as long as neither it nor its connector changes."""
+    """What each file is by itself, as earlier plans have it, as long as neither it nor its connector changes.
+
+    Attributes:
+        inputs: which are a file by themselves, by its place.
+        opened: (digest of who was asked, place, stamp) of other files → how many logs it holds.
+        again: how many logs of files that were not opened again are known by that.
+    """
 
     inputs: Mapping[Place, Sequence[Input]]
+    opened: Mapping[tuple[str, Place, str], int] = field(default_factory=dict)
+    again: int = 0
 
     @classmethod
-    def of(cls, inputs: Iterable[Input]) -> FoundBefore:
-        """Those of earlier plans."""
+    def of(cls, plans: Sequence[Plan]) -> FoundBefore:
+        """That of earlier plans."""
         found: dict[Place, list[Input]] = {}
-        for one in inputs:
+        for one in (one for plan in plans for one in plan.inputs):
             if list(one.members) == [""]:
                 found.setdefault(one.members[""], []).append(one)
-        return cls(found)
+        opened = {(plan.asked, one.place, one.stamp): one.inputs for plan in plans for one in plan.opened}
+        return cls(found, opened)
+
+    def among(self, asked: str) -> Callable[[RawFile], bool]:
+        """See `plan.FoundBefore`; what was met is noted."""
+
+        def is_done(file: RawFile) -> bool:
+            held = self.opened.get((asked, file.place, stamp_of({"": file})))
+            self.again += held or 0
+            return held is not None
+
+        return is_done
 
     def __call__(self, file: RawFile) -> Input | None:
         """The input that the file is; None if it is not known."""

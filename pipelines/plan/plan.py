@@ -12,14 +12,14 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count, groupby
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from connectors.registry import connectors
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.plan.column_mapping import ColumnMapping
 from pipelines.plan.raw_files import RawFile, gather
-from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Recognizer, Withdrawn
+from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Opened, Recognizer, Withdrawn
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, Reject
 
@@ -77,6 +77,9 @@ class Plan:
             Their excerpts are scrubbed.
         withdrawn: connectors that failed when they were asked about a file: bugs of theirs.
         claimed: connector → how many files belong to its logs and are not read; neither inputs nor rejects.
+        passages: files of other corpora that are passed through (`mix.passages`), once they are known; not in parts.
+        opened: files that are no log by themselves, so that they are not opened again; empty where not all was taken.
+        asked: digest of the connectors that were asked, and of how.
     """
 
     digest: str
@@ -84,6 +87,9 @@ class Plan:
     unrecognized: tuple[Reject, ...]
     withdrawn: tuple[Withdrawn, ...] = ()
     claimed: dict[str, int] = field(default_factory=dict)
+    passages: tuple[Input, ...] = ()
+    opened: tuple[Opened, ...] = ()
+    asked: str = ""
 
     @property
     def inputs(self) -> list[Input]:
@@ -93,8 +99,15 @@ class Plan:
     def to_json(self) -> bytes:
         """The plan as JSON; a member is the list of its path and, in archives, of names on the way to it."""
         values = asdict(self)
-        for written, part in zip(values["parts"], self.parts, strict=True):
-            for shown, one in zip(written["inputs"], part.inputs, strict=True):
+        passages = values.pop("passages")
+        if passages:
+            values["passages"] = passages
+        del values["opened"]
+        if self.opened:
+            values["opened"] = [[one.place.to_json(), one.stamp, one.inputs] for one in self.opened]
+        listed = [(written["inputs"], part.inputs) for written, part in zip(values["parts"], self.parts, strict=True)]
+        for written, inputs in [*listed, (passages, self.passages)]:
+            for shown, one in zip(written, inputs, strict=True):
                 shown["members"] = {member: place.to_json() for member, place in one.members.items()}
         return json.dumps(values, indent=1, ensure_ascii=False).encode() + b"\n"
 
@@ -108,7 +121,10 @@ class Plan:
         )
         rejects = tuple(Reject(**one) for one in values["unrecognized"])
         withdrawn = tuple(Withdrawn(**one) for one in values["withdrawn"])
-        return cls(values["digest"], parts, rejects, withdrawn, values["claimed"])
+        passages = tuple(_input_of(one) for one in values.get("passages", ()))
+        opened = tuple(Opened(Place.from_json(one), *more) for one, *more in values.get("opened", ()))
+        told = values["claimed"], passages, opened, values.get("asked", "")
+        return cls(values["digest"], parts, rejects, withdrawn, *told)
 
 
 def _input_of(values: dict[str, Any]) -> Input:
@@ -188,7 +204,7 @@ def make_plan(
     strict: bool = False,
     is_known: Callable[[Input], bool] | None = None,
     workers: int = 1,
-    found_before: Callable[[RawFile], Input | None] | None = None,
+    found_before: FoundBefore | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -200,8 +216,8 @@ def make_plan(
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
         is_known: of an input that an earlier generation read, which is left out.
         workers: processes that sniff files where there are many.
-        found_before: the input that a file was found to be by an earlier one, if it has not changed since; it is not
-            opened again to tell.
+        found_before: what files were found to be by earlier ones, if they have not changed since; these are not opened
+            again to tell.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -211,11 +227,34 @@ def make_plan(
     settings = recipe.normalize
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     salt = settings.scrub_salt or ""
-    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, strict, workers, found_before)
+    asked = asked_digest(recipe)
+    is_done = None if found_before is None else found_before.among(asked)
+    more = strict, workers, found_before, is_done
+    recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
     parts = binned(inputs[:limit], recipe, part_bytes)
     content = [[part.name, [one.stamp for one in part.inputs]] for part in parts]
     digest = hashlib.sha256(json.dumps([content, [one.uri for one in found.rejects]]).encode()).hexdigest()
     claimed = dict(sorted(found.claimed.items()))
-    return Plan(digest, tuple(parts), tuple(found.rejects), tuple(found.withdrawn), claimed)
+    opened = tuple(found.opened) if limit is None or len(inputs) <= limit else ()
+    told = tuple(found.rejects), tuple(found.withdrawn), claimed
+    return Plan(digest, tuple(parts), *told, opened=opened, asked=asked)
+
+
+def asked_digest(recipe: Recipe) -> str:
+    """Of what decides what a file is, besides the file: the connectors that are asked, and how."""
+    known, settings = connectors(), recipe.normalize
+    among = [[name, known[name].version] for name in settings.connectors or known]
+    values = [among, settings.max_member_bytes, settings.dataset.model_dump(mode="json")]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class FoundBefore(Protocol):
+    """What earlier plans found files to be."""
+
+    def __call__(self, file: RawFile) -> Input | None:
+        """The input that a file is by itself; None if it is not known."""
+
+    def among(self, asked: str) -> Callable[[RawFile], bool]:
+        """Whether a file was opened, is no log by itself, and holds nothing new, where the same were asked."""

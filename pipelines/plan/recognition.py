@@ -43,6 +43,7 @@ _PICKLE: Final = re.compile(rb"\x80[\x02-\x05][\x95cq}\]\(KJX\x8c\x8a]", re.DOTA
 
 _ANSWERS: Final = "its folder answers what a record or a trajectory elsewhere asks"
 
+_UNREADABLE: Final = "unreadable"
 _PICKLES: Final = (".pkl", ".pickle", ".pt", ".joblib")
 _WIDE: Final = re.compile(rb"(?:[\t\n\r -~]\0){8}|(?:\0[\t\n\r -~]){8}")
 """UTF-16 text without a byte order mark."""
@@ -74,6 +75,21 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A file that was opened and is no log by itself.
+
+    Attributes:
+        place: where it lies.
+        stamp: its size and time of change.
+        inputs: how many logs it holds.
+    """
+
+    place: Place
+    stamp: str
+    inputs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """A connector that was not asked further about a file, because it failed: its bug, to be reported.
 
@@ -99,12 +115,14 @@ class Recognized:
         rejects: a reject for each file, or member of an archive, that is of no log.
         withdrawn: connectors that failed, and at what.
         claimed: connector → how many files belong to its logs and are not read.
+        opened: files that were opened and are no log by themselves: archives, and what no connector recognizes.
     """
 
     inputs: list[Input] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     withdrawn: list[Withdrawn] = field(default_factory=list)
     claimed: Counter[str] = field(default_factory=Counter)
+    opened: list[Opened] = field(default_factory=list)
 
     def take(self, other: Recognized) -> None:
         """Adds what other files are."""
@@ -126,6 +144,7 @@ class Recognizer:
         strict: whether an exception of a connector is raised instead of noted.
         workers: processes that sniff many files.
         known: the input that a file was found to be by itself, and still is; None if that is not known.
+        is_done: of a file that was opened before, is no log by itself, and holds nothing that is not known.
     """
 
     among: Sequence[Connector]
@@ -135,6 +154,7 @@ class Recognizer:
     strict: bool = False
     workers: int = 1
     known: Callable[[RawFile], Input | None] | None = None
+    is_done: Callable[[RawFile], bool] | None = None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -156,8 +176,12 @@ class Recognizer:
         left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
         before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
         alone = {name: Recognized([one]) for name, one in before.items() if one is not None}
-        asked = [name for name in left if name not in alone]
-        sniffing = self if self.workers < 2 else replace(self, known=None)  # what is known is not sent to processes
+        if self.is_done is not None:
+            alone |= {name: Recognized() for name in left if name not in alone and self.is_done(names.files[name])}
+        asked = dict.fromkeys(name for name in left if name not in alone)
+        sniffing = (
+            self if self.workers < 2 else replace(self, known=None, is_done=None)
+        )  # what is known is not sent to processes
         told = sniffed(partial(sniffing.alone, depth=depth), [names.files[name] for name in asked], self.workers)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
@@ -168,8 +192,10 @@ class Recognizer:
         for connector in self.among:
             if connector.asked_by is not None:
                 self._answered(connector, names, owners, found, alone, claims)
-        for one in alone.values():
+        for name, one in alone.items():
             found.take(one)
+            if name in asked and (opened := _opened(names.files[name], one)) is not None:
+                found.opened.append(opened)
         found.claimed.update(claims.values())
         found.inputs = [replace(one, why=_scrubbed(one.why, self.salt)) for one in found.inputs]
         found.rejects = [_without_secrets(one, self.salt) for one in found.rejects]
@@ -326,6 +352,14 @@ class Recognizer:
         return None if self.strict else note
 
 
+def _opened(file: RawFile, found: Recognized) -> Opened | None:
+    """What is to be known of a file that was opened; None if it is a log, or may be told otherwise another time."""
+    fleeting = found.withdrawn or any(one.reason == _UNREADABLE for one in found.rejects)
+    if fleeting or any(one.uri == file.name for one in found.inputs):
+        return None
+    return Opened(file.place, stamp_of({"": file}), len(found.inputs))
+
+
 def _folder(log: Log) -> str:
     """The folder that the names of a log's members are relative to, with `/` at its end."""
     return log.members[log.anchor].removesuffix(log.anchor)
@@ -381,7 +415,7 @@ def _unread(error: ParseError | ShardError, file: RawFile) -> Reject:
     if isinstance(error, ParseError):
         return replace(Reject.of(error, "input"), uri=file.name, member="")
     if isinstance(error.__cause__, FileNotFoundError | PermissionError):
-        return Reject("input", "unreadable", NOT_OPENED["unreadable"], file.name)
+        return Reject("input", _UNREADABLE, NOT_OPENED[_UNREADABLE], file.name)
     raise error
 
 

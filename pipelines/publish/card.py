@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.account.conservation import Line
+from pipelines.engine.succession import RuleSet
 from pipelines.mix.mix import Shard
 from pipelines.publish.diversity import Varieties
 from pipelines.recipe.recipe import POOLS, Recipe
@@ -86,7 +87,7 @@ def card(
     digest: str,
     kept: Varieties,
     mixture: Mapping[str, Any],
-    generations: int = 1,
+    rules: Sequence[RuleSet] = (),
 ) -> str:
     """The card of a finished run, as Markdown with a YAML head.
 
@@ -98,7 +99,7 @@ def card(
         digest: of the mix.
         kept: the diversity of what was kept.
         mixture: what its pools and stages were given (`Mixture.told`).
-        generations: of which the dataset is.
+        rules: by which the generations of the dataset were made; empty where nothing was added.
     """
     configs = configs_of(shards, counts)
     total = sum(config.samples for config in configs)
@@ -115,7 +116,8 @@ def card(
         flow=flow,
         domains=", ".join(f"{domain} {count:,}" for domain, count in by_domain.items()),
         digest=digest,
-        generations=generations,
+        generations=rules[-1].last if rules else 1,
+        rules=rules,
         diversity=[(domain, kind, one) for domain, of in kept.items() for kind, one in of.items() if one.kinds],
         pools_given=mixture["pools"],
         stages=mixture["stages"],

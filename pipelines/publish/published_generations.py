@@ -20,10 +20,12 @@ from pipelines.account.conservation import (
     trajectory_line,
     transition_line,
 )
+from pipelines.account.passage_lines import passage_lines
 from pipelines.engine.generations import FIRST, Generation, ledgers_of
 from pipelines.engine.ledgers import read_ledger
 from pipelines.engine.ownership import PLAN, Ownership
 from pipelines.engine.storage import Folder
+from pipelines.engine.succession import rule_sets
 from pipelines.engine.units import (
     MANIFEST,
     finish_stage,
@@ -35,6 +37,7 @@ from pipelines.engine.units import (
 )
 from pipelines.judge.judging import Unit
 from pipelines.mix.mix import Shard
+from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
 from pipelines.publish.card import CARD, card, told_apart
 from pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
@@ -115,11 +118,11 @@ def _finish(
     folders = [out / one.folder if one.folder else out for one in generations]
     mixture = _mixtures([one.mixture for one in generations])
     both = zip(folders, generations, strict=True)
-    flow = _summed([line for folder, one in both for line in _balance(folder, one)])
+    flow = _summed([line for folder, one in both for line in _balance(recipe, folder, one)])
     laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
     if kept is None:
         kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
-    text = card(recipe, laid, counts, flow, digest, kept, mixture, len(generations)).encode()
+    text = card(recipe, laid, counts, flow, digest, kept, mixture, rule_sets(generations)).encode()
     shards.write(CARD, text)
     entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
     finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
@@ -130,7 +133,7 @@ def _finish(
 
 def _shard(number: int, name: str) -> Shard:
     pool, domain = name.split("/")[:2]
-    return Shard(number, pool, domain.partition("_")[0], 0, 1)
+    return Shard(number, pool, domain.partition("_")[0] if pool == "eval" else domain, 0, 1)
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return {**other, **summed, "epochs": round(summed["tokens"] / max(summed["available"], 1), 4)}
 
 
-def _balance(folder: Folder, one: Generation) -> Iterator[Line]:
+def _balance(recipe: Recipe, folder: Folder, one: Generation) -> Iterator[Line]:
     """What went into a generation and what came out, from its manifests."""
     names = ("transitions", "verdicts", "rejects/mix")
     normalized, judged, dropped = (_manifest(folder / name) for name in names)
@@ -168,6 +171,9 @@ def _balance(folder: Folder, one: Generation) -> Iterator[Line]:
         yield attached
     yield trajectory_line(normalized.counts, judged.counts, {**one.counts, **dropped.counts})
     yield transition_line(judged.counts)
+    passages = read_manifest(folder / PASSAGES, MANIFEST)
+    if passages is not None:
+        yield from passage_lines([component.name for component in recipe.mix.passages], passages.counts)
 
 
 def _manifest(stage: Folder) -> Manifest:

@@ -17,7 +17,7 @@ from pipelines.engine.storage import Folder
 from pipelines.engine.units import read_manifest
 from pipelines.engine.verification import verify
 from pipelines.mix.earlier_generations import EarlierGenerations
-from pipelines.recipe.recipe_file import load_recipe, parse_recipe
+from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from schemas import ConfigError
 from tests.conftest import FUZZ, ROOT
@@ -191,12 +191,6 @@ def test_the_loser_of_two_appends_computes_again_as_a_child_of_the_other(first, 
     (second,) = (one for one in chain(Folder(out)) if one.number == 2)
     assert made.generation.parent == second.digest
     assert verify(out).is_whole
-
-
-def test_a_recipe_that_cannot_be_added_to_is_told():
-    text = "name: n\nsource: tests\ndomains: [terminal]\nnormalize: {attachments: keep}"
-    with pytest.raises(ConfigError, match=r"normalize\.attachments: keep cannot be added to yet"):
-        Append(parse_recipe(text, "n"), ["logs"], "out")
 
 
 def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(first, grown, tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
 """What of all that was read is not kept: items of benchmarks, exact duplicates, near duplicates, in this order.
 
-Over all components at once, so that none shows what another one does. Of like passages that of the component which the
-recipe names first stays, then that of the smallest hash: no order of files or rows has a say.
+Over all components at once, so that none shows what another one does. Of like passages that of an earlier generation
+stays, then that of the component which the recipe names first, then that of the smallest hash: no order of files or
+rows has a say.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import read_batches
 from pipelines.judge.evaluation_index import read_index
+from pipelines.mix.passages.earlier_passages import EARLIER, EarlierPassages
 from pipelines.mix.passages.near_passages import near_copies
 from pipelines.mix.passages.passage import KEY_SCHEMA
 from pipelines.mix.passages.preparation import PassageUnit, Preparation, keys_name, matches_name, sketch_name
@@ -98,12 +100,27 @@ def lost_passages(preparing: Preparation, units: Sequence[PassageUnit]) -> dict[
     lost: dict[int, list[Lost]] = {one.number: [] for one in units}
     if preparing.benchmarks:
         _drop_contaminated(preparing, units, keys, left, lost)
+    earlier = EarlierPassages(preparing.earlier) if preparing.earlier else None
+    if earlier is not None:
+        _drop_known(earlier, keys, left, lost)
     for unit, place, kept, kept_place in exact_copies(keys, left):
         lost[unit].append(Lost(place, DUPLICATE, f"equal to {keys[kept].words(kept_place)}"))
         left[unit][place] = False
     if preparing.recipe.judge.near_duplicates is not None:
-        _drop_near(preparing, units, keys, left, lost)
+        _drop_near(preparing, units, keys, left, lost, earlier)
     return {number: sorted(some) for number, some in lost.items()}
+
+
+def _drop_known(earlier: EarlierPassages, keys: Mapping[int, Keys], left: Left, lost: Mapping[int, list[Lost]]) -> None:
+    """Takes out what says the same as a passage of an earlier generation."""
+    for number, one in keys.items():
+        some = np.flatnonzero(left[number])
+        known = earlier.equal(one.high[some], one.low[some])
+        for place in some.tolist():
+            kept = known.get((int(one.high[place]), int(one.low[place])))
+            if kept is not None:
+                lost[number].append(Lost(place, DUPLICATE, f"equal to {earlier.words(*kept)}"))
+                left[number][place] = False
 
 
 def _drop_contaminated(
@@ -177,6 +194,7 @@ def _drop_near(
     keys: Mapping[int, Keys],
     left: Left,
     lost: Mapping[int, list[Lost]],
+    earlier: EarlierPassages | None,
 ) -> None:
     near = preparing.recipe.judge.near_duplicates
     assert near is not None
@@ -184,6 +202,9 @@ def _drop_near(
 
     @lru_cache(maxsize=4)
     def sketches(number: int) -> Sketches:
+        if number >= EARLIER:
+            assert earlier is not None
+            return earlier.sketches(number)
         batches = read_batches(preparing.read, sketch_name(by_number[number]))
         return Sketches.of(pa.Table.from_batches(batches, SKETCH_SCHEMA), keys[number].starts[:-1])
 
@@ -192,11 +213,14 @@ def _drop_near(
         some = np.flatnonzero(left[number])
         if len(some):
             who[number] = np.zeros(len(some), MEMBER)
-            who[number]["rank"], who[number]["tie"] = one.component, one.high[some]
+            who[number]["rank"], who[number]["tie"] = one.component + 1, one.high[some]
             who[number]["unit"], who[number]["row"] = number, one.starts[some]
-    for pair in near_copies(who, sketches, near):
-        unit, other = int(pair["unit"]), int(pair["other_unit"])
+    for pair in near_copies(who, sketches, near, None if earlier is None else earlier.meeting):
+        unit, other, row = int(pair["unit"]), int(pair["other_unit"]), int(pair["other_row"])
         place = int(np.searchsorted(keys[unit].starts, pair["row"]))
-        kept = int(np.searchsorted(keys[other].starts, pair["other_row"]))
-        lost[unit].append(Lost(place, NEAR_DUPLICATE, f"nearly equal to {keys[other].words(kept)}"))
+        if other >= EARLIER and earlier is not None:
+            words = earlier.words(other, earlier.place_of(other, row))
+        else:
+            words = keys[other].words(int(np.searchsorted(keys[other].starts, row)))
+        lost[unit].append(Lost(place, NEAR_DUPLICATE, f"nearly equal to {words}"))
         left[unit][place] = False

@@ -20,14 +20,21 @@ from pipelines.engine.storage import Folder
 from pipelines.judge.packed_rows import partitioned
 from pipelines.recipe.judgement import NearDuplicates
 from quality.near import MEMBER, PAIR, candidates, dropped, members, second_looks
+from quality.sets import distinct
 from quality.sketch import Sketches, absent_shares
 
 Records = npt.NDArray[np.void]
+Numbers = npt.NDArray[np.uint64]
 
 _PLACE: Final = ["unit", "row", "other_unit", "other_row"]
 
 
-def near_copies(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
+def near_copies(
+    who: Mapping[int, Records],
+    sketches: Callable[[int], Sketches],
+    near: NearDuplicates,
+    meeting: Callable[[Numbers], Records] | None = None,
+) -> Records:
     """Pairs of dtype `PAIR`, one for each passage that goes, with the best kept one that it is like.
 
     Args:
@@ -35,15 +42,23 @@ def near_copies(who: Mapping[int, Records], sketches: Callable[[int], Sketches],
             passage's rows in the sketches, ascending.
         sketches: of a unit.
         near: what counts as a near duplicate.
+        meeting: who of earlier generations stands in buckets, of rank 0; these stay. None where there is no earlier.
     """
-    pairs = _compared(_pairs(who, sketches, near), sketches, near)
+    pairs = _compared(_pairs(who, sketches, near, meeting), sketches, near)
     if len(pairs):
-        pairs = np.concatenate([pairs, _compared(second_looks(pairs), sketches, near)])
+        looks = second_looks(pairs)
+        looks = looks[np.isin(looks["unit"], list(who))]
+        pairs = np.concatenate([pairs, _compared(looks, sketches, near)])
     return dropped(pairs)
 
 
-def _pairs(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near: NearDuplicates) -> Records:
-    """The pairs that meet in a bucket, each once."""
+def _pairs(
+    who: Mapping[int, Records],
+    sketches: Callable[[int], Sketches],
+    near: NearDuplicates,
+    meeting: Callable[[Numbers], Records] | None,
+) -> Records:
+    """The pairs that meet in a bucket, each once, of which the worse one is new."""
     found = [np.zeros(0, PAIR)]
     with scratch_folder() as folder:
         spill = Folder(folder)
@@ -54,8 +69,12 @@ def _pairs(who: Mapping[int, Records], sketches: Callable[[int], Sketches], near
             banded = members(of, chosen, np.zeros(len(of.step), np.bool_), near.made(), some)
             for key, span in carried("members", unit, partitioned(banded, "band"), spill):
                 held[key].append(span)
-        found += [candidates(_joined(fetched(held[key], spill))) for key in sorted(held)]
+        for key in sorted(held):
+            some = _joined(fetched(held[key], spill))
+            earlier = some[:0] if meeting is None else meeting(distinct(some["band"]))
+            found.append(candidates(np.concatenate([some, earlier])))
     pairs = np.concatenate(found)
+    pairs = pairs[np.isin(pairs["unit"], list(who))]
     return pairs[np.unique(pairs[_PLACE], return_index=True)[1]]
 
 

@@ -10,8 +10,10 @@ from typing import Final
 
 from pipelines.engine.paths import Place
 from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS
 from pipelines.mix.passages.reading import component_files
+from pipelines.plan.recognition import Input, stamp_of
 from pipelines.recipe.passages import Passages
 from pipelines.recipe.recipe import Recipe
 from quality.sketch import VERSION as SKETCHED
@@ -52,6 +54,14 @@ class PassageUnit:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierStage:
+    """Where the passages of an earlier generation lie: the folder of its stages, and that of its ledgers."""
+
+    folder: Folder
+    ledgers: Folder
+
+
+@dataclass(frozen=True, slots=True)
 class Preparation:
     """What preparing passages needs: picklable, the same for all units.
 
@@ -61,6 +71,8 @@ class Preparation:
         out: the output folder.
         benchmarks: digest of the index of benchmarks, which lies among the measures; empty without benchmarks.
         models: names and digests of the files that the recipe names: tokenizer and models.
+        only: files that are read, where it is not all that there are: what is new to a later generation.
+        earlier: where earlier generations lie, whose passages stay.
     """
 
     recipe: Recipe
@@ -68,6 +80,8 @@ class Preparation:
     out: Folder
     benchmarks: str = ""
     models: tuple[tuple[str, str], ...] = ()
+    only: frozenset[Place] | None = None
+    earlier: tuple[EarlierStage, ...] = ()
 
     @property
     def read(self) -> Folder:
@@ -90,14 +104,15 @@ class Preparation:
         return self.out / "measures"
 
     def units(self) -> list[PassageUnit]:
-        """Every file of every component.
+        """Every file of every component, as far as it is read.
 
         Raises:
             ConfigError: a component's path names nothing.
         """
         found: list[PassageUnit] = []
         for number, component in enumerate(self.components):
-            for place, file in enumerate(component_files(component)):
+            files = [one for one in component_files(component) if self.only is None or one.place in self.only]
+            for place, file in enumerate(files):
                 label, part = f"{component.name}-{place:05d}", f"{component.name}/part-{place:05d}.parquet"
                 stamp = f"{file.bytes}:{file.changed}"
                 one = PassageUnit(len(found), number, label, part, file.name, file.place, stamp, file.fault)
@@ -120,6 +135,45 @@ class Preparation:
         near = None if judge.near_duplicates is None else judge.near_duplicates.model_dump(mode="json")
         names = [component.name for component in self.components]
         return _digest([_VERSION, names, near, judge.contamination.model_dump(mode="json"), self.benchmarks, *read])
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Preparation):
+    """The same of a stage that is done: its units are those that lie there, whatever lies where they were read."""
+
+    def units(self) -> list[PassageUnit]:
+        """Every part, as the manifest of the stage names it."""
+        names = [component.name for component in self.components]
+        found = sorted((names.index(part.partition("/")[0]), part) for part in part_names(self.parts))
+        return [
+            PassageUnit(number, component, label_of(part), part, part, Place(""), "")
+            for number, (component, part) in enumerate(found)
+        ]
+
+
+def part_names(stage: Folder) -> list[str]:
+    """The parts of a stage of passages that is done, sorted; none where there is no such stage."""
+    sealed = read_manifest(stage, MANIFEST)
+    return [] if sealed is None else [file.name for file in sealed.files]
+
+
+def label_of(part: str) -> str:
+    """The label of the unit that a part is made of."""
+    component, _, name = part.partition("/")
+    return f"{component}-{name.removeprefix('part-').removesuffix('.parquet')}"
+
+
+def passage_inputs(components: Sequence[Passages]) -> list[Input]:
+    """The files of components, as logs are told, so that a later generation knows them.
+
+    Raises:
+        ConfigError: a component's path names nothing.
+    """
+    return [
+        Input(file.name, f"{STAGE}/{one.name}", str(_VERSION), "", {"": file.place}, file.bytes, stamp_of({"": file}))
+        for one in components
+        for file in component_files(one)
+    ]
 
 
 def _digest(values: Sequence[object]) -> str:

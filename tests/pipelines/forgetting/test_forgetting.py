@@ -105,6 +105,10 @@ def test_what_was_forgotten_does_not_come_in_again_and_appending_goes_on(grown, 
     assert appended.summary is not None
     assert appended.summary.line("trajectories").lost["forgotten"] == 1
     assert verify(str(out)).is_whole
+    (again / "compact.json").write_text(json.dumps(told, separators=(",", ":")))  # and the next night too
+    appended = Append(RECIPE, [str(again)], str(out)).run()
+    assert appended.summary is not None
+    assert appended.summary.line("trajectories").lost["forgotten"] == 1
 
 
 def test_a_run_without_generations_forgets_too_and_is_not_made_again(tmp_path):

@@ -1,0 +1,46 @@
+"""Placing passages: those of a later generation in the pools that earlier ones gave their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.engine.ledgers import KINDS
+from pipelines.engine.parquet import read_table
+from pipelines.engine.storage import Folder
+from pipelines.mix.candidates import Candidates
+from pipelines.mix.coded_names import Coded, hex_texts
+from pipelines.mix.passages.earlier_passages import passage_node
+from pipelines.mix.passages.preparation import STAGE, label_of, part_names
+from pipelines.mix.placing import Placed, known_places
+from pipelines.recipe.recipe import POOLS
+
+
+def with_passages(places: Placed, passed: Candidates, pools: Sequence[Folder]) -> Placed:
+    """The places of trajectories, and after them those of passages.
+
+    Args:
+        places: of trajectories.
+        passed: the passages.
+        pools: the folders of ledgers that say what nodes have.
+    """
+    named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
+    nodes = [passage_node(str(component), group) for component, group in named]
+    known = known_places(set(nodes), pools)
+    pool = Coded.of([known[node].pool if node in known else "" for node in nodes])
+    return replace(places, group=np.concatenate([places.group, passed.group]), pool=Coded.joined([places.pool, pool]))
+
+
+def passage_places(stages: Folder) -> Iterator[npt.NDArray[np.void]]:
+    """The rows that a generation's passages add to the ledger of groups: each document is a group of its component."""
+    for part in part_names(stages / STAGE):
+        drawn = read_table(stages / "draws", f"{label_of(part)}.parquet", ["group", "pool"])
+        component = part.partition("/")[0]
+        told = sorted(set(zip(drawn["group"].to_pylist(), drawn["pool"].to_pylist(), strict=True)))
+        rows = np.zeros(len(told), KINDS["groups"])
+        rows["node"] = rows["group"] = [passage_node(component, group) for group, _ in told]
+        rows["pool"] = [[*POOLS].index(pool) for _, pool in told]
+        yield rows

@@ -1,0 +1,146 @@
+"""Later recipes: what may change from one generation of a folder to the next, and what stands for all of them.
+
+What decides how logs are judged, and how much is drawn, may change: it applies to what is new. What ledgers rest on
+(who is equal to whom, which group and pool nodes have, in which tokens budgets count), what rows of earlier shards
+would show otherwise, and what is promised of the whole dataset may not. A key that is not listed here may not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import SALTED, parse_recipe
+from schemas import ConfigError
+
+FREE: Final = (
+    "source",
+    "licence",
+    "domains",
+    "normalize.connectors",
+    "normalize.max_reject_ratio",
+    "normalize.max_unrecognized_ratio",
+    "normalize.max_member_bytes",
+    "normalize.dataset",
+    "judge.signals",
+    "judge.measure",
+    "judge.rules",
+    "judge.prefer",
+    "judge.max_share",
+    "mix.stages",
+    "mix.shard_bytes",
+    "card",
+)
+"""What may change, with all that stands below it, but for what the ledgers of draws count by."""
+
+_STAGE: Final = re.compile(r"mix\.stages\.\w+(?:\.(bounds|max_per_group))?")
+"""A stage, or what of it a ledger counts from the generation on that first has it, and by its place."""
+
+_REPLICATES: Final = "judge.replicates.max"
+"""Counted by a ledger where there is one."""
+
+_SALT: Final = ("normalize", "scrub_salt")
+_SHOWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value that one recipe has and a later one has otherwise.
+
+    Attributes:
+        key: the names that lead to it, with points between.
+        before: as JSON has it; None where there is none.
+        after: the same.
+    """
+
+    key: str
+    before: Any
+    after: Any
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a later generation may have it."""
+        if self.key == _REPLICATES:
+            return self.before is not None and self.after is not None
+        stage = _STAGE.fullmatch(self.key)
+        if stage is not None:
+            one, other = (value if stage[1] is None else {stage[1]: value} for value in (self.before, self.after))
+            return _counted(one or {}) == _counted(other or {})
+        return any(self.key == name or self.key.startswith(f"{name}.") for name in FREE)
+
+    def __str__(self) -> str:
+        if self.key == ".".join(_SALT):
+            return f"{self.key} is another"
+        return f"{self.key}: {_shown(self.before)} → {_shown(self.after)}"
+
+
+def _counted(stage: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """By what a ledger counts the draws of a stage: whose values its bounds are of, and whether it counts groups."""
+    return [bound["by"] for bound in stage.get("bounds") or ()], stage.get("max_per_group") is not None
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(_pruned(value), ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _pruned(value: Any) -> Any:
+    """The value without what a mapping holds of nothing."""
+    if not isinstance(value, dict):
+        return value
+    pruned = {name: _pruned(one) for name, one in value.items()}
+    return {name: one for name, one in pruned.items() if one not in (None, [], {})}
+
+
+def recorded(recipe: Recipe) -> dict[str, Any]:
+    """The values of a recipe as a generation's manifest holds them: in the place of its salt, a digest."""
+    values = recipe.model_dump(mode="json")
+    values["normalize"]["scrub_salt"] = _salt_digest(recipe)
+    return values
+
+
+def _salt_digest(recipe: Recipe) -> str | None:
+    salt = recipe.normalize.scrub_salt
+    return None if salt is None else hashlib.sha256(f"salt of placeholders: {salt}".encode()).hexdigest()[:16]
+
+
+def recalled(values: Mapping[str, Any], now: Recipe) -> Recipe | None:
+    """The recipe that `recorded` wrote; None if it has another salt than the one at hand, or is no more valid."""
+    normalize = dict(values["normalize"])
+    if normalize["scrub_salt"] != _salt_digest(now):
+        return None
+    normalize["scrub_salt"] = now.normalize.scrub_salt
+    return _parsed({**values, "normalize": normalize})
+
+
+def recipe_of_record(data: bytes, now: Recipe) -> Recipe | None:
+    """The recipe that a run's record holds, with the salt at hand if it had one; None if none there is valid."""
+    try:
+        values = json.loads(data)["recipe"]
+        if values["normalize"]["scrub_salt"] == SALTED:
+            values["normalize"]["scrub_salt"] = now.normalize.scrub_salt
+    except (ValueError, KeyError, TypeError):
+        return None
+    return _parsed(values)
+
+
+def _parsed(values: Mapping[str, Any]) -> Recipe | None:
+    try:
+        return parse_recipe(json.dumps(values), "the recipe of a generation")
+    except ConfigError:
+        return None
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any], lead: str = "") -> Iterator[Change]:
+    """What differs between recorded values, in the order of keys; what one side lacks is told as a whole."""
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from changes(one, other, f"{lead}{name}.")
+        elif one != other:
+            yield Change(f"{lead}{name}", one, other)

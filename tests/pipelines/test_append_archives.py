@@ -1,0 +1,110 @@
+"""Archives, and files that no connector recognizes, are opened once: what they hold is known by what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipelines.append import Append, Appended
+from pipelines.engine.execution import Execution
+from pipelines.engine.paths import Place
+from pipelines.engine.stored_blob import opened_archive
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
+from pipelines.plan import recognition
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.pipelines.judge.test_near_duplicates import atif
+from tests.pipelines.test_append_near_copies import RECIPE
+
+
+def packed(path: Path, *names: str) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            answers = [f"{name} answered {number} " * 20 for number in range(3)]
+            archive.writestr(f"{name}.json", json.dumps(atif(name, f"task {name}", answers)))
+
+
+@pytest.fixture
+def raw(tmp_path) -> Path:
+    """An archive of two logs, a file that is none, and the run over them."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    packed(folder / "first.zip", "a", "b")
+    (folder / "notes.txt").write_text("nothing that is a log\n")
+    Run(RECIPE, [str(folder)], str(tmp_path / "out")).run()
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch) -> list[str]:
+    """Names of files as their beginnings are read, or archives listed."""
+    found: list[str] = []
+    head, listed = recognition._head, opened_archive
+
+    def heads(file, *sizes):
+        found.append(file.name)
+        return head(file, *sizes)
+
+    def archives(place: Place, limit: int):
+        found.append(place.name)
+        listed.cache_clear()  # as in a process of its own
+        return listed(place, limit)
+
+    monkeypatch.setattr(recognition, "_head", heads)
+    monkeypatch.setattr(recognition, "opened_archive", archives)
+    return found
+
+
+def append(raw: Path, recipe: Recipe = RECIPE) -> Appended:
+    return Append(recipe, [str(raw)], str(raw.parent / "out")).run()
+
+
+def test_what_did_not_change_is_not_opened_again_and_what_is_new_is(raw, opened):
+    packed(raw / "second.zip", "c")
+    made = append(raw)
+    assert made.summary is not None
+    assert [one.uri for one in made.summary.plan.inputs] == ["second.zip/c.json"]
+    assert set(opened) == {"second.zip", "second.zip/c.json"}
+    assert made.known == 2
+    opened.clear()
+    assert (append(raw).summary, append(raw).known, opened) == (None, 3, [])
+
+
+def test_an_archive_that_changed_is_opened_and_what_it_held_is_known(raw, opened):
+    packed(raw / "first.zip", "a", "b", "c")
+    os.utime(raw / "first.zip", (1_700_000_000, 1_700_000_000))
+    made = append(raw)
+    assert made.summary is not None
+    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/c.json"]
+    assert "notes.txt" not in opened
+
+
+def test_where_other_connectors_are_asked_what_was_not_recognized_is_looked_at_again(raw, opened):
+    asked = parse_recipe(
+        json.dumps({"name": "near", "source": "tests", "domains": ["terminal"], "normalize": {"connectors": ["atif"]}}),
+        "near",
+    )
+    append(raw, asked)
+    assert {"notes.txt", "first.zip"} <= set(opened)
+
+
+def test_what_was_left_out_by_a_limit_is_read_later(raw, tmp_path):
+    out = str(tmp_path / "limited")
+    Run(RECIPE, [str(raw)], out, Execution(limit=1)).run()
+    made = Append(RECIPE, [str(raw)], out).run()
+    assert made.summary is not None
+    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/b.json"]
+
+
+def test_a_log_of_an_archive_that_was_forgotten_stays_out_and_the_plan_names_the_archive_no_more(raw, opened):
+    out = raw.parent / "out"
+    Forgetting(RECIPE, str(out)).forget(Selection(sources=("first.zip",)))
+    assert "first.zip" not in (out / "plan.json").read_text()
+    assert append(raw).summary is None
+    assert "first.zip" in opened

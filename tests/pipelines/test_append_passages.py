@@ -1,0 +1,193 @@
+"""Rows of other corpora over generations: new files are read, copies of what is there go, documents keep their pool."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append, Appended
+from pipelines.engine.generations import chain
+from pipelines.engine.storage import Folder
+from pipelines.engine.verification import verify
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
+from pipelines.rebuild import rebuild
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from tests.pipelines.mix.passages.corpora import prose, written
+from tests.pipelines.test_append import bytes_of
+from tests.pipelines.test_append_near_copies import Logs
+
+LONG = {number: prose(300, number) for number in range(20)}
+BUDGET = 4_000
+
+
+def talk(number: int) -> dict[str, object]:
+    said = [("user", prose(40, 100 + number)), ("assistant", prose(60, 200 + number))]
+    return {"id": f"talk-{number}", "messages": [{"role": role, "content": text} for role, text in said]}
+
+
+def recipe(folder: Path) -> Recipe:
+    """A text for CPT within a budget, and conversations that CPT and SFT share."""
+    replay = {"kind": "messages", "name": "talk", "path": str(folder / "talk"), "columns": {"id": "id"}}
+    values = {
+        "name": "near",
+        "source": "tests",
+        "domains": ["terminal"],
+        "mix": {
+            "passages": [
+                {"kind": "text", "name": "my_news", "path": str(folder / "news"), "licence": "MIT"},
+                {**replay, "licence": "MIT"},
+            ],
+            "stages": {
+                "cpt": {
+                    "budget": BUDGET,
+                    "components": {
+                        "trajectories": {"weight": 0.2},
+                        "my_news": {"kind": "text", "weight": 0.6},
+                        "talk": {"kind": "messages", "weight": 0.2},
+                    },
+                },
+                "sft": {"components": {"trajectories": {}, "talk": {"kind": "messages"}}},
+            },
+        },
+    }
+    return parse_recipe(json.dumps(values), "near")
+
+
+class Corpora(Logs):
+    """Logs, and the files of components beside them."""
+
+    def append(self) -> Appended:
+        self.generations += 1
+        raws = [str(self.folder / f"logs{number + 1}") for number in range(self.generations)]
+        there = [raw for raw in raws if Path(raw).exists()]
+        return Append(recipe(self.folder), there, self.out).run()
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory) -> Path:
+    """Three generations: of all, of new passages and logs, and of passages alone."""
+    folder = tmp_path_factory.mktemp("passages")
+    corpora = Corpora(folder, recipe(folder))
+    for number in range(4):
+        corpora.put(f"a{number}", f"task {number}", corpora.said(3))
+    written(folder / "news/b.jsonl", [LONG[0], LONG[1], LONG[2]])
+    written(folder / "talk/b.jsonl", [talk(number) for number in range(6)])
+    corpora.add()
+    corpora.put("b", "another task", corpora.said(3))
+    near = LONG[0].replace(LONG[0].split()[150], "changed", 1)
+    spaced = "  " + LONG[1].replace(" ", "\n") + "\n"
+    written(folder / "news/a.jsonl", [near, spaced, LONG[3], LONG[4]])
+    shutil.copy(folder / "news/b.jsonl", folder / "news/c.jsonl")
+    written(folder / "talk/a.jsonl", [talk(3), {**talk(9), "id": "talk-1"}, talk(10), talk(11)])
+    made = corpora.append()
+    assert made.generation.number == 2
+    written(folder / "news/d.jsonl", [LONG[4] + " and more", LONG[5]])
+    assert corpora.append().generation.number == 3
+    return folder
+
+
+def stages(folder: Path) -> list[Path]:
+    return [folder / "out" / one.folder for one in chain(Folder(str(folder / "out")))]
+
+
+def parts(stage: Path, name: str) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(file) for file in sorted((stage / "passages" / name).glob("*.parquet"))])
+
+
+def rejected(stage: Path) -> list[tuple[str, str]]:
+    found = pl.read_parquet(stage / "rejects" / "passages" / "*.parquet").sort("reason")
+    return list(zip(found["reason"], found["detail"], strict=True))
+
+
+def test_copies_of_what_earlier_generations_keep_go_and_name_it(grown):
+    first, second, third = stages(grown)
+    assert sorted(parts(second, "my_news")["text"]) == sorted([LONG[3], LONG[4]])
+    ids = {text: name for name, text in parts(first, "my_news").select("id", "text").iter_rows()}
+    assert rejected(second) == [
+        ("duplicate", f"equal to {ids[LONG[1]]}"),
+        ("duplicate", "equal to talk/talk-3"),
+        ("near_duplicate", f"nearly equal to {ids[LONG[0]]}"),
+    ]
+    (kept,) = parts(second, "my_news").filter(pl.col("text") == LONG[4])["id"]
+    assert parts(third, "my_news")["text"].to_list() == [LONG[5]]
+    assert rejected(third) == [("near_duplicate", f"nearly equal to {kept}")]
+
+
+def test_a_file_is_read_once_under_whatever_name(grown):
+    _, second, third = stages(grown)
+    told = [json.loads((stage / "plan.json").read_text())["passages"] for stage in (second, third)]
+    assert [sorted(one["uri"] for one in some) for some in told] == [["a.jsonl", "a.jsonl"], ["d.jsonl"]]
+    raws = [str(grown / "logs1"), str(grown / "logs2")]
+    assert Append(recipe(grown), raws, str(grown / "out")).run().summary is None
+
+
+def test_a_further_piece_of_a_document_joins_its_pool_and_none_is_in_two(grown):
+    pools: dict[str, set[str]] = {}
+    for stage in stages(grown):
+        for file in sorted((stage / "draws").glob("talk-*.parquet")):
+            for group, pool in pl.read_parquet(file).select("group", "pool").iter_rows():
+                pools.setdefault(group, set()).add(pool)
+    assert {len(some) for some in pools.values()} == {1}
+    assert set.union(*pools.values()) == {"cpt", "sft"}
+    first, second, _ = stages(grown)
+    (old,) = parts(first, "talk").filter(pl.col("id") == "talk/talk-1")["group"]
+    (new,) = parts(second, "talk").filter(pl.col("id") == "talk/talk-1")["group"]
+    assert old == new
+
+
+def test_the_budget_is_of_all_generations(grown):
+    card = (grown / "out" / "shards" / "README.md").read_text()
+    manifest = json.loads((grown / "out" / "shards" / "manifest.json").read_text())
+    drawn = manifest["mixture"]["stages"]["cpt"]
+    assert 0 < sum(one["tokens"] for one in drawn) <= BUDGET
+    assert next(one for one in drawn if one["component"] == "my_news")["available"] > 0
+    assert "| passages of my_news | 9 | 6 | near_duplicate 2, duplicate 1 |" in card
+    assert {file.parent.name for file in (grown / "out" / "shards").glob("cpt/*/train-g000*.parquet")} >= {"talk"}
+    assert verify(str(grown / "out")).is_whole
+
+
+def test_a_rebuild_keeps_the_pools_of_documents(grown, tmp_path):
+    raws = [str(grown / "logs1"), str(grown / "logs2")]
+    rebuild(recipe(grown), raws, str(tmp_path / "anew"), str(grown / "out"))
+    before: dict[str, str] = {}
+    for stage in stages(grown):
+        for file in sorted((stage / "draws").glob("talk-*.parquet")):
+            before |= dict(pl.read_parquet(file).select("group", "pool").iter_rows())
+    after: dict[str, str] = {}
+    for file in sorted((tmp_path / "anew" / "draws").glob("talk-*.parquet")):
+        after |= dict(pl.read_parquet(file).select("group", "pool").iter_rows())
+    assert after == before
+
+
+def test_the_same_generations_give_the_same_bytes(grown, tmp_path):
+    for name in ("logs1", "logs2", "talk", "news"):
+        shutil.copytree(grown / name, tmp_path / name)
+    for name in ("news/a.jsonl", "news/c.jsonl", "news/d.jsonl", "talk/a.jsonl"):
+        (tmp_path / name).rename(tmp_path / name.replace("/", "-"))
+    made, raws = recipe(tmp_path), [str(tmp_path / "logs1")]
+    Run(made, raws, str(tmp_path / "out")).run()
+    names = [["news/a.jsonl", "news/c.jsonl", "talk/a.jsonl"], ["news/d.jsonl"]]
+    for some in names:
+        for name in some:
+            (tmp_path / name.replace("/", "-")).rename(tmp_path / name)
+        Append(made, [*raws, str(tmp_path / "logs2")], str(tmp_path / "out")).run()
+    ours, theirs = (
+        {name: digest for name, digest in bytes_of(folder / "out" / "shards").items() if "/" in name}
+        for folder in (tmp_path, grown)
+    )
+    assert ours == theirs
+
+
+def test_a_log_is_forgotten_and_passages_stay(grown, tmp_path):
+    out = shutil.copytree(grown / "out", tmp_path / "out")
+    Forgetting(recipe(grown), str(out)).forget(Selection(sources=("a1.json",)))
+    assert bytes_of(out / "passages") == bytes_of(grown / "out" / "passages")
+    assert "| passages of my_news | 9 | 6 |" in (out / "shards" / "README.md").read_text()
+    assert verify(str(out)).is_whole

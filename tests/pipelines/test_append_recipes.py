@@ -1,0 +1,210 @@
+"""Adding by another recipe: what may change applies to what is new; what may not is named, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from pipelines.append import Append
+from pipelines.engine import succession
+from pipelines.engine.generations import chain, commit, manifest_of
+from pipelines.engine.storage import Folder
+from pipelines.engine.succession import rule_sets
+from pipelines.engine.verification import verify
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from schemas import ConfigError
+from tests.pipelines.face.test_cli import ran
+from tests.pipelines.test_append import bytes_of
+from tests.pipelines.test_append_near_copies import Logs
+
+VALUES: dict[str, Any] = {"name": "near", "source": "tests", "domains": ["terminal"]}
+NO_LONG: dict[str, Any] = {"judge": {"rules": {"long": {"signal": "length", "max": 2000}}}}
+
+
+def recipe(**sections: Any) -> Recipe:
+    return parse_recipe(json.dumps({**VALUES, **sections}), "near")
+
+
+STRICT = recipe(**NO_LONG, source="more tests", licence="MIT", mix={"stages": {"sft": {"samples": 100}}})
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> Logs:
+    """A first run, and logs for a second generation, of which one is a rollout of an earlier task."""
+    made = Logs(tmp_path_factory.mktemp("rules"))
+    for number in range(4):
+        made.put(f"a{number}", f"task {number}", made.said(4))
+    made.add()
+    made.put("b0", "task 0", made.said(9))
+    made.put("b1", "task b", made.said(4))
+    return made
+
+
+def raws(logs: Logs) -> list[str]:
+    return [str(logs.folder / "logs1"), str(logs.folder / "logs2")]
+
+
+@pytest.fixture
+def out(logs, tmp_path) -> Path:
+    shutil.copytree(logs.out, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def uses(stages: Path) -> set[str]:
+    return set(pl.read_parquet(stages / "verdicts" / "*" / "*.parquet")["reason"].drop_nulls())
+
+
+def test_a_new_rule_applies_to_what_is_new_and_is_told(logs, out):
+    before = bytes_of(out / "verdicts")
+    made = Append(STRICT, raws(logs), str(out)).run()
+    assert bytes_of(out / "verdicts") == before
+    assert "long" in uses(out / made.generation.folder)
+    assert "long" not in uses(out)
+    rows = pl.read_parquet(out / made.generation.folder / "transitions" / "*" / "*.parquet")
+    assert set(rows["source"]) == {"more tests"}
+    card = (out / "shards" / "README.md").read_text()
+    assert f"| 2 | `{STRICT.digest()[:16]}` | " in card
+    assert 'source: "tests" → "more tests"' in card
+    assert 'judge.rules.long: null → {"max": 2000.0, "signal": "length"}' in card
+    assert verify(str(out)).is_whole
+    code, said, _ = ran("verify", out)
+    assert code == 0
+    assert f"generation 2: recipe {STRICT.digest()[:16]}; " in said
+    assert '\n  licence: null → "MIT"' in said
+
+
+def test_a_recipe_goes_on_from_the_one_before_it_and_may_go_back(logs, out, tmp_path):
+    Append(STRICT, raws(logs), str(out)).run()
+    logs_3 = tmp_path / "logs3"
+    shutil.copytree(logs.folder / "logs2", logs_3)
+    text = (logs_3 / "b1.json").read_text()
+    (logs_3 / "b2.json").write_text(text.replace("b1", "b2").replace("task b", "task c") + "\n")
+    made = Append(recipe(), [*raws(logs), str(logs_3)], str(out)).run()
+    assert made.generation.number == 3
+    told = rule_sets(chain(Folder(str(out))))
+    assert [one.told for one in told] == ["1", "2", "3"]
+    assert 'licence: "MIT" → null' in told[2].changed
+    assert verify(str(out)).is_whole
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_what_may_not_change_is_named_with_the_command_and_nothing_is_written(logs, out, generations):
+    if generations == 2:
+        Append(recipe(), raws(logs), str(out)).run()
+    before = bytes_of(out)
+    other = recipe(mix={"seed": 5}, judge={"near_duplicates": {"max_absent": 0.3}}, source="more tests")
+    with pytest.raises(ConfigError) as told:
+        Append(other, raws(logs), str(out)).run()
+    said = str(told.value)
+    assert "judge.near_duplicates.max_absent: 0.2 → 0.3; mix.seed: 0 → 5. " in said
+    assert f"trajmill rebuild RECIPE --raw LOGS --pools-from {out} --out ANOTHER" in said
+    assert "source" not in said
+    after = bytes_of(out)
+    assert {name: one for name, one in after.items() if name != "trajmill.json"} == {
+        name: one for name, one in before.items() if name != "trajmill.json"
+    }
+
+
+def test_another_salt_is_named(tmp_path):
+    made = Logs(tmp_path, recipe(normalize={"scrub_salt": "0123456789abcdef"}))
+    made.put("a", "task", made.said(3))
+    made.add()
+    made.put("b", "another task", made.said(3))
+    for salt in ("fedcba9876543210", None):
+        with pytest.raises(ConfigError, match=r"another normalize\.scrub_salt"):
+            Append(recipe(normalize={"scrub_salt": salt}), [str(tmp_path / "logs1")], made.out).run()
+    made.add()
+    with pytest.raises(ConfigError, match=r"normalize\.scrub_salt is another"):
+        Append(recipe(normalize={"scrub_salt": "fedcba9876543210"}), [str(tmp_path / "logs1")], made.out).run()
+
+
+def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch):
+    Append(recipe(), raws(logs), str(out)).run()
+    monkeypatch.setattr("quality.scrub.VERSION", 99)
+    monkeypatch.setattr(succession, "templates_digest", lambda _: "0" * 64)
+    with pytest.raises(ConfigError, match=r"what is scrubbed changed; the texts of mix\.templates changed"):
+        Append(recipe(), raws(logs), str(out)).run()
+
+
+def test_a_folder_of_a_release_that_recorded_less_is_added_to(logs, out):
+    Append(recipe(), raws(logs), str(out)).run()
+    folder = Folder(str(out))
+    first, second = chain(folder)
+    parent = ""
+    for one in (first, second):
+        old = replace(one, values={}, connectors={}, parent=parent, read="")
+        old = replace(old, versions={name: old.versions[name] for name in ("schema", "texts", "sketch")})
+        folder.write(manifest_of(one.number), old.to_json())
+        parent = old.digest
+    with pytest.raises(ConfigError, match=r"mix\.seed: 0 → 5"):
+        Append(recipe(mix={"seed": 5}), raws(logs), str(out)).run()
+    assert Append(STRICT, raws(logs), str(out)).run().summary is None
+
+
+def test_an_append_that_was_killed_after_its_commit_is_completed_by_the_card_of_its_own_recipe(
+    logs, out, tmp_path, monkeypatch
+):
+    whole = tmp_path / "whole"
+    shutil.copytree(out, whole)
+    Append(STRICT, raws(logs), str(whole)).run()
+
+    def killed(where, one):
+        assert commit(where, one)
+        if one.number == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.append.commit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Append(STRICT, raws(logs), str(out)).run()
+    monkeypatch.setattr("pipelines.append.commit", commit)
+    assert Append(recipe(), raws(logs), str(out)).run().summary is None
+    assert bytes_of(out / "shards") == bytes_of(whole / "shards")
+
+
+def test_forgetting_keeps_the_card_of_the_last_recipe(logs, out):
+    Append(STRICT, raws(logs), str(out)).run()
+    Forgetting(recipe(), str(out)).forget(Selection(sources=("a1.json",)))
+    assert "Source: more tests." in (out / "shards" / "README.md").read_text()
+    assert verify(str(out)).is_whole
+
+
+def test_budgets_count_what_was_drawn_by_an_earlier_recipe(tmp_path):
+    made = Logs(tmp_path, recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 3}}}))
+    for number in range(5):
+        made.put(f"a{number}", f"task {number}", made.said(3))
+    made.add()
+    made.recipe = recipe(mix={"pools": {"sft": 1}, "stages": {"sft": {"samples": 4}}})
+    for number in range(5):
+        made.put(f"b{number}", f"task b{number}", made.said(3))
+    made.add()
+    assert [one.counts["samples.sft.terminal"] for one in chain(Folder(made.out))] == [3, 1]
+
+
+def test_a_connector_of_another_version_reads_what_is_new_and_is_told(logs, out, monkeypatch):
+    from connectors.registry import connectors
+
+    monkeypatch.setattr(type(connectors()["atif"]), "version", "99")
+    made = Append(recipe(), raws(logs), str(out)).run()
+    assert made.generation.connectors == {"atif": "99"}
+    (_, second) = rule_sets(chain(Folder(str(out))))
+    assert second.changed[0].endswith("→ 99")
+    assert "connector atif: version" in (out / "shards" / "README.md").read_text()
+
+
+def test_the_first_run_of_a_folder_may_be_by_another_recipe_than_the_first_append(tmp_path):
+    made = Logs(tmp_path, recipe())
+    made.put("a", "task", made.said(3))
+    made.add()
+    Run(STRICT, [str(tmp_path / "logs1")], made.out).run("judge")
+    with pytest.raises(ConfigError, match=r"was made by another recipe than run\.json there says"):
+        Append(recipe(mix={"stages": {"sft": {"samples": 2}}}), [str(tmp_path / "logs1")], made.out).run()

@@ -1,0 +1,67 @@
+"""Replicates over generations: the bound counts what earlier ones bear, and what is forgotten counts no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipelines.engine.generations import chain
+from pipelines.engine.ledgers import ledger_name
+from pipelines.engine.storage import Folder
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe_file import parse_recipe
+from tests.pipelines.test_append_near_copies import Logs
+
+
+def recipe(most: int | None) -> Recipe:
+    values = {"name": "near", "source": "tests", "domains": ["terminal"], "judge": {"replicates": {"max": most}}}
+    return parse_recipe(json.dumps(values), "near")
+
+
+def bearing(stages: Path) -> int:
+    """How many first turns bear the loss, which all stand in the same history."""
+    found = pl.read_parquet(stages / "verdicts" / "*" / "*.parquet")
+    return len(found.filter((pl.col("step") == 0) & (pl.col("use") == "target")))
+
+
+def put(logs: Logs, name: str, count: int) -> None:
+    for number in range(count):
+        logs.put(f"{name}{number}", "the same task", logs.said(3))
+
+
+def test_the_bound_counts_what_earlier_generations_bear(tmp_path):
+    logs = Logs(tmp_path, recipe(3))
+    for name, count in (("a", 2), ("b", 4), ("c", 2)):
+        put(logs, name, count)
+        logs.add()
+    assert [bearing(stages) for stages in logs.stages()] == [2, 1, 0]
+
+
+def test_another_bound_counts_on_and_what_is_forgotten_counts_no_more(tmp_path):
+    logs = Logs(tmp_path, recipe(1))
+    put(logs, "a", 2)
+    logs.add()
+    put(logs, "b", 1)
+    logs.recipe = recipe(2)
+    logs.add()
+    assert [bearing(stages) for stages in logs.stages()] == [1, 1]
+    Forgetting(logs.recipe, logs.out).forget(Selection(sources=("b0.json",)))
+    put(logs, "c", 3)
+    logs.add()
+    assert [bearing(stages) for stages in logs.stages()] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_a_ledger_is_there_where_the_recipe_has_a_bound(tmp_path, most):
+    logs = Logs(tmp_path, recipe(most))
+    put(logs, "a", 2)
+    logs.add()
+    put(logs, "b", 1)
+    logs.add()
+    told = [{file.name for file in one.ledgers} for one in chain(Folder(logs.out))]
+    assert [ledger_name("replicates") in names for names in told] == [most is not None] * 2
