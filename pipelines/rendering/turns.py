@@ -82,7 +82,6 @@ class Turn(NamedTuple):
     Attributes:
         step: the trajectory's step.
         user: the user message.
-        assistant: the assistant message: the marker, and what was observed.
         loss: whether the loss stands on the assistant message.
         observation: what the assistant message says below its marker.
         state: what the environment showed before the action, whether or not the message shows it; None if not known.
@@ -95,7 +94,6 @@ class Turn(NamedTuple):
 
     step: int
     user: str
-    assistant: str
     loss: bool
     observation: str
     state: str | None
@@ -104,6 +102,11 @@ class Turn(NamedTuple):
     said_tokens: int = 0
     holds_control: bool = False
     view: View = View()
+
+    @property
+    def assistant(self) -> str:
+        """The assistant message: the marker, and what was observed."""
+        return MARKER + self.observation
 
 
 def ending(row: Mapping[str, Any]) -> str:
@@ -195,7 +198,7 @@ def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]
             shows = before is not None
             holds = turn_holds(row, speaking, shows)
             known = None if state is None else chosen.plain(state)
-            made = Turn(row["step"], user, MARKER + observed, loss, observed, known, row, shows, size, holds, chosen)
+            made = Turn(row["step"], user, loss, observed, known, row, shows, size, holds, chosen)
             found.append(made)
         if visible:
             shown = chosen.text(visible[-1]["next_observation"])
@@ -223,8 +226,10 @@ BETWEEN: Final = "\n\n"
 
 def document(system: str, shown: Sequence[Turn]) -> str:
     """The whole trajectory as one text, for continued pre-training."""
-    texts = [system, *(text for turn in shown for text in (turn.user, turn.assistant))]
-    return BETWEEN.join(texts) + "\n"
+    texts = [system]
+    for turn in shown:  # long texts are copied once
+        texts += BETWEEN, turn.user, BETWEEN, MARKER, turn.observation
+    return "".join([*texts, "\n"])
 
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -30,7 +30,7 @@ from pipelines.recipe.recipe import POOLS
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.loss_spans import document_spans, message_spans
 from pipelines.rendering.prompts import ASKING
-from pipelines.rendering.turns import ACTION, MARKER, Turn, document, heading, messages
+from pipelines.rendering.turns import ACTION, Turn, document, heading, messages
 from pipelines.run import Run
 from schemas import SCHEMA_VERSION
 from schemas.manifest import FileEntry, Manifest
@@ -49,7 +49,7 @@ def words(seed: str, number: int = 400) -> str:
 def turn(number: int, act: str, seen: str, *, loss: bool = True) -> Turn:
     row = {"next_observation": {"content": seen}}
     user = f"{heading(number)}{ACTION}```text\n{act}\n```"
-    return Turn(number - 1, user, MARKER + seen, loss, seen, None, row)
+    return Turn(number - 1, user, loss, seen, None, row)
 
 
 def turns(*seen: str) -> list[Turn]:
