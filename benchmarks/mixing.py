@@ -1,10 +1,12 @@
 """`python -m benchmarks.mixing`: how fast shards are made again from verdicts, and how large the process grows.
 
-    python -m benchmarks.mixing --megabytes 100
+    python -m benchmarks.mixing --megabytes 150 450
 
 Rollouts of five domains (`benchmarks.logs.rollouts`) are written as transitions and judged once; then the mix stage
 alone runs over them in a process of its own, as it does when only the recipe's section `mix` was changed: one worker,
-pools by their default shares. MB are 10^6 bytes of actions and next observations that were kept.
+pools by their default shares. MB are 10^6 bytes of actions and next observations that were kept, each text counted
+once, whatever a pool takes of it. CPU seconds are user and system of that process less those until all code is loaded.
+Two sizes tell apart what a run costs anyway and what a megabyte costs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -108,8 +110,8 @@ def write_units(place: Path, megabytes: float, seed: int) -> None:
     (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
 
 
-def rows(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, ...]]:
-    """A row of the table for all pools together and for each alone; the fastest of the rounds counts."""
+def figures(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, float, float, float]]:
+    """(pools, MB, CPU seconds, peak MB) of all pools together and of each alone; the fastest of the rounds counts."""
     size = written(place, megabytes, seed)
     for name in ("all", "cpt", "sft", "rl"):
         (place / "pools.json").write_text(json.dumps({} if name == "all" else {name: 1}))
@@ -118,14 +120,23 @@ def rows(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tupl
             for one in PLACES:
                 shutil.rmtree(place / one, ignore_errors=True)
             found.append(measured(MODULE, "mix", place)[:2])
-        seconds, peak = min(found)
+        yield name, size, *min(found)
+
+
+def rows(by_size: Sequence[Sequence[tuple[str, float, float, float]]]) -> Iterator[tuple[str, ...]]:
+    """A row of the table for each size and pool, then what each pool costs beside and by the megabyte."""
+    for name, size, seconds, peak in (figure for of in by_size for figure in of):
         yield name, f"{size:.0f}", f"{seconds:.2f}", f"{size / seconds:.1f}", f"{peak:,.0f}"
+    for small, large in zip(by_size[0], by_size[-1], strict=True):
+        if large[1] > small[1]:
+            rate = (large[1] - small[1]) / (large[2] - small[2])
+            yield small[0], "each more", f"{small[2] - small[1] / rate:.2f} fixed", f"{rate:.1f}", ""
 
 
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=float, default=100)
+    parser.add_argument("--megabytes", type=float, nargs="+", default=[100])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--folder", type=Path, help="where the transitions are made; removed when done")
@@ -136,10 +147,13 @@ def main() -> None:
         work(TASKS, given.task, Path(given.place))
         return
     table = Table("pools", "MB", "CPU s", "MB per CPU-s", "peak MB")
-    with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=given.folder) as place:
-        for row in rows(Path(place), given.megabytes, given.rounds, given.seed):
-            table.add_row(*row)
-            print(f"| {' | '.join(row)} |", flush=True)
+    by_size = []
+    for megabytes in sorted(given.megabytes):
+        with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=given.folder) as place:
+            by_size.append(list(figures(Path(place), megabytes, given.rounds, given.seed)))
+    for row in rows(by_size):
+        table.add_row(*row)
+        print(f"| {' | '.join(row)} |", flush=True)
     Console(width=120).print(table)
 
 

@@ -14,6 +14,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+
 from pipelines.engine.flow import Collection, FlatMapTuple, GroupByKey, MapTuple, Transform
 from pipelines.engine.storage import Folder
 
@@ -21,7 +23,7 @@ BLOCK_BYTES: Final = 16 << 20
 """A block is at most about this large; runners cap the size of one element."""
 
 Key = TypeVar("Key", int, str)
-Produce = Callable[[Any], Iterator[tuple[int, bytes]]]
+Produce = Callable[[Any], "Iterator[tuple[int, bytes | pa.Buffer]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Span:
     length: int
 
 
-def spill(number: int, blocks: Iterable[tuple[Key, bytes]], folder: Folder) -> Iterator[tuple[Key, Span]]:
+def spill(number: int, blocks: Iterable[tuple[Key, bytes | pa.Buffer]], folder: Folder) -> Iterator[tuple[Key, Span]]:
     """Writes blocks one after the other into one file and yields where each lies, by its key.
 
     Args:
@@ -112,7 +114,11 @@ class Exchange(Transform):
     def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[bytes]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
-            return parts | "Produce" >> FlatMapTuple(lambda _, part: produce(part)) | "Gather" >> GroupByKey()
+            return (
+                parts
+                | "Produce" >> FlatMapTuple(lambda _, part: ((key, bytes(block)) for key, block in produce(part)))
+                | "Gather" >> GroupByKey()
+            )
         return (
             parts
             | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder))

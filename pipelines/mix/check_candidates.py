@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from pipelines.mix import reward
-from pipelines.mix.knowable import NUMBERED, Context, lines_told
+from pipelines.mix.knowable import NUMBERED, Context
 from pipelines.rendering.answered import Answered, Known, read_path, words
 
 EXACT_SIZE: Final = 400
@@ -276,15 +275,17 @@ def _tolerance(text: str) -> float:
 
 def _known_lines(context: Context) -> Iterator[dict[str, Any]]:
     """Lines that could be told beforehand, those first that no other answer of the tool has."""
-    typed = {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
-    seen = Counter(line for other in context.others for line in lines_told(other, context.turn.form))
+    typed = tuple(
+        {line.strip() for value in context.turn.values for line in value.split("\n") if len(line.strip()) > 2}
+    )
+    seen = context.line_counts
     is_tree = context.turn.form in reward.STATES and context.turn.domain in _SHOWN_AS_TREES
     found = [
         line
         for line in dict.fromkeys(context.lines)
         if _SHORTEST <= len(line) <= _LONGEST and line not in context.before
     ]
-    found = [line for line in found if re.search(r"\w{3}", line) and not any(line.endswith(one) for one in typed)]
+    found = [line for line in found if re.search(r"\w{3}", line) and not line.endswith(typed)]
     found = [line for line in found if not line.startswith(("[exit code", "[timed out"))]
     if context.turn.form not in reward.STATES:
         # each word may be known, and that they stand together there only the world knows

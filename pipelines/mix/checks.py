@@ -32,7 +32,10 @@ MOST: Final = 6
 
 MOST_OF_A_TYPE: Final = 3
 TRIED: Final = 5
-"""Other answers whose checked value differs that a check must refuse; two such there must be."""
+"""Other answers whose checked value differs that a check must refuse."""
+
+LEAST: Final = 2
+"""How many of these there must be."""
 
 NO_CHANGE_SHARE: Final = 0.05
 CHECKED_WEIGHT: Final = 4.0
@@ -53,13 +56,15 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
         known: what its trajectory showed before, this turn not yet added.
         others: other answers of the tool (`Distractors.of`), in an order that does not depend on that of the rows.
     """
-    if not turn.observation.strip() or len(turn.observation) > _LONGEST:
+    if not turn.observation.strip() or len(turn.observation) > _LONGEST or len(others) < LEAST:
+        return []
+    mine = _compared(turn.observation, turn.form)
+    different = tuple([other for other in others if _compared(other, turn.form) != mine])
+    if len(different) < LEAST:
         return []
     if reward.prediction(f"{reward.MARKER}\n{turn.observation}") != reward.prediction(turn.observation):
         return []
     truth = _truth(turn)
-    mine = _compared(turn.observation, turn.form)
-    different = tuple([other for other in others if _compared(other, turn.form) != mine])
     found: list[dict[str, Any]] = []
     for check in candidates(turn, known, different):
         if len(found) == MOST or sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
@@ -95,7 +100,7 @@ def stands(check: Mapping[str, Any], turn: Answered, truth: Mapping[str, Any], o
         return False
     value = reward.value_in(check, observation, truth)
     differing = list(islice((other for other in others if reward.value_in(check, other, truth) != value), TRIED))
-    if len(differing) < 2:
+    if len(differing) < LEAST:
         return False
     false = ["", *echoes(turn), *differing, mutated(check, observation, turn.form)]
     if check["type"] != "no_change":

@@ -10,12 +10,11 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from pipelines.mix import reward
-from pipelines.rendering.answered import PIECE, Answered, Known, bare, pieces, words, words_of
+from pipelines.rendering.answered import BOX, PIECE, Answered, Known, bare, pieces, words, words_of
 
 NUMBERED: Final = re.compile(r"^#\d+ ")
 """The mark of an element, by which pages of responses are told from other lines too."""
 
-_BOX: Final = re.compile(r"\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]")
 _DIGITS: Final = re.compile(r"\d+")
 _SEARCHED: Final = 2000
 """Lines of another answer in which words are looked for."""
@@ -30,10 +29,14 @@ def _frame(others: tuple[str, ...], least: float) -> frozenset[str]:
     return frozenset(word for word, count in counts.items() if count >= least and not _DIGITS.search(word))
 
 
+@lru_cache(maxsize=16)
+def _line_counts(others: tuple[str, ...], form: str) -> Mapping[str, int]:
+    return Counter(line for other in others for line in lines_told(other, form))
+
+
 @lru_cache(maxsize=1024)
 def _frame_lines(others: tuple[str, ...], form: str, least: float) -> frozenset[str]:
-    counts = Counter(line for other in others for line in lines_told(other, form))
-    return frozenset(line for line, count in counts.items() if count >= least)
+    return frozenset(line for line, count in _line_counts(others, form).items() if count >= least)
 
 
 @lru_cache(maxsize=1024)
@@ -95,6 +98,11 @@ class Context:
         """The words that the tool's answers say anyway; numbers are none, since they are what an answer tells."""
         return _frame(tuple(self.others), self.enough)
 
+    @property
+    def line_counts(self) -> Mapping[str, int]:
+        """How many other answers hold each line, 0 for one that none holds."""
+        return _line_counts(tuple(self.others), self.turn.form)
+
     @cached_property
     def frame_lines(self) -> frozenset[str]:
         """The lines that the tool's answers hold anyway."""
@@ -105,17 +113,12 @@ class Context:
         """What lines of the tool's answers say as a whole anyway."""
         return _frame_pieces(tuple(self.others), self.enough)
 
-    @cached_property
-    def masked_pieces(self) -> set[str]:
-        """What lines of the trajectory's states have said as a whole, whatever numbers stood in it."""
-        return {_DIGITS.sub("#", piece) for piece in self.known.pieces if not _BOX.fullmatch(piece)}
-
     def knowable(self, text: str) -> bool:
         """Whether each word of a text was known beforehand."""
         left = words(text) - self.action_words
         if left:
             left -= self.frame
-        return all(len(word) == 1 for word in (left - self.known.words if left else left))
+        return self.known.has_words(word for word in left if len(word) > 1)
 
     def knowable_line(self, line: str) -> bool:
         """Whether a line could be told beforehand, and not only each of its words.
@@ -123,7 +126,7 @@ class Context:
         It was shown, or the tool's answers hold it anyway. Else, what the action does not say of it stands on one line
         that was shown, but for what stands together on one line of enough of the tool's answers.
         """
-        if bare(line) in self.known.lines or line in self.frame_lines:
+        if self.known.has_line(bare(line)) or line in self.frame_lines:
             return True
         if not self.knowable(line):
             return False
@@ -142,28 +145,24 @@ class Context:
         plain = PIECE.sub("", NUMBERED.sub("", line))
         return self.knowable(plain) and all(map(self._knowable_piece, pieces(line)))
 
-    @cached_property
-    def texts(self) -> set[str]:
-        """The words of what lines of the trajectory's states have said as a whole."""
-        return {word for piece in self.known.pieces if not _BOX.fullmatch(piece) for word in words(piece)}
-
     def _knowable_piece(self, piece: str) -> bool:
         """Whether it was shown or typed as a whole, whatever its numbers, or consists of two such or of such words."""
-        if piece in self.known.pieces or piece in self.frame_pieces or piece in self.turn.values:
+        known = self.known
+        if known.has_piece(piece) or piece in self.frame_pieces or piece in self.turn.values:
             return True
-        if _BOX.fullmatch(piece):
+        if BOX.fullmatch(piece):
             return False
-        if not piece or _DIGITS.sub("#", piece) in self.masked_pieces:
+        if not piece or known.has_masked_piece(piece):
             return True
-        if any(piece[:place] in self.known.pieces and piece[place:] in self.known.pieces for place in _cuts(piece)):
+        if any(known.has_piece(piece[:place]) and known.has_piece(piece[place:]) for place in _cuts(piece)):
             return True
         made_of = {word for word in words(piece) if len(word) > 1}
-        return any(map(str.isalpha, made_of)) and made_of <= self.texts | self.action_words
+        return any(map(str.isalpha, made_of)) and known.has_piece_words(made_of - self.action_words)
 
     def told(self, text: str) -> bool:
         """Whether each word of a text stands in the action or in what the trajectory has shown."""
         left = words(text) - self.action_words
-        return not left or left <= self.known.words
+        return not left or self.known.has_words(left)
 
     @cached_property
     def lines(self) -> Sequence[str]:

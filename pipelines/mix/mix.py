@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pipelines.engine.exchange import BLOCK_BYTES, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
-from pipelines.engine.garbage_collection import give_back_memory
+from pipelines.engine.garbage_collection import give_back_memory, rare_collections
 from pipelines.engine.parquet import read_table, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
@@ -217,12 +217,8 @@ def _asked(
     return asked, np.bincount(of[is_first], minlength=len(draws))
 
 
-def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-    with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Buffer:
+    return pa.RecordBatch.from_pylist(rows, schema=schema).serialize()
 
 
 def _with_order(pool: str) -> pa.Schema:
@@ -236,7 +232,7 @@ def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str,
     return drawn_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
 
 
-def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, bytes]]:
+def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, pa.Buffer]]:
     """Blocks of a unit's samples with the number of the shard they belong to; rejects are written on the way.
 
     The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
@@ -247,19 +243,20 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
     waiting: dict[int, list[dict[str, Any]]] = {}
     sizes: Counter[int] = Counter()
     rejects: list[Reject] = []
-    for pool, domain, sample in _drawn(unit, mixing):
-        if isinstance(sample, Reject):
-            rejects.append(sample)
-            continue
-        count = by_place[pool, domain, 0].count
-        shard = by_place[pool, domain, sample["_hash"] * count >> 64]
-        if shard.number not in mixing.open:
-            continue
-        waiting.setdefault(shard.number, []).append(sample)
-        sizes[shard.number] += _weight(sample)
-        if sizes[shard.number] >= BLOCK_BYTES // 2:
-            yield shard.number, _block(_with_order(pool), waiting.pop(shard.number))
-            sizes[shard.number] = 0
+    with rare_collections():
+        for pool, domain, sample in _drawn(unit, mixing):
+            if isinstance(sample, Reject):
+                rejects.append(sample)
+                continue
+            count = by_place[pool, domain, 0].count
+            shard = by_place[pool, domain, sample["_hash"] * count >> 64]
+            if shard.number not in mixing.open:
+                continue
+            waiting.setdefault(shard.number, []).append(sample)
+            sizes[shard.number] += _weight(sample)
+            if sizes[shard.number] >= BLOCK_BYTES // 2:
+                yield shard.number, _block(_with_order(pool), waiting.pop(shard.number))
+                sizes[shard.number] = 0
     for number, rows in sorted(waiting.items()):
         yield number, _block(_with_order(mixing.shards[number].pool), rows)
     _write_rejects(unit, mixing, rejects)
@@ -280,11 +277,11 @@ def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Rejec
     finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
 
 
-def write_shard(number: int, blocks: Iterable[bytes], mixing: Mixing) -> Manifest:
+def write_shard(number: int, blocks: Iterable[bytes | pa.Buffer], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
     shard = mixing.shards[number]
     schema = _with_order(shard.pool)
-    batches = [batch for block in blocks for batch in pa.ipc.open_stream(block)]
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
     ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
     table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()

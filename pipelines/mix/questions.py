@@ -46,23 +46,24 @@ def question(
     allowed = {shown[place].row["row_id"]: place for place in places}
     looked = looked_at(allowed, seed)
     told = answered_turns(shown, looked)
+    known = _known(told, initial_state)
     checks: dict[str, list[dict[str, Any]]] = {}
 
     def weighed(key: str) -> float:
         turn = told[allowed[key]]
-        checks[key] = checks_of(turn, _known(told[: allowed[key]], turn, initial_state), others.of(turn))
+        checks[key] = checks_of(turn, known[allowed[key]], others.of(turn))
         return weight(turn, checks[key], seed)
 
     key = drawn(looked, weighed, seed)
     return None if key is None else (allowed[key], ground_truth(told[allowed[key]], checks[key], rubric_id()))
 
 
-def _known(before: Sequence[Answered], turn: Answered, initial_state: str | None) -> Known:
-    """What the trajectory has shown when a turn is acted in."""
-    known = Known()
+def _known(told: Sequence[Answered], initial_state: str | None) -> list[Known]:
+    """What the trajectory has shown when each turn is acted in."""
+    known, found = Known(), []
     known.saw(initial_state)
-    for one in before:
+    for one in told:
         known.saw(one.previous)
+        found.append(known.now())
         known.add(one)
-    known.saw(turn.previous)
-    return known
+    return found

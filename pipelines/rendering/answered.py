@@ -8,7 +8,8 @@ from __future__ import annotations
 import heapq
 import re
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -135,7 +136,13 @@ PIECE: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'([^\'\n]*)\'|(\[-?\d+,-?\d+\
 
 def bare(line: str) -> str:
     """A line without blanks around it, and without the number or the mark of a diff that leads it."""
-    return _LEADING.sub("", line, count=1).strip()
+    plain = line.strip()
+    # most lines are told at their first character to have neither
+    return _LEADING.sub("", line, count=1).strip() if plain[:1].isdecimal() or plain[:1] in "+-" else plain
+
+
+BOX: Final = re.compile(r"\[-?\d+,-?\d+\]\[-?\d+,-?\d+\]")
+_DIGITS: Final = re.compile(r"\d+")
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -143,79 +150,143 @@ def pieces(text: str) -> Iterator[str]:
     return (found[1] if found[1] is not None else found[2] or found[3] or "" for found in PIECE.finditer(text))
 
 
+def masked(piece: str) -> str:
+    """A piece whose numbers do not tell it from others."""
+    return _DIGITS.sub("#", piece)
+
+
 class Known:
     """What a trajectory has shown so far, and what was written where; worked out when it is asked for.
 
-    The caller asks for the checks of a turn first and adds it then, in the order of the trajectory.
+    The caller asks for the checks of a turn first and adds it then, in the order of the trajectory; or keeps what was
+    known then (`now`) and asks later, in any order: all that was known at some time shares one account of what was
+    shown first when.
     """
 
-    def __init__(self) -> None:
-        self._words: set[str] = set()
-        self._lines: dict[str, None] = {}
-        self._pieces: set[str] = set()
-        self._unparted: list[str] = []
-        self._written: dict[str, str] = {}
-        self._unread: list[str] = []
-        self._unapplied: list[Answered] = []
+    def __init__(self, shown: _Shown | None = None, end: int | None = None) -> None:
+        """What was shown; of `shown`, which is told and may grow, only the first `end`."""
+        self._shown = shown or _Shown()
+        self._end = end
         self._last: str | None = None
-
-    @property
-    def words(self) -> set[str]:
-        """All words."""
-        self._read()
-        return self._words
-
-    @property
-    def lines(self) -> Mapping[str, None]:
-        """All lines, bare, in the order in which they were shown first."""
-        self._read()
-        return self._lines
-
-    @property
-    def pieces(self) -> set[str]:
-        """What lines of states say as a whole."""
-        self._read()
-        for lines in self._unparted:
-            self._pieces.update(pieces(lines))
-        self._unparted.clear()
-        return self._pieces
-
-    @property
-    def written(self) -> Mapping[str, str]:
-        """What was written, by its path."""
-        for turn in self._unapplied:
-            self._written.update(turn.written)
-        self._unapplied.clear()
-        return self._written
 
     def add(self, turn: Answered) -> None:
         """Takes in a turn: what it showed, and what its action wrote."""
-        self._unread += (turn.action, turn.observation, *turn.values)
-        self._unapplied.append(turn)
+        self._shown.of.append(turn)
         self._last = turn.observation
 
     def saw(self, text: str | None) -> None:
         """Takes in a text that was shown otherwise: the system prompt's initial state, or a state before an action."""
         if text and text != self._last:
-            self._unread.append(text)
+            self._shown.of.append(text)
 
-    def _read(self) -> None:
-        for text in self._unread:
-            plain = map(str.strip, _LEADING.sub("", text).split("\n"))
-            fresh = {one: line for one, line in zip(plain, text.split("\n"), strict=True) if one not in self._lines}
-            fresh.pop("", None)
-            self._lines |= dict.fromkeys(fresh)
-            lines = "\n".join(fresh.values())  # neither a word nor a piece goes over the end of a line
-            self._words |= words(lines)
-            self._unparted.append(lines)
-        self._unread.clear()
+    def now(self) -> Known:
+        """What is known now, whatever is shown later."""
+        return Known(self._shown, len(self._shown.of))
+
+    def _until(self) -> int:
+        return len(self._shown.of) if self._end is None else self._end
+
+    def _holds(self, first: Mapping[str, int], some: Iterable[str], end: int) -> bool:
+        return all(first.get(one, end) < end for one in some)
+
+    def has_words(self, some: Iterable[str]) -> bool:
+        """Whether all of these words were shown."""
+        end = self._until()
+        return self._holds(self._shown.read(end).words, some, end)
+
+    def has_line(self, line: str) -> bool:
+        """Whether a bare line was shown."""
+        end = self._until()
+        return self._holds(self._shown.read(end).lines, (line,), end)
+
+    def has_piece(self, piece: str) -> bool:
+        """Whether a line of a state said this as a whole."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).pieces, (piece,), end)
+
+    def has_masked_piece(self, piece: str) -> bool:
+        """Whether a line of a state said this as a whole, whatever numbers stood in it; boxes count none."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).masked, (masked(piece),), end)
+
+    def has_piece_words(self, some: Iterable[str]) -> bool:
+        """Whether all of these words stood in what lines of states said as a whole."""
+        end = self._until()
+        return self._holds(self._shown.parted(end).piece_words, some, end)
 
     def lines_with(self, some: Set[str], most: int = 32) -> Iterator[set[str]]:
-        """The words of lines that were shown and hold all the given ones, of so many lines at most."""
+        """The words of lines that were shown and hold all the given ones, of so many lines at most, the first first."""
         longest = max(some, key=len, default="")
-        if longest and some <= self.words:
-            held = (words(line) for line in self.lines if longest in line)
+        if longest and self.has_words(some):
+            lines = self._shown.first_lines(self._until())
+            held = (words(line) for line in lines if longest in line)
             yield from islice((one for one in held if some <= one), most)
+
+    @property
+    def written(self) -> Mapping[str, str]:
+        """What was written, by its path."""
+        turns = (one for one in self._shown.of[: self._until()] if isinstance(one, Answered))
+        return {path: text for turn in turns for path, text in turn.written}
+
+
+class _Shown:
+    """What a trajectory shows, in order, and for each word, line and piece by the how manieth it was shown first.
+
+    Attributes:
+        of: texts, and turns, which show their action, its values and the observation.
+        lines: bare.
+        pieces: what lines of states say as a whole.
+        masked: of them but boxes, whatever their numbers are.
+        piece_words: those of pieces but boxes.
+    """
+
+    def __init__(self) -> None:
+        self.of: list[str | Answered] = []
+        self.words: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+        self.pieces: dict[str, int] = {}
+        self.masked: dict[str, int] = {}
+        self.piece_words: dict[str, int] = {}
+        self._raw: set[str] = set()
+        self._held: list[int] = []  # lines that were known when each was read
+        self._unparted: deque[tuple[int, str]] = deque()
+
+    def read(self, end: int) -> _Shown:
+        """Itself, when at least so many are taken in."""
+        while len(self._held) < end:
+            number = len(self._held)
+            one = self.of[number]
+            for text in (one,) if isinstance(one, str) else (one.action, one.observation, *one.values):
+                self._take(text, number)
+            self._held.append(len(self.lines))
+        return self
+
+    def _take(self, text: str, number: int) -> None:
+        fresh = [line for line in text.split("\n") if line not in self._raw]
+        self._raw.update(fresh)
+        new = {one: line for line in fresh if (one := bare(line)) not in self.lines}
+        new.pop("", None)
+        self.lines |= dict.fromkeys(new, number)
+        lines = "\n".join(new.values())  # neither a word nor a piece goes over the end of a line
+        self.words |= dict.fromkeys(words(lines).difference(self.words), number)
+        self._unparted.append((number, lines))
+
+    def first_lines(self, end: int) -> Iterator[str]:
+        """The lines of the first so many, bare, in the order in which they were shown first."""
+        return islice(self.read(end).lines, self._held[end - 1] if end else 0)
+
+    def parted(self, end: int) -> _Shown:
+        """Itself, when the pieces of at least so many are taken in."""
+        self.read(end)
+        while self._unparted:
+            number, lines = self._unparted.popleft()
+            for piece in set(pieces(lines)).difference(self.pieces):
+                self.pieces[piece] = number
+                if not BOX.fullmatch(piece):
+                    self.masked.setdefault(masked(piece), number)
+                    for word in words(piece):
+                        self.piece_words.setdefault(word, number)
+        return self
 
 
 def _writes(turn: Answered) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,7 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
     """The spans of a turn's assistant message; none if it bears no loss."""
     if not turn.loss:
         return []
-    head, end = len(MARKER), len(turn.assistant)
+    head, end = len(MARKER), len(MARKER) + len(turn.observation)
     found = [_FRAME]
     after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
@@ -108,5 +108,5 @@ def document_spans(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
     for turn in shown:
         place += len(BETWEEN) + len(turn.user) + len(BETWEEN)
         found += [{"begin": place + one.begin, "end": place + one.end, "label": one.label} for one in turn_spans(turn)]
-        place += len(turn.assistant)
+        place += len(MARKER) + len(turn.observation)
     return found

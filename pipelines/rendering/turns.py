@@ -258,8 +258,10 @@ BETWEEN: Final = "\n\n"
 
 def document(system: str, shown: Sequence[Turn]) -> str:
     """The whole trajectory as one text, for continued pre-training."""
-    texts = [system, *(text for turn in shown for text in (turn.user, turn.assistant))]
-    return BETWEEN.join(texts) + "\n"
+    texts = [system]
+    for turn in shown:  # long texts are copied once
+        texts += BETWEEN, turn.user, BETWEEN, MARKER, turn.observation
+    return "".join([*texts, "\n"])
 
 
 def trajectories(rows: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -85,6 +85,37 @@ PHONE = (
 SCREENS = tuple(f'#1 window "other{number}" [0,0][1080,2220]\n  #2 text "x{number}" [1,2][3,4]' for number in range(6))
 
 
+def test_what_was_known_is_told_later_as_it_was_then_in_any_order() -> None:
+    known = Known()
+    known.saw('first line\n  - button "Old 1"')
+    then = known.now()
+    known.add(turn('second line\n  - button "New 2"', {"path": "a.py", "content": "text"}, tool="write"))
+    now = known.now()
+    for _ in range(2):
+        assert now.has_line("second line")
+        assert now.has_piece("New 2")
+        assert now.has_piece_words({"Old", "New"})
+        assert now.has_masked_piece("New 7")
+        assert now.written == {"a.py": "text"}
+        assert [*now.lines_with({"line"})] == [{"first", "line"}, {"second", "line"}]
+        assert then.has_line("first line")
+        assert not then.has_line("second line")
+        assert not then.has_words({"first", "second"})
+        assert not then.has_piece("New 2")
+        assert not then.has_masked_piece("New 7")
+        assert not then.has_piece_words({"New"})
+        assert then.written == {}
+        assert [*then.lines_with({"line"})] == [{"first", "line"}]
+
+
+def test_nothing_is_asked_for_where_fewer_than_two_other_answers_differ() -> None:
+    truth = "exit\n[exit code 3]"
+    others = ["ok\n[exit code 0]", "no\n[exit code 1]"]
+    one = turn(truth, {"command": "x"})
+    assert checks_of(one, Known(), others)
+    assert checks_of(one, Known(), [*others[:1], truth]) == []
+
+
 def test_texts_and_places_of_a_screen_that_nobody_saw_are_not_asked_for():
     known = Known()
     known.saw(PHONE)
