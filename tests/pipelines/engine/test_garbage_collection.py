@@ -1,10 +1,19 @@
 """The garbage collector is put back as it was, whatever happens in between."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
 from pipelines.engine.garbage_collection import rare_collections
+
+
+@pytest.fixture(autouse=True)
+def _as_python_begins() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
 
 
 def test_collections_are_rare_in_the_block_and_as_before_after_it() -> None:
