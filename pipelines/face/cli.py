@@ -1,5 +1,5 @@
 """The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
-train-classifier | export | schema`, and those of `model_commands` and `flex_templates`.
+train-classifier | export | schema`, and those of `model_commands`, `pushing` and `flex_templates`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -19,7 +19,7 @@ import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.unused_imports import without_pandas
-from pipelines.face import model_commands
+from pipelines.face import model_commands, pushing
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
@@ -515,6 +515,7 @@ def export(
 
 
 model_commands.register(app)
+pushing.register(app)
 template_commands.register(app)
 
 
@@ -548,7 +549,7 @@ def _usage_ends_with(code: int) -> None:
 
 def _goes_on() -> bool:
     """Whether the command that was given goes on where it stopped when it is given again."""
-    return bool({run.__name__, *model_commands.ASKING} & set(sys.argv[1:2]))
+    return bool({run.__name__, *model_commands.ASKING, pushing.PUSHING} & set(sys.argv[1:2]))
 
 
 def _end(error: Exception) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,6 @@ import xxhash
 from pipelines.engine.parquet import read_table
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.recipe.recipe import Recipe
 from schemas import ShardError
 from schemas.manifest import FileEntry
 
@@ -104,15 +103,17 @@ def _on_hub(licence: str) -> str:
     return name if name in _SPDX_ON_HUB else _AS_ON_HUB.get(name, OTHER)
 
 
-def allowed_by(recipe: Recipe) -> frozenset[str]:
+def allowed_by(recipe: Mapping[str, Any]) -> frozenset[str]:
     """The licences under which a recipe lets rows be published.
 
     They are those that `card.licences` lists, or else those that it states itself, of logs and passages.
+
+    Args:
+        recipe: its values, as a run's record has them.
     """
-    if recipe.card.licences:
-        return frozenset(recipe.card.licences)
-    stated = (recipe.licence, *(one.licence for one in recipe.mix.passages))
-    return frozenset(one for one in stated if one is not None)
+    stated = (recipe["licence"], *(one["licence"] for one in recipe["mix"]["passages"]))
+    listed = recipe["card"].get("licences") or [one for one in stated if one is not None]
+    return frozenset(map(str, listed))
 
 
 def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEntry], samples: int) -> dict[str, int]:
