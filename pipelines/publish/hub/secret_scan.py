@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -84,10 +85,9 @@ def _batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
     if name.endswith(".parquet"):
         yield from read_batches(folder, name)
     elif name.endswith(".jsonl"):
-        lines = folder.read(name).splitlines()
-        for first in range(0, len(lines), _LINES):
-            rows = [json.loads(line) for line in lines[first : first + _LINES]]
-            yield pa.RecordBatch.from_pylist(rows, schema=SAMPLE_SCHEMAS["eval"])
+        with folder.open(name) as stream:
+            while some := list(islice(stream, _LINES)):
+                yield pa.RecordBatch.from_pylist(list(map(json.loads, some)), schema=SAMPLE_SCHEMAS["eval"])
     else:
         text = folder.read(name).decode("utf-8", "replace")
         yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], [""])

@@ -39,7 +39,7 @@ def a_dataset(folder, rows, **more):
     pq.write_table(table, folder / "cpt/web/train-00000-of-00001.parquet")
     files = (FileEntry("cpt/web/train-00000-of-00001.parquet", len(rows), 9, "ab"),)
     recipe = load_recipe("web").model_copy(update=more.pop("recipe", {}))
-    told = {"pools": {}, "stages": {}}
+    told: dict[str, dict[str, int]] = {"pools": {}, "stages": {}}
     licences = more.pop("licences", {"": len(rows)})
     return Dataset(recipe, shards, files, {"samples.cpt.web": len(rows)}, (), "0" * 64, {}, told, licences, **more)
 
