@@ -16,6 +16,7 @@ from typing import Final
 
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, check_file, read_manifest
+from pipelines.publish.card import DESCRIBED_IN
 from pipelines.publish.hub.repository import Head, Repository, Stored
 from pipelines.publish.hub.secret_scan import Found, found_in
 from pipelines.publish.licences import COUNTED
@@ -24,6 +25,9 @@ from schemas import ConfigError, ShardError
 from schemas.manifest import PROGRAM_VERSION, Manifest
 
 _EXAMPLES: Final = 3
+_TOLD: Final = 50
+"""Files that are looked through before it is told how far that is."""
+
 _MOST: Final = 10_000
 """Findings after which no more are looked for."""
 
@@ -124,7 +128,7 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     if request.tag in head.tags and not (is_same and head.tags[request.tag] == head.commit):
         raise ConfigError(f"{repository.name} has a tag '{request.tag}' already, of another state. Choose another.")
     tell(f"{len(difference.sent):,} files to send, {len(difference.standing):,} there already; looking through them")
-    allowed = _checked(shards, difference.sent, request.allowed, manifest)
+    allowed = _checked(shards, difference.sent, request.allowed, tell)
     sizes = {name: shards.size(name) for name in sorted(difference.sent)}
     removed = tuple(sorted(difference.removed))
     commit, is_new = head.commit, not head.exists
@@ -157,6 +161,9 @@ def manifest_of(shards: Folder) -> Manifest:
     manifest = read_manifest(shards, MANIFEST)
     if manifest is None or manifest.stage != "mix" or manifest.unit:
         raise ConfigError(f"{shards.path()} holds no finished dataset: wanted the shards folder of a run.")
+    for file in manifest.files:
+        if file.name.startswith("/") or ".." in file.name.split("/"):
+            raise ConfigError(f"The manifest in {shards.path()} lists a file outside of it: {file.name}.")
     return manifest
 
 
@@ -196,7 +203,7 @@ def _compared(shards: Folder, manifest: Manifest, repository: Repository, head: 
         if there is not None and name != MANIFEST and not _as_left(there, earlier.get(name), name, repository, head):
             found.foreign.append(name)
     for name in sorted(head.files.keys() - ours.keys()):
-        if name in earlier:
+        if name in earlier and (name in DESCRIBED_IN or name.partition("/")[0] in POOLS):
             is_ours = _as_left(head.files[name], earlier[name], name, repository, head)
             found.removed.append(name)
             found.foreign.extend([] if is_ours else [name])
@@ -246,7 +253,7 @@ def _foreign(names: Iterable[str], repository: Repository) -> str:
     )
 
 
-def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], manifest: Manifest) -> int:
+def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], tell: Callable[[str], None]) -> int:
     """How many findings in what is sent are allowed.
 
     Raises:
@@ -255,9 +262,11 @@ def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], m
     """
     for name, sha256 in sent.items():
         check_file(shards, name, sha256)
-    rows = {file.name for file in manifest.files if "/" in file.name}
     found, refused = 0, list[Found]()
-    for name in sorted(sent, key=lambda name: (name not in rows, name)):  # rows first: there they can be looked at
+    order = sorted(sent, key=lambda name: ("/" not in name, name))  # rows first: there they can be looked at
+    for number, name in enumerate(order):
+        if number and number % _TOLD == 0:
+            tell(f"looked through {number:,} of {len(order):,} files")
         for one in found_in(shards, name):
             found += 1
             refused += [] if one.digest in allowed else [one]

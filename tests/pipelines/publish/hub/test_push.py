@@ -113,6 +113,15 @@ def test_a_file_that_is_not_what_the_manifest_says_is_not_sent(hub, finished):
     assert hub.repos == {}
 
 
+def test_a_file_outside_the_folder_is_not_sent_whatever_the_manifest_says(hub, finished):
+    path = finished / "shards" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["files"][0]["name"] = "../run.json"
+    path.write_text(json.dumps(manifest))
+    assert "outside of it: ../run.json" in pushed(finished, code=1)
+    assert hub.asked == []
+
+
 def test_a_file_that_the_manifest_does_not_list_is_not_sent(hub, finished):
     (finished / "shards" / "notes.txt").write_text("mine")
     pushed(finished)
