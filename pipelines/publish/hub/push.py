@@ -127,7 +127,8 @@ def push(shards: Folder, repository: Repository, request: Request, tell: Callabl
     is_same = not (difference.sent or difference.removed)
     if request.tag in head.tags and not (is_same and head.tags[request.tag] == head.commit):
         raise ConfigError(f"{repository.name} has a tag '{request.tag}' already, of another state. Choose another.")
-    tell(f"{len(difference.sent):,} files to send, {len(difference.standing):,} there already; looking through them")
+    if difference.sent:
+        tell(f"looking through {len(difference.sent):,} files to send; {len(difference.standing):,} are there already")
     allowed = _checked(shards, difference.sent, request.allowed, tell)
     sizes = {name: shards.size(name) for name in sorted(difference.sent)}
     removed = tuple(sorted(difference.removed))
