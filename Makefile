@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores consumers lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -104,6 +104,11 @@ out/tokenizer/%: | .venv/developing
 consumers: .venv/developing | $(TOKENIZER) ## try trainers on the shards in OUT (some GB of packages each, removed afterwards); writes docs/consumers.md
 	{ cat tests/golden/consumers.md; PATH="$$PATH:.venv/uv/bin" $(BIN)/trajmill verify $(OUT) \
 		$(addprefix --consumer ,$(CONSUMER)) --tokenizer $(TOKENIZER); } > $(TABLE)
+
+croissant: | $(filter .venv/%,$(UV)) ## have MLCommons' library check shards/croissant.json of OUT, and read every row by it (packages of half a GB, removed)
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(UV) venv --quiet --python 3.11 "$$folder/mlc" && \
+	$(UV) pip install --quiet --python "$$folder/mlc/bin/python" mlcroissant==1.1.1 pyarrow==26.0.1 && \
+	"$$folder/mlc/bin/python" tests/pipelines/publish/croissant_rows.py $(OUT)/shards
 
 lock: | .venv/bin/python ## resolve the dependencies anew and lock them by version and hash
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

@@ -75,15 +75,16 @@ from pipelines.normalize.connector_errors import broken_connectors, failed_input
 from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
 from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
-from pipelines.publish.card import CARD, card, told_apart
+from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
+from pipelines.publish.dataset import Dataset, samples_in
 from pipelines.publish.diversity import Varieties, kept_variety, told_variety
+from pipelines.publish.licences import licences_of
 from pipelines.recipe.read_by_workers import read_by_workers
 from pipelines.recipe.recipe import Recipe
 from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
-from schemas.manifest import FileEntry, Manifest, summed_counts
+from schemas.manifest import Manifest, summed_counts
 
-CARD_UNIT: Final = "card"
 PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)
 
 
@@ -404,7 +405,9 @@ class Run:
         if todo or len(done_units(rejects, dict.fromkeys(labels, digest))) < len(labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
             spill = self._owner.spill if self.execution.is_local else None
-            names = {f"shards/{shard.name}" for shard in shards} | {f"rejects/mix/{label}.parquet" for label in labels}
+            names = {f"shards/{name}" for shard in shards for name in shard.names} | {
+                f"rejects/mix/{label}.parquet" for label in labels
+            }
             names |= written_names("shards", [shard.label for shard in shards]) | written_names("rejects/mix", labels)
             self._owner.intend(names)
             self._over(
@@ -467,14 +470,14 @@ class Run:
         files = [file for made in unit_manifests(self.shards, [s.label for s in shards]) for file in made.files]
         content = json.dumps([self.recipe.digest(), sorted((file.name, file.sha256) for file in files)])
         digest = hashlib.sha256(content.encode()).hexdigest()
-        self._owner.intend({f"shards/{CARD}", *written_names("shards", [CARD_UNIT])})
-        text = card(self.recipe, shards, counts, flow, digest, kept, mixture.told()).encode()
-        self.shards.write(CARD, text)
-        entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
-        finish_unit(self.shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
-        told = {
+        self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
+        licences = licences_of([self._work], self.shards, files, samples_in(counts))
+        told, is_whole = mixture.told(), self._before is None
+        what = self.recipe, self.shards, tuple(files), counts, flow, digest, kept, told, licences
+        write_card(Dataset(*what, whole=is_whole))
+        more = {
             "diversity": told_variety(kept),
-            "mixture": mixture.told() | {"eval": told_apart(counts)},
+            "mixture": told | {"eval": told_apart(counts)},
             "models": self._models,
         }
-        return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **told)
+        return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **more)

@@ -27,6 +27,7 @@ from tests.golden.shown import SHOWN_PAGE, shown_page
 from tests.golden.tables import FORMATS_PAGE, SIGNALS_PAGE, formats_page, signals_page
 from tests.make import batch_of, trajectory
 from tests.pipelines.face.test_cli import ran
+from tests.pipelines.publish.hub.pushing import reached
 from tests.pipelines.synthesis.chat_server import chat_server
 from tests.quality.contract import keeps_the_contract
 from tests.rows import parsed
@@ -130,7 +131,8 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     shutil.copy(logs / "asciicast" / "one_command.cast", tmp_path / "recordings" / "first.cast")
     (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
     monkeypatch.chdir(tmp_path)
-    with chat_server(lambda _: "An answer that says nothing.") as chat:
+    (tmp_path / "licensed.yaml").write_text("name: a\nsource: b\ncard: {licences: [unknown]}\n")
+    with chat_server(lambda _: "An answer that says nothing.") as chat, reached(monkeypatch):
         for line in shown.replace("http://127.0.0.1:8000/v1", chat.url).splitlines():
             words = [path for word in shlex.split(line, comments=True)[1:] for path in sorted(glob(word)) or [word]]
             code, said, complained = ran(*words)

@@ -1,5 +1,6 @@
 """The command line: `trajmill init | run | plan | connectors | sniff | inspect | verify | turns | diversity |
-train-classifier | export | schema`, and those of `generation_commands`, `model_commands` and `flex_templates`.
+train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing` and
+`flex_templates`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -22,7 +23,7 @@ import typer
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
-from pipelines.face import generation_commands, model_commands
+from pipelines.face import generation_commands, model_commands, pushing
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_flags, tell_summary
 from pipelines.face.interrupts import interruptible, leave
@@ -489,6 +490,7 @@ def export(
 
 generation_commands.register(app)
 model_commands.register(app)
+pushing.register(app)
 template_commands.register(app)
 
 
@@ -522,7 +524,7 @@ def _usage_ends_with(code: int) -> None:
 
 def _goes_on() -> bool:
     """Whether the command that was given goes on where it stopped when it is given again."""
-    return bool({run.__name__, *model_commands.ASKING} & set(sys.argv[1:2]))
+    return bool({run.__name__, *model_commands.ASKING, pushing.PUSHING} & set(sys.argv[1:2]))
 
 
 def _nearest(option: str) -> str:

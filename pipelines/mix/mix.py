@@ -45,6 +45,9 @@ from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
 
+_VERSION: Final = 2
+"""Raised when equal rows become other files than before."""
+
 _ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
 """By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
 
@@ -76,6 +79,19 @@ class Shard:
         if self.pool == "eval":
             return f"eval/{self.domain}_test.jsonl"
         return f"{self.pool}/{self.domain}/train-{self.index:05d}-of-{self.count:05d}.parquet"
+
+    @property
+    def copy(self) -> str:
+        """Of eval, the name of the same rows as Parquet, which `datasets` loads beside other pools; empty of others."""
+        if self.pool != "eval":
+            return ""
+        place = f"g{self.generation:04d}-00000" if self.generation > 1 else "00000-of-00001"
+        return f"eval/{self.domain}/test-{place}.parquet"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all files that it is."""
+        return (self.name, self.copy) if self.copy else (self.name,)
 
     @property
     def label(self) -> str:
@@ -126,6 +142,7 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None 
     """Of everything that shards depend on: recipe, templates, verdicts, by them the transitions, and passages."""
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
     content: list[Any] = [
+        _VERSION,
         SCHEMA_VERSION,
         recipe.digest(),
         templates,
@@ -285,11 +302,9 @@ def write_shard(number: int, blocks: Iterable[bytes | pa.Buffer], mixing: Mixing
     ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
     table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
-    if shard.pool == "eval":
-        entry = _write_jsonl(mixing.shards_folder, shard.name, table)
-    else:
-        rows = _row_groups(table)
-        entry = write_parquet(mixing.shards_folder, shard.name, table.schema, rows, shard=True)
+    entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
+    name = shard.copy or shard.name
+    entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
     key = f"{shard.pool}.{shard.domain}"
     counts = {f"samples.{key}": table.num_rows}
     if shard.domain in DOMAINS:
@@ -301,7 +316,7 @@ def write_shard(number: int, blocks: Iterable[bytes | pa.Buffer], mixing: Mixing
     for what, values in told_tokens(table).items():
         counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
     return finish_unit(
-        mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, (entry,), counts)
+        mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
     )
 
 

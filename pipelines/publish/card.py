@@ -1,65 +1,89 @@
-"""The dataset card: README.md of the shards folder, with the YAML head by which `datasets` and the Hub find files.
+"""The dataset card, README.md of the shards folder, and what stands beside it: what a dataset tells of itself.
 
-Each configuration names the digest of the mix: `datasets` keeps what it has read of a local folder under the folder's
-own name and the configurations of its card, and would take the shards of another run for those that it knows.
+What comes of logs, example rows and names of licences, is text of others: it stands in blocks that it cannot leave, or
+with its markup taken away. What the recipe says stands as it is written there, but for its markup in tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pipelines.account.conservation import Line
-from pipelines.engine.succession import RuleSet
-from pipelines.mix.mix import Shard
-from pipelines.publish.diversity import Varieties
-from pipelines.recipe.recipe import POOLS, Recipe
+from pipelines.engine.units import finish_unit
+from pipelines.publish.card_head import card_head
+from pipelines.publish.croissant import CROISSANT, croissant
+from pipelines.publish.dataset import Dataset
+from pipelines.publish.example_rows import example_rows, inline, named
+from pipelines.publish.licences import COUNTED, UNKNOWN
+from pipelines.recipe.judgement import RuleValues
+from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.templates import template
 from quality.tokens import ESTIMATE
 from schemas import SCHEMA_VERSION
+from schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
 
 CARD: Final = "README.md"
 """Its name in the dataset folder."""
 
-_ROWS: Final[Mapping[str, str]] = {
-    "cpt": "a whole trajectory as text",
-    "sft": "a conversation: user turn = action, assistant turn = observation, `loss` per message",
-    "rl": "one turn of a trajectory as prompt, its observation as ground truth (`exact` is false where scrubbing "
-    "touched the turn)",
-    "eval": "one turn of a held-out trajectory, in AgentWorldBench's form",
-}
+CARD_UNIT: Final = "card"
+"""The unit that card and Croissant description are."""
+
+DESCRIBED_IN: Final = (CARD, CROISSANT)
+"""Names of the files that tell of a dataset."""
+
 _APART: Final = tuple(
     f"{name}_{value}"
     for name, values in (("environment", ("seen", "unseen", "unknown")), ("time", ("before", "after", "unknown")))
     for value in values
 )
-_SIZES: Final = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+_WHY: Final[Mapping[str, str]] = {
+    "bridges_pools": "it is of groups that stand in two pools already",
+    "contaminated": "it shows an item of a benchmark",
+    "control_tokens": "it shows strings that tokenizers take for control tokens",
+    "duplicate_trajectory": "the same as another, which stays",
+    "duplicate_transition": "shown and learnt in another trajectory before",
+    "near_duplicate": "hardly anything of it is absent from another, which stays",
+    "no_observation": "its log tells no answer to it",
+    "no_target": "nothing of it can be learnt",
+    "no_text": "nothing of it is text",
+    "not_drawn": "the mixture has no place for it",
+    "over_window": "longer than a sample may be",
+    "recorder_cut": "the recorder cut the answer, not the environment",
+    "replicate": "the same was asked in the same history more often than the recipe takes",
+    "truncated": "its log ends in the middle of it",
+}
+"""What the commonest reasons say, besides those of rules."""
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """One loadable configuration of the dataset."""
+class _Dropped:
+    """So many of a unit that were not kept, what became of them, and why."""
 
-    name: str
-    split: str
-    path: str
-    samples: int
-    tokens: int
-    row: str
+    unit: str
+    reason: str
+    count: int
+    became: str
+    why: str
 
 
-def configs_of(shards: Sequence[Shard], counts: Mapping[str, int]) -> list[Config]:
-    """The pools that hold a sample, as configurations; `sft` comes first, since it is the default."""
-    found = []
-    for pool in sorted(POOLS, key=lambda pool: pool != "sft"):
-        domains = sorted({shard.domain for shard in shards if shard.pool == pool})
-        samples = sum(counts.get(f"samples.{pool}.{domain}", 0) for domain in domains)
-        tokens = sum(counts.get(f"tokens.{pool}.{domain}", 0) for domain in domains)
-        path, split = ("eval/*_test.jsonl", "test") if pool == "eval" else (f"{pool}/*/train-*.parquet", "train")
-        if samples:
-            found.append(Config(pool, split, path, samples, tokens, _ROWS[pool]))
-    return found
+def write_card(dataset: Dataset) -> Manifest:
+    """Writes the card, and of a whole dataset its Croissant description; returns the manifest of both.
+
+    The manifest counts samples by licence.
+
+    Raises:
+        ShardError: a file cannot be read or written.
+    """
+    entries = []
+    described = {CROISSANT: croissant(dataset)} if dataset.whole else {}
+    for name, data in {CARD: card(dataset).encode(), **described}.items():
+        dataset.shards.write(name, data)
+        entries.append(FileEntry(name, 0, len(data), hashlib.sha256(data).hexdigest()))
+    counts = {f"{COUNTED}{name or UNKNOWN}": count for name, count in sorted(dataset.licences.items())}
+    made = Manifest("mix", CARD_UNIT, dataset.digest, SCHEMA_VERSION, tuple(entries), counts)
+    return finish_unit(dataset.shards, made)
 
 
 def told_apart(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
@@ -79,53 +103,77 @@ def held_in(pool: str, counts: Mapping[str, int]) -> tuple[int, int]:
     return samples, turns
 
 
-def card(
-    recipe: Recipe,
-    shards: Sequence[Shard],
-    counts: Mapping[str, int],
-    flow: Sequence[Line],
-    digest: str,
-    kept: Varieties,
-    mixture: Mapping[str, Any],
-    rules: Sequence[RuleSet] = (),
-) -> str:
-    """The card of a finished run, as Markdown with a YAML head.
+def card(dataset: Dataset) -> str:
+    """The card of a dataset, as Markdown with a YAML head.
 
-    Args:
-        recipe: the run's.
-        shards: every shard written.
-        counts: `samples.<pool>.<domain>`, `tokens.…`, `control_samples.…` and `control_turns.…`, summed over shards.
-        flow: what went in and came out, by unit.
-        digest: of the mix.
-        kept: the diversity of what was kept.
-        mixture: what its pools and stages were given (`Mixture.told`).
-        rules: by which the generations of the dataset were made; empty where nothing was added.
+    Raises:
+        ShardError: a shard, of which a row is shown, cannot be read.
     """
-    configs = configs_of(shards, counts)
-    total = sum(config.samples for config in configs)
-    by_domain = {
-        domain: sum(count for key, count in counts.items() if key.startswith("samples.") and key.endswith(f".{domain}"))
-        for domain in sorted({shard.domain for shard in shards})
-    }
-    return template("card.md.j2").render(
-        card=recipe.card,
+    recipe, counts, configs = dataset.recipe, dataset.counts, dataset.configs()
+    domains = {config.name: dataset.domains(config.name) for config in configs}
+    every = sorted({domain for of in domains.values() for domain in of})
+    body = template("card.md.j2").render(
+        title=inline(recipe.card.pretty_name),
         recipe=recipe,
+        source=inline(recipe.source),
         configs=configs,
-        size_category=next((word for bound, word in _SIZES if total < bound), "n>10M"),
+        trains={config.name for config in configs},
+        figures=[
+            (config.name, domain, *(dataset.figure(what, config.name, domain) for what in _FIGURES))
+            for config in configs
+            for domain in domains[config.name]
+        ],
+        domains=", ".join(f"{domain} {_samples_of(dataset, domain):,}" for domain in every),
+        licences=[(named(name or UNKNOWN), count) for name, count in sorted(dataset.licences.items())],
         tokens_note=" (estimated)" if recipe.judge.tokenizer == ESTIMATE else "",
-        flow=flow,
-        domains=", ".join(f"{domain} {count:,}" for domain, count in by_domain.items()),
-        digest=digest,
-        generations=rules[-1].last if rules else 1,
-        rules=rules,
-        diversity=[(domain, kind, one) for domain, of in kept.items() for kind, one in of.items() if one.kinds],
-        pools_given=mixture["pools"],
-        stages=mixture["stages"],
+        flow=dataset.flow,
+        dropped=list(_dropped(dataset)),
+        examples=example_rows(dataset.shards, configs) if dataset.whole else {},
+        digest=dataset.digest,
+        recipe_digest=recipe.digest(),
+        version=PROGRAM_VERSION,
+        generations=dataset.generations,
+        rules=dataset.rules,
+        diversity=[(domain, kind, one) for domain, of in dataset.kept.items() for kind, one in of.items() if one.kinds],
+        pools_given=dataset.mixture["pools"],
+        stages=dataset.mixture["stages"],
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
+        benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),
         control={config.name: held_in(config.name, counts) for config in configs},
         apart={domain: of for domain, of in told_apart(counts).items() if any(of.values())},
         schema_version=SCHEMA_VERSION,
         pools=", ".join(f"{pool} {share:g}" for pool, share in recipe.mix.pools.items()),
         scrubbed=", ".join(recipe.normalize.scrub) or "none",
     )
+    return f"{card_head(dataset)}\n{body}"
+
+
+_IN_CONTEXT: Final = " (context)"
+"""How a balance marks the reason of a row that stays as context."""
+
+_FIGURES: Final = ("samples", "trajectories", "tokens", "loss_tokens")
+
+
+def _samples_of(dataset: Dataset, domain: str) -> int:
+    return sum(
+        count for key, count in dataset.counts.items() if key.startswith("samples.") and key.split(".", 2)[2] == domain
+    )
+
+
+def _dropped(dataset: Dataset) -> Iterator[_Dropped]:
+    """Everything that was not kept, by unit and reason, the largest first."""
+    for line in dataset.flow:
+        kinds = (("left out", line.lost), ("merged into another", line.merged), ("shown without loss", line.context))
+        found = [(count, reason, became) for became, of in kinds for reason, count in of.items()]
+        for count, reason, became in sorted(found, key=lambda one: (-one[0], one[1])):
+            name = reason.removesuffix(_IN_CONTEXT)
+            yield _Dropped(line.unit, named(name), count, became, _why(name, dataset.recipe))
+
+
+def _why(reason: str, recipe: Recipe) -> str:
+    rule = recipe.judge.rules.get(reason)
+    if isinstance(rule, RuleValues):
+        bounds = [f"{word} {bound:g}" for word, bound in (("under", rule.min), ("over", rule.max)) if bound is not None]
+        return f"`{rule.signal}` {' or '.join(bounds)}"
+    return _WHY.get(reason, "")

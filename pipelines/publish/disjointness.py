@@ -24,6 +24,7 @@ from pipelines.mix.keyed import keyed_hash
 from pipelines.publish.near_pairs import Sketch, near_pairs, sketches
 from pipelines.publish.shown_samples import OWNED, Exchange, Shown, shown_samples
 from pipelines.recipe.recipe import POOLS
+from schemas.manifest import Manifest
 
 SAMPLE: Final = 20_000
 """Samples that are compared each with each, at most."""
@@ -115,11 +116,17 @@ def disjointness(out: str, sample: int = SAMPLE) -> Disjointness:
         return Disjointness()
     total = sum(count for key, count in manifest.counts.items() if key.startswith("samples."))
     share = min(1.0, sample / total) if total else 1.0
-    files = {pool: tuple(file.name for file in manifest.files if file.name.startswith(f"{pool}/")) for pool in POOLS}
+    files = {pool: tuple(_files(manifest, pool)) for pool in POOLS}
     pools = [_Pool(folder, name, of) for name, of in files.items()]
     for pool in pools:
         _read(pool, share)
     return Disjointness(tuple(_checked(pools)), tuple(_leaks(pools)))
+
+
+def _files(manifest: Manifest, pool: str) -> Iterator[str]:
+    """The files of a pool's samples; of eval, those of lines, since the others hold the same."""
+    ending = ".jsonl" if pool == "eval" else ".parquet"
+    return (file.name for file in manifest.files if file.name.startswith(f"{pool}/") and file.name.endswith(ending))
 
 
 def _read(pool: _Pool, share: float) -> None:

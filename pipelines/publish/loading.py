@@ -37,11 +37,16 @@ _BATCH: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """What the manifest says of a pool: its files, relative to the dataset folder, and the samples in them."""
+    """What the manifest says of a pool: its files, relative to the dataset folder, and the samples in them.
+
+    Attributes:
+        lines: whether these are the lines of JSON that eval has besides.
+    """
 
     name: str
     files: tuple[str, ...]
     samples: int
+    lines: bool = False
 
 
 def loaded(found: Verification) -> Verification:
@@ -66,7 +71,7 @@ def _unloadable(folder: Folder, manifest: Manifest) -> Iterator[Fault]:
     with _alone() as cache:
         for pool in pools:
             wrong = _wrong(pool, folder.path(), cache)
-            name = pool.name if pool.name == "eval" else CARD
+            name = pool.name if pool.lines else CARD
             yield from [Fault(f"{STAGE}/{name}", f"does not load with datasets: {wrong}")] if wrong else []
         more = sorted(_configs(folder.path(), cache) - {pool.name for pool in pools})
     yield from (Fault(f"{STAGE}/{CARD}", f"names a config '{one}', of which there is no sample") for one in more)
@@ -74,9 +79,14 @@ def _unloadable(folder: Folder, manifest: Manifest) -> Iterator[Fault]:
 
 def _pools(manifest: Manifest) -> Iterator[_Pool]:
     for pool in POOLS:
-        files = tuple(sorted(file.name for file in manifest.files if file.name.startswith(f"{pool}/")))
-        counts = (count for name, count in manifest.counts.items() if name.startswith(f"samples.{pool}."))
-        yield _Pool(pool, files, sum(counts))
+        files = sorted(file.name for file in manifest.files if file.name.startswith(f"{pool}/"))
+        samples = sum(count for name, count in manifest.counts.items() if name.startswith(f"samples.{pool}."))
+        rows = tuple(name for name in files if name.endswith(".parquet"))
+        lines = tuple(name for name in files if name not in rows)
+        if rows or not lines:
+            yield _Pool(pool, rows, samples)
+        if lines:
+            yield _Pool(pool, lines, samples, lines=True)
 
 
 @contextmanager
@@ -108,7 +118,7 @@ def _wrong(pool: _Pool, folder: str, cache: str) -> str:
             return f"'{pool.name}' takes {len(taken)} files, and not the {len(pool.files)} of the manifest"
         rows = made.as_streaming_dataset(split=split)
         wanted = datasets.Features.from_arrow_schema(SAMPLE_SCHEMAS[pool.name])
-        same = list(rows.features) == list(wanted) if pool.name == "eval" else rows.features == wanted
+        same = list(rows.features) == list(wanted) if pool.lines else rows.features == wanted
         if not same:  # lines of JSON hold no types, only names
             return f"'{pool.name}' has other columns than its samples"
         samples = sum(batch.num_rows for batch in rows.with_format("arrow").iter(_BATCH))
@@ -122,7 +132,7 @@ def _builder(pool: _Pool, folder: str, cache: str) -> Any:
     """What `load_dataset` makes of the pool: of the card's config, or of the lines that are for evaluation."""
     import datasets
 
-    if pool.name == "eval":
+    if pool.lines:
         lines = {"test": "eval/*_test.jsonl"}
         return datasets.load_dataset_builder("json", data_dir=folder, data_files=lines, cache_dir=cache)
     return datasets.load_dataset_builder(folder, pool.name, cache_dir=cache)

@@ -36,16 +36,16 @@ from pipelines.engine.units import (
     written_names,
 )
 from pipelines.judge.judging import Unit
-from pipelines.mix.mix import Shard
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
-from pipelines.publish.card import CARD, card, told_apart
+from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
+from pipelines.publish.dataset import Dataset, samples_in
 from pipelines.publish.diversity import Varieties, kept_variety, told_variety, variety_of
+from pipelines.publish.licences import licences_of
 from pipelines.recipe.recipe import Recipe
-from schemas import SCHEMA_VERSION, ShardError
+from schemas import ShardError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
-CARD_UNIT: Final = "card"
 SHARDS: Final = "shards"
 
 
@@ -79,6 +79,7 @@ def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation]
         judged = [Unit(number, file.name, "") for number, file in enumerate(_manifest(out / "transitions").files)]
         kept = kept_variety(judged, out / "measures", out / "verdicts")
     units: list[Manifest] = []
+    owner.intend({f"{SHARDS}/{name}" for name in DESCRIBED_IN})
     for one in generations:
         where = (out / one.folder if one.folder else out) / SHARDS
         found = [made for made in _units(where) if made.unit != CARD_UNIT and _is_of(made, one)]
@@ -119,21 +120,15 @@ def _finish(
     mixture = _mixtures([one.mixture for one in generations])
     both = zip(folders, generations, strict=True)
     flow = _summed([line for folder, one in both for line in _balance(recipe, folder, one)])
-    laid = [_shard(number, file.name) for number, file in enumerate(file for one in units for file in one.files)]
     if kept is None:
         kept = variety_of(read_ledger([ledgers_of(out, one) for one in generations], "variety"))
-    text = card(recipe, laid, counts, flow, digest, kept, mixture, rule_sets(generations)).encode()
-    shards.write(CARD, text)
-    entry = FileEntry(CARD, 0, len(text), hashlib.sha256(text).hexdigest())
-    finish_unit(shards, Manifest("mix", CARD_UNIT, digest, SCHEMA_VERSION, (entry,)))
+    files = tuple(file for one in units for file in one.files)
+    licences = licences_of(folders, shards, files, samples_in(counts))
+    rules = tuple(rule_sets(generations))
+    write_card(Dataset(recipe, shards, files, counts, flow, digest, kept, mixture, licences, len(generations), rules))
     told: dict[str, Any] = {"mixture": mixture | {"eval": told_apart(counts)}, "diversity": told_variety(kept)}
     told["models"] = generations[-1].models
     finish_stage(shards, "mix", digest, [*(one.unit for one in units), CARD_UNIT], **told)
-
-
-def _shard(number: int, name: str) -> Shard:
-    pool, domain = name.split("/")[:2]
-    return Shard(number, pool, domain.partition("_")[0] if pool == "eval" else domain, 0, 1)
 
 
 def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

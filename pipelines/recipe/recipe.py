@@ -208,10 +208,20 @@ class Mix(Section):
 
 
 class Card(Section):
-    """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards."""
+    """What the dataset card says that the data cannot: see the Hub's documentation of dataset cards.
+
+    Attributes:
+        pretty_name: of the dataset.
+        license: the Hub's name of the dataset's licence; `other` for those of its rows, as they state them.
+        licences: SPDX ids and expressions under which rows may be published, as rows state them, `unknown` for rows
+            that state none; by default those that the recipe itself names, of logs and passages.
+        language: of the texts; several with commas between them.
+        tags: as the Hub has them.
+    """
 
     pretty_name: str = "Interaction trajectories"
     license: str = "other"
+    licences: Annotated[tuple[str, ...], LISTED] = ()
     language: str = "en"
     tags: Annotated[tuple[str, ...], LISTED] = ("world-model", "trajectories", "agents")
 

@@ -122,6 +122,11 @@ def templates_digest(folder: Path | None = None) -> str:
 
 
 @cache
+def built_in_texts() -> list[str]:
+    """The texts of all templates of prompts that come with trajmill."""
+    return [one.text for domain in DOMAINS for some in _of_domain(domain, None).values() for one in some]
+
+
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
     """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
     place: Traversable = configs() / "templates" / domain if folder is None else folder / domain

@@ -22,6 +22,7 @@ from pipelines.run import Run
 from schemas import ConfigError
 from tests.conftest import FUZZ, ROOT
 from tests.pipelines.face.test_cli import ran
+from tests.pipelines.publish.hub.pushing import NAME, files_of, pushed, reached, there
 
 RAW = ROOT / "samples" / "terminal"
 RECIPE = load_recipe("terminal")
@@ -81,7 +82,14 @@ def grown(first, tmp_path_factory) -> Path:
 
 
 def test_what_earlier_generations_wrote_keeps_name_and_bytes(first, grown):
-    derived = {"shards/README.md", "shards/manifest.json", "_units/shards/card.json", "trajmill.json", ".lock"}
+    derived = {
+        "shards/README.md",
+        "shards/croissant.json",
+        "shards/manifest.json",
+        "_units/shards/card.json",
+        "trajmill.json",
+        ".lock",
+    }
     before, after = bytes_of(first / "out"), bytes_of(grown / "out")
     assert {name: after.get(name) for name in before if name not in derived} == {
         name: digest for name, digest in before.items() if name not in derived
@@ -89,6 +97,21 @@ def test_what_earlier_generations_wrote_keeps_name_and_bytes(first, grown):
     fresh = {name for name in after.keys() - before.keys() if name.startswith("shards/")}
     assert fresh
     assert all("g0002" in name for name in fresh)
+
+
+def test_a_push_of_a_grown_folder_sends_what_was_added_alone(first, grown, tmp_path, monkeypatch):
+    before, after = (shutil.copytree(one / "out", tmp_path / one.name) for one in (first, grown))
+    with reached(monkeypatch) as hub:
+        pushed(before)
+        sent = len(hub.uploads)
+        pushed(after)
+        assert there(hub) == files_of(after)
+        assert len(hub.repos[NAME].messages) == 3
+        assert sorted(hub.uploads[sent:]) == sorted(
+            hashlib.sha256(data).hexdigest()
+            for name, data in files_of(after).items()
+            if "g0002" in name and "parq" in name
+        )
 
 
 def test_the_grown_folder_verifies(grown):

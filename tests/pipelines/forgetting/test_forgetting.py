@@ -24,6 +24,7 @@ from pipelines.run import Run
 from schemas import ConfigError, scan_transitions
 from tests.conftest import FUZZ, ROOT
 from tests.pipelines.face.test_cli import ran
+from tests.pipelines.publish.hub.pushing import files_of, pushed, reached, there
 from tests.pipelines.test_append_near_copies import Logs, changed, of
 
 MIX = '{"pools": {"cpt": 1, "sft": 1, "rl": 1, "eval": 1}}'
@@ -124,6 +125,18 @@ def test_a_run_without_generations_forgets_too_and_is_not_made_again(tmp_path):
         Run(RECIPE, [str(tmp_path / "logs1")], logs.out).run()
     logs.put("second", "task 1", logs.said(3))
     assert of(logs.add(), "second")["kept"]
+
+
+def test_a_push_afterwards_takes_it_from_what_the_hub_shows(grown, tmp_path, monkeypatch):
+    out = copied(grown, tmp_path)
+    with reached(monkeypatch) as hub:
+        pushed(out)
+        before = there(hub)
+        Forgetting(RECIPE, str(out)).forget(Selection(sources=("first3.json", "second5.json")))
+        pushed(out)
+        assert there(hub) == files_of(out) != before
+        (repo,) = hub.repos.values()
+        assert len(repo.messages) == 3
 
 
 def test_what_is_not_there_is_told(grown, tmp_path):

@@ -86,7 +86,13 @@ def test_samples_of_other_columns_are_told(finished):
     table = pq.read_table(path)
     pq.write_table(table.append_column("more", pa.nulls(table.num_rows, pa.string())), path)
     sealed_anew(finished, str(path.relative_to(finished / "shards")))
-    assert told(finished) == ["shards/README.md does not load with datasets: 'cpt' has other columns than its samples"]
+    assert told(finished) == ["shards/README.md does not load with datasets: 'cpt': CastError: Couldn't cast"]
+
+
+def test_a_card_that_names_other_columns_is_told(finished):
+    rewritten(finished, "dtype: int32", "dtype: int64")
+    name = "shards/README.md does not load with datasets:"
+    assert told(finished)[0] == f"{name} 'cpt' has other columns than its samples"
 
 
 def test_lines_for_evaluation_that_are_none_are_told(finished):

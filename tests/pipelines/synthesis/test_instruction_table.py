@@ -59,7 +59,7 @@ def made(run: Path, out: Path, chat: ChatServer, chosen: Chosen = EVERY_POOL, **
 
 def ids(run: Path) -> set[str]:
     found = set[str]()
-    for file in (run / "shards").glob("*/terminal/*.parquet"):
+    for file in (run / "shards").glob("*/terminal/train-*.parquet"):
         table = pl.read_parquet(file)
         column = table["extra_info"].struct.field("trajectory_id") if "extra_info" in table else table["trajectory_id"]
         found.update(column)

@@ -1,0 +1,1 @@
+"""A dataset folder on the Hub: what of it may go there, and what is sent."""

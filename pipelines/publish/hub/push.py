@@ -1,0 +1,320 @@
+"""A push: a finished dataset folder as it is, in one commit of a dataset repository on the Hub.
+
+Before anything is sent it is known that the files are those of the manifest, that the recipe lets their licences be
+published, that scrubbing finds nothing more in them, and what stands in the repository. What is there already is not
+sent; what an earlier push left and this dataset has no more is taken away; what somebody else put there stays as it is,
+or the push is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, check_file, read_manifest
+from pipelines.publish.card import DESCRIBED_IN
+from pipelines.publish.hub.repository import Head, Repository, Stored
+from pipelines.publish.hub.secret_scan import Found, found_in
+from pipelines.publish.licences import COUNTED
+from pipelines.recipe.recipe import POOLS
+from schemas import ConfigError, ShardError
+from schemas.manifest import PROGRAM_VERSION, Manifest
+
+_EXAMPLES: Final = 3
+_TOLD: Final = 50
+"""Files that are looked through before it is told how far that is."""
+
+_MOST: Final = 10_000
+"""Findings after which no more are looked for."""
+
+_BLOB: Final = 10 << 20
+"""Bytes of a file that the Hub keeps as a plain blob, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a push is asked to do.
+
+    Attributes:
+        allowed_licences: under which rows may be published, as they state them.
+        allowed: digests of findings that a person looked at.
+        private: whether a repository that is made for it is private; None is the owner's default.
+        tag: of the commit; none if empty.
+        replace: whether files that others put in the place of ours are replaced.
+        dry_run: whether nothing is to be changed.
+    """
+
+    allowed_licences: frozenset[str]
+    allowed: frozenset[str] = frozenset()
+    private: bool | None = None
+    tag: str = ""
+    replace: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What a push did, or would do.
+
+    Attributes:
+        url: of the repository.
+        commit: that holds the dataset; empty if nothing was done.
+        sent: name → bytes of files that were sent.
+        standing: files that were there already.
+        removed: files that were taken away.
+        made: whether there was no repository before.
+        tag: that was set.
+        allowed: findings that were allowed.
+    """
+
+    url: str
+    commit: str
+    sent: Mapping[str, int]
+    standing: int
+    removed: tuple[str, ...]
+    made: bool
+    tag: str
+    allowed: int
+
+
+class FindingsError(ConfigError):
+    """The files hold what scrubbing would replace, and nobody has allowed it."""
+
+    def __init__(self, found: tuple[Found, ...]) -> None:
+        super().__init__(
+            f"Nothing was sent: scrubbing would still replace {len(found):,} texts in what is to be published. Look "
+            "at each; what is no secret can be allowed by its digest: --allow-finding, or a file of --allow-findings."
+        )
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What sets a repository apart from the dataset."""
+
+    sent: dict[str, str] = field(default_factory=dict)
+    """Name → sha256."""
+    standing: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    """What others put in the place of ours, or where it would be loaded with ours."""
+
+
+def push(shards: Folder, repository: Repository, request: Request, tell: Callable[[str], None]) -> Pushed:
+    """Pushes a dataset folder.
+
+    Args:
+        shards: the folder, on this machine.
+        repository: where to.
+        request: how.
+        tell: called with a line on what is going on.
+
+    Raises:
+        ConfigError: it may not be published, or the Hub refuses it; nothing was changed there.
+        FindingsError: scrubbing finds something.
+        ShardError: a file is not what the manifest says, or the Hub does not answer; the same again goes on.
+    """
+    manifest = manifest_of(shards)
+    check_licences(manifest, request.allowed_licences)
+    head = repository.head()
+    difference = _compared(shards, manifest, repository, head)
+    if difference.foreign and not request.replace:
+        raise ConfigError(_foreign(difference.foreign, repository))
+    is_same = not (difference.sent or difference.removed)
+    if request.tag in head.tags and not (is_same and head.tags[request.tag] == head.commit):
+        raise ConfigError(f"{repository.name} has a tag '{request.tag}' already, of another state. Choose another.")
+    if difference.sent:
+        tell(f"looking through {len(difference.sent):,} files to send; {len(difference.standing):,} are there already")
+    allowed = _checked(shards, difference.sent, request.allowed, tell)
+    sizes = {name: shards.size(name) for name in sorted(difference.sent)}
+    removed = tuple(sorted(difference.removed))
+    commit, is_new = head.commit, not head.exists
+    if not request.dry_run:
+        if not is_same:
+            head = _made(repository, head, request.private)
+            commit = _sent(shards, repository, head, difference, manifest, tell)
+        if request.tag and request.tag not in head.tags:
+            repository.tag(request.tag, commit)
+    return Pushed(
+        repository.url,
+        "" if request.dry_run else commit,
+        sizes,
+        len(difference.standing),
+        removed,
+        is_new,
+        request.tag,
+        allowed,
+    )
+
+
+def manifest_of(shards: Folder) -> Manifest:
+    """The manifest of a dataset folder.
+
+    Raises:
+        ConfigError: it is no finished one of this machine.
+    """
+    if not shards.is_local:
+        raise ConfigError("Only a folder on this machine can be pushed. Copy the shards here.")
+    manifest = read_manifest(shards, MANIFEST)
+    if manifest is None or manifest.stage != "mix" or manifest.unit:
+        raise ConfigError(f"{shards.path()} holds no finished dataset: wanted the shards folder of a run.")
+    for file in manifest.files:
+        if file.name.startswith("/") or ".." in file.name.split("/"):
+            raise ConfigError(f"The manifest in {shards.path()} lists a file outside of it: {file.name}.")
+    return manifest
+
+
+def check_licences(manifest: Manifest, allowed: frozenset[str]) -> None:
+    """Nothing, if every licence that the dataset's samples state is one of those.
+
+    Raises:
+        ConfigError: one is not, or the manifest does not tell.
+    """
+    counts = {key.removeprefix(COUNTED): count for key, count in manifest.counts.items() if key.startswith(COUNTED)}
+    if not counts and any(count for key, count in manifest.counts.items() if key.startswith("samples.")):
+        raise ConfigError(
+            "The manifest does not tell the licences of the samples: an earlier version wrote it. Run again."
+        )
+    refused = {name: count for name, count in counts.items() if name not in allowed}
+    if refused:
+        told = ", ".join(f"'{name}' ({count:,} samples)" for name, count in sorted(refused.items()))
+        by = ", ".join(f"'{one}'" for one in sorted(allowed)) or "none"
+        raise ConfigError(
+            f"Nothing was sent: the recipe does not let rows of these licences be published: {told}; it names {by}. "
+            "Name what may be in `licence` or in `card.licences`, or take the rows out with `trajmill forget`."
+        )
+
+
+def _compared(shards: Folder, manifest: Manifest, repository: Repository, head: Head) -> _Difference:
+    """What has to be sent and removed, and what stands in the way."""
+    data = shards.read(MANIFEST)
+    ours = {file.name: file.sha256 for file in manifest.files} | {MANIFEST: hashlib.sha256(data).hexdigest()}
+    earlier = _earlier(repository, head)
+    found = _Difference()
+    for name, sha256 in ours.items():
+        there = head.files.get(name)
+        if there is not None and _is(there, shards, name, sha256):
+            found.standing.append(name)
+            continue
+        found.sent[name] = sha256
+        if there is not None and name != MANIFEST and not _as_left(there, earlier.get(name), name, repository, head):
+            found.foreign.append(name)
+    for name in sorted(head.files.keys() - ours.keys()):
+        if name in earlier and (name in DESCRIBED_IN or name.partition("/")[0] in POOLS):
+            is_ours = _as_left(head.files[name], earlier[name], name, repository, head)
+            found.removed.append(name)
+            found.foreign.extend([] if is_ours else [name])
+        elif name.partition("/")[0] in POOLS:
+            found.removed.append(name)
+            found.foreign.append(name)
+    return found
+
+
+def _earlier(repository: Repository, head: Head) -> dict[str, str]:
+    """Name → sha256 of what the push before this one left, by the manifest that it left."""
+    if MANIFEST not in head.files:
+        return {}
+    try:
+        return {file.name: file.sha256 for file in Manifest.from_json(repository.read(MANIFEST, head.commit)).files}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _is(there: Stored, shards: Folder, name: str, sha256: str) -> bool:
+    """Whether the Hub holds the very bytes that the manifest tells of a file."""
+    if there.sha256:
+        return there.sha256 == sha256
+    if there.bytes != shards.size(name):
+        return False
+    data = shards.read(name)
+    return hashlib.sha256(data).hexdigest() == sha256 and _blob_of(data) == there.blob
+
+
+def _blob_of(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _as_left(there: Stored, sha256: str | None, name: str, repository: Repository, head: Head) -> bool:
+    """Whether a file is as an earlier push left it."""
+    if sha256 is None or there.sha256:
+        return there.sha256 == sha256
+    return there.bytes <= _BLOB and hashlib.sha256(repository.read(name, head.commit)).hexdigest() == sha256
+
+
+def _foreign(names: Iterable[str], repository: Repository) -> str:
+    some = sorted(names)
+    told = ", ".join(some[:_EXAMPLES]) + (f" and {len(some) - _EXAMPLES:,} more" if len(some) > _EXAMPLES else "")
+    return (
+        f"Nothing was sent: in {repository.name} stand files that no push of this dataset left there, or that were "
+        f"changed since: {told}. Take another name or branch, or replace them with --replace."
+    )
+
+
+def _checked(shards: Folder, sent: Mapping[str, str], allowed: frozenset[str], tell: Callable[[str], None]) -> int:
+    """How many findings in what is sent are allowed.
+
+    Raises:
+        FindingsError: some are not.
+        ShardError: a file is not what the manifest says.
+    """
+    for name, sha256 in sent.items():
+        check_file(shards, name, sha256)
+    found, refused = 0, list[Found]()
+    order = sorted(sent, key=lambda name: ("/" not in name, name))  # rows first: there they can be looked at
+    for number, name in enumerate(order):
+        if number and number % _TOLD == 0:
+            tell(f"looked through {number:,} of {len(order):,} files")
+        for one in found_in(shards, name):
+            found += 1
+            refused += [] if one.digest in allowed else [one]
+            if len(refused) == _MOST:
+                raise FindingsError(tuple(refused))
+    if refused:
+        raise FindingsError(tuple(refused))
+    return found
+
+
+def _made(repository: Repository, head: Head, private: bool | None) -> Head:
+    """The repository as it is once it and the branch are there, with nothing else in them than before.
+
+    Raises:
+        ShardError: somebody else writes it at the same time.
+    """
+    made = repository.make(head, private=private)
+    if head.exists and made.commit != head.commit:
+        raise ShardError(f"{repository.name} was changed by somebody else in the meantime.")
+    return made
+
+
+def _sent(
+    shards: Folder,
+    repository: Repository,
+    head: Head,
+    difference: _Difference,
+    manifest: Manifest,
+    tell: Callable[[str], None],
+) -> str:
+    """Sends what is to be sent; returns the commit that holds the dataset.
+
+    Raises:
+        ShardError: what the Hub holds then is not the dataset.
+    """
+    total = len(difference.sent)
+    files = {name: (str(Path(shards.path(name))), sha256) for name, sha256 in difference.sent.items()}
+    message = f"trajmill {PROGRAM_VERSION}: {manifest.digest[:16]}"
+    commit = repository.commit(
+        head.commit, files, difference.removed, message, lambda done: tell(f"uploaded {done:,} of {total:,} files")
+    )
+    there = repository.stored(commit)
+    wrong = [name for name, sha256 in difference.sent.items() if not _holds(there.get(name), shards, name, sha256)]
+    if wrong:
+        raise ShardError(f"The Hub holds other bytes than were sent, of {wrong[0]} and {len(wrong) - 1:,} more files.")
+    return commit
+
+
+def _holds(there: Stored | None, shards: Folder, name: str, sha256: str) -> bool:
+    return there is not None and _is(there, shards, name, sha256)

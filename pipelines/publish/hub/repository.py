@@ -1,0 +1,253 @@
+"""A dataset repository on the Hub, through `huggingface_hub`: what it holds, and how it is given files in one commit.
+
+The token is the library's matter (`HF_TOKEN`, or what `hf auth login` left) and never met here. What the Hub answers is
+told without the addresses' queries, which hold signatures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas import ConfigError, ShardError
+
+MAIN: Final = "main"
+_KIND: Final = "dataset"
+_QUERY: Final = re.compile(r"\?[^\s'\"<>)]*")
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+_BATCH: Final = 16
+"""Files that are uploaded before it is told how far it is."""
+
+_LINK: Final = "A token that may write is needed: set HF_TOKEN, or log in with `hf auth login`."
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file as the Hub has it: bytes, and the sha256 where it is stored as a large file, else git's id of the blob."""
+
+    bytes: int
+    sha256: str
+    blob: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a branch of a repository holds.
+
+    Attributes:
+        exists: whether there is a repository.
+        has_branch: whether it has the branch; else what it holds is what the branch would begin with.
+        commit: the last one; empty where there is no repository.
+        files: by path.
+        tags: name → commit.
+    """
+
+    exists: bool
+    has_branch: bool
+    commit: str
+    files: Mapping[str, Stored]
+    tags: Mapping[str, str]
+
+
+NOTHING: Final = Head(exists=False, has_branch=False, commit="", files={}, tags={})
+
+
+class Repository:
+    """A dataset repository.
+
+    Args:
+        name: `owner/name`.
+        branch: that is looked at and written.
+
+    Raises:
+        ConfigError: the name is none.
+    """
+
+    def __init__(self, name: str, branch: str = MAIN) -> None:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"'{name}' names no data set on the Hub: wanted owner/name.")
+        from huggingface_hub import HfApi
+        from huggingface_hub.utils import disable_progress_bars, logging
+
+        disable_progress_bars()
+        logging.set_verbosity_error()  # its warnings tell addresses with their signatures
+        self.name, self.branch = name, branch
+        self._api: Any = HfApi(library_name="trajmill")
+
+    @property
+    def url(self) -> str:
+        """Where people look at it."""
+        return f"{self._api.endpoint}/datasets/{self.name}"
+
+    def head(self) -> Head:
+        """What the branch holds now.
+
+        Raises:
+            ConfigError: the Hub refuses to tell.
+            ShardError: it does not answer.
+        """
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+        with _answers(f"look at {self.name}"):
+            try:
+                refs = self._api.list_repo_refs(self.name, repo_type=_KIND)
+            except RepositoryNotFoundError:
+                return NOTHING
+            branches = {one.name: one.target_commit for one in refs.branches}
+            has_branch = self.branch in branches
+            commit = branches.get(self.branch) or branches.get(MAIN, "")
+            tags = {one.name: one.target_commit for one in refs.tags}
+            try:
+                files = self.files(commit) if commit else {}
+            except RevisionNotFoundError:
+                files = {}
+        return Head(True, has_branch, commit, files, tags)
+
+    def files(self, commit: str) -> dict[str, Stored]:
+        """The files of a commit."""
+        from huggingface_hub.hf_api import RepoFile
+
+        listed = self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=_KIND)
+        return {
+            one.path: Stored(one.size, one.lfs.sha256 if one.lfs is not None else "", one.blob_id)
+            for one in listed
+            if isinstance(one, RepoFile)
+        }
+
+    def read(self, path: str, commit: str) -> bytes:
+        """A file of a commit.
+
+        Raises:
+            ConfigError: the Hub refuses it.
+            ShardError: it does not answer.
+        """
+        from huggingface_hub import get_session, hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+
+        with _answers(f"read {path} of {self.name}"):
+            url = hf_hub_url(self.name, path, repo_type=_KIND, revision=commit, endpoint=self._api.endpoint)
+            answer = get_session().get(url, headers=build_hf_headers())
+            hf_raise_for_status(answer)
+            data: bytes = answer.content
+        return data
+
+    def make(self, head: Head, *, private: bool | None) -> Head:
+        """Makes the repository and the branch where they are not, and returns what is there then."""
+        if head.exists and head.has_branch:
+            return head
+        with _answers(f"make {self.name}"):
+            if not head.exists:
+                self._api.create_repo(self.name, repo_type=_KIND, private=private, exist_ok=True)
+            if self.branch != MAIN:
+                self._api.create_branch(self.name, branch=self.branch, repo_type=_KIND, exist_ok=True)
+        return self.head()
+
+    def commit(
+        self,
+        parent: str,
+        files: Mapping[str, tuple[str, str]],
+        removed: Sequence[str],
+        message: str,
+        tell: Callable[[int], None],
+    ) -> str:
+        """Uploads files and commits them, with what is removed, in one commit; returns its id.
+
+        What was uploaded for a commit that did not come about is not uploaded again.
+
+        Args:
+            parent: the commit that it follows; it fails if another one came between.
+            files: path → (local file, its sha256).
+            removed: paths that are taken away.
+            message: of the commit.
+            tell: called with how many files are uploaded, as it goes.
+
+        Raises:
+            ConfigError: the Hub refuses it.
+            ShardError: it does not answer, or somebody else committed.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        with _answers(f"upload to {self.name}"):
+            added = []
+            for path, (local, sha256) in sorted(files.items()):
+                one = CommitOperationAdd(path_in_repo=path, path_or_fileobj=local)
+                one.upload_info.sha256 = bytes.fromhex(sha256)  # known: it is not computed again
+                added.append(one)
+            for first in range(0, len(added), _BATCH):
+                some = added[first : first + _BATCH]
+                self._api.preupload_lfs_files(self.name, some, repo_type=_KIND, revision=self.branch, free_memory=False)
+                tell(first + len(some))
+            gone = [CommitOperationDelete(path_in_repo=path, is_folder=False) for path in sorted(removed)]
+            made = self._api.create_commit(
+                self.name,
+                [*added, *gone],
+                commit_message=message,
+                repo_type=_KIND,
+                revision=self.branch,
+                parent_commit=parent,
+            )
+        return str(made.oid)
+
+    def stored(self, commit: str) -> dict[str, Stored]:
+        """The files of a commit, as `files`, with errors told.
+
+        Raises:
+            ConfigError: the Hub refuses to tell.
+            ShardError: it does not answer.
+        """
+        with _answers(f"look at {self.name}"):
+            return self.files(commit)
+
+    def tag(self, name: str, commit: str) -> None:
+        """Tags a commit.
+
+        Raises:
+            ConfigError: the Hub refuses it.
+            ShardError: it does not answer.
+        """
+        with _answers(f"tag {self.name}"):
+            self._api.create_tag(self.name, tag=name, revision=commit, repo_type=_KIND)
+
+
+@contextmanager
+def _answers(what: str) -> Iterator[None]:
+    """Tells errors of the Hub, of the way to it and of its library in our words."""
+    from huggingface_hub.errors import (
+        BadRequestError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalTokenNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    try:
+        yield
+    except (LocalTokenNotFoundError, RepositoryNotFoundError) as error:
+        raise ConfigError(f"The Hub does not let you {what}: {_said(error)} {_LINK}") from None
+    except HFValidationError as error:
+        raise ConfigError(f"The Hub has no such name: {_said(error)}") from None
+    except HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        if status in (401, 403):
+            raise ConfigError(f"The Hub does not let you {what} ({status}). {_LINK}") from None
+        if status in (409, 412):
+            raise ShardError(f"Somebody else changed it while this was to {what} ({status}).") from None
+        if isinstance(error, BadRequestError) and "metadata" in str(error).lower():
+            raise ConfigError(f"The Hub does not take the card: {_said(error)}") from None
+        raise ShardError(f"The Hub did not let this {what}: {_said(error)}") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
+        raise ShardError(f"The Hub cannot be asked to {what}: {_said(cause)}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "requests"):
+            raise
+        raise ShardError(f"The Hub does not answer ({what}): {_said(error)}") from None
+
+
+def _said(error: BaseException) -> str:
+    """The first line of what an error says, with no query of an address in it."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {_QUERY.sub('?…', lines[0].strip()) if lines else 'no more is said'}"

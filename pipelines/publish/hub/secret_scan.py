@@ -1,0 +1,186 @@
+"""What scrubbing would still replace in the files of a dataset folder, with the place of each and never what it is.
+
+Every text of a file is looked at: columns of tables down to the leaves, lines of JSON the same way, other files whole.
+What the prompts' templates of trajmill itself show, an invented user and host, is no finding.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.engine.parquet import read_batches
+from pipelines.engine.storage import Folder
+from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.recipe.templates import built_in_texts
+from quality.scrubbing.findings import Finding, findings
+from schemas import ConfigError
+
+_LINES: Final = 200
+"""Lines of JSON that are looked at together."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+_Place = Callable[[int], tuple[int, str]]
+"""Number of a text → its row, and where it stands in that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something that looks like a secret or like personal data.
+
+    Attributes:
+        file: in the dataset folder.
+        row: number of the row, or of the line, from 1.
+        id: of the row, if it has one.
+        where: of the row it stands, such as `messages[3].content`.
+        start: first character, from 0.
+        end: end.
+        kind: what it looks like.
+        digest: by which it can be allowed, here and wherever else it stands.
+    """
+
+    file: str
+    row: int
+    id: str
+    where: str
+    start: int
+    end: int
+    kind: str
+    digest: str
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in a line."""
+        row = f"row {self.row:,}" + (f" ({self.id})" if self.id else "")
+        where = f", {self.where}" if self.where else ""
+        return f"{self.file}, {row}{where}, characters {self.start:,} to {self.end:,}"
+
+
+def found_in(folder: Folder, name: str) -> Iterator[Found]:
+    """Everything in a file that scrubbing would replace, in order.
+
+    Raises:
+        ShardError: it cannot be read.
+    """
+    first = 1
+    for batch in _batches(folder, name):
+        ids = _ids(batch)
+        for column in batch.schema.names:
+            for texts, place in _texts(batch[column], column, lambda number: (number, "")):
+                yield from _told(name, texts, place, ids, first)
+        first += batch.num_rows
+
+
+def _batches(folder: Folder, name: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a file; one that holds no rows is one text a line, in a column without a name."""
+    if name.endswith(".parquet"):
+        yield from read_batches(folder, name)
+    elif name.endswith(".jsonl"):
+        with folder.open(name) as stream:
+            while some := list(islice(stream, _LINES)):
+                yield pa.RecordBatch.from_pylist(list(map(json.loads, some)), schema=SAMPLE_SCHEMAS["eval"])
+    else:
+        text = folder.read(name).decode("utf-8", "replace")
+        yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], [""])
+
+
+def _ids(batch: pa.RecordBatch) -> pa.Array | None:
+    """The id of each row, wherever its pool has it."""
+    for name in ("sample_id", "id"):
+        if name in batch.schema.names:
+            return batch[name]
+    return pc.struct_field(batch["extra_info"], "id") if "extra_info" in batch.schema.names else None
+
+
+def _texts(array: pa.Array, name: str, place: _Place) -> Iterator[tuple[pa.Array, _Place]]:
+    """Every array of texts in an array, each with where its texts stand."""
+    if pa.types.is_struct(array.type):
+        for field in array.type:
+            below = f"{name}.{field.name}"
+            yield from _texts(pc.struct_field(array, field.name), below, place)
+    elif pa.types.is_list(array.type):
+        offsets = array.offsets.to_numpy()
+        items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+        starts = offsets - offsets[0]
+
+        def of_item(number: int) -> tuple[int, str]:
+            at = int(np.searchsorted(starts, number, "right")) - 1
+            row, where = place(at)
+            return row, f"{where}[{number - int(starts[at])}]"
+
+        yield from _texts(items, name, of_item)
+    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        yield array, _named(name, place)
+
+
+def _named(name: str, place: _Place) -> _Place:
+    """The place with the name of the column: numbers of items stand behind its first part."""
+    head, dot, rest = name.partition(".")
+
+    def named(number: int) -> tuple[int, str]:
+        row, where = place(number)
+        return row, f"{head}{where}{dot}{rest}"
+
+    return named
+
+
+def _told(name: str, texts: pa.Array, place: _Place, ids: pa.Array | None, first: int) -> Iterator[Found]:
+    for one in findings(texts):
+        if one.digest in _of_templates():
+            continue
+        text = texts[one.text].as_py().encode()
+        start, end = (len(text[:byte].decode("utf-8", "ignore")) for byte in (one.start, one.end))
+        if ids is None:
+            line = text.count(b"\n", 0, one.start)
+            begin = len(text[: text.rfind(b"\n", 0, one.start) + 1].decode("utf-8", "ignore"))
+            yield Found(name, line + 1, "", "", start - begin, end - begin, one.kind, one.digest)
+        else:
+            row, where = place(one.text)
+            yield Found(name, first + row, str(ids[row].as_py()), where, start, end, one.kind, one.digest)
+
+
+@cache
+def _of_templates() -> frozenset[str]:
+    """Digests of what prompts show by themselves."""
+    found: Iterable[Finding] = findings(pa.array(built_in_texts(), pa.string()))
+    return frozenset(one.digest for one in found)
+
+
+def allowances(digests: Iterable[str], files: Iterable[str]) -> frozenset[str]:
+    """The digests that a person allows: named, or in files, at the beginning of each line that has one.
+
+    Raises:
+        ConfigError: one is no digest, or a file cannot be read.
+    """
+    named = list(digests)
+    for file in files:
+        try:
+            with open(file, encoding="utf-8") as stream:
+                lines = [line.partition("#")[0].split() for line in stream]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} cannot be read: {error}") from error
+        named += [words[0] for words in lines if words]
+    for one in named:
+        if not _DIGEST.fullmatch(one):
+            raise ConfigError(f"'{one[:40]}' is no digest of a finding: 32 hex digits, as push tells them.")
+    return frozenset(named)
+
+
+def listing(found: Iterable[Found]) -> str:
+    """Findings as a file for `allowances`, a line each digest: the digest, and as a remark what is known of it."""
+    by_digest: dict[str, list[Any]] = {}
+    for one in found:
+        by_digest.setdefault(one.digest, [one, 0])[1] += 1
+    lines = [f"{digest}  # {one.kind}, {count} times; {one.place}\n" for digest, (one, count) in by_digest.items()]
+    return "# Leave the lines of what may be published, after looking at each place; remove the others.\n" + "".join(
+        lines
+    )

@@ -1,0 +1,215 @@
+"""The licences of a dataset: which ones its samples have, as rows state them, and how the Hub names them.
+
+A row states its licence as an SPDX id or expression: the recipe's, or what its log or the card of its data set says. It
+is text of others, and nothing here trusts it. Where all rows that were read state the same, which the footers of their
+files tell, no row is read for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from pipelines.engine.parquet import read_table
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, read_manifest
+from schemas import ShardError
+from schemas.manifest import FileEntry
+
+UNSTATED: Final = ""
+"""The licence of rows that state none."""
+
+COUNTED: Final = "licences."
+"""What precedes a licence in the counts of a dataset's manifest: how many samples have it."""
+
+UNKNOWN: Final = "unknown"
+"""How a card and a manifest name the licence of rows that state none."""
+
+OTHER: Final = "other"
+_SOURCES: Final = (("transitions", "provenance.licence", "trajectory_id"), ("passages", "licence", "id"))
+"""Folders that samples are made of: where the licence of a row stands, and the name by which samples know the row."""
+
+_SPDX_ON_HUB: Final = frozenset(
+    (
+        *("apache-2.0", "mit", "afl-3.0", "artistic-2.0", "bsl-1.0", "bsd-2-clause", "bsd-3-clause"),
+        *("bsd-3-clause-clear", "cc0-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0"),
+        *("cc-by-sa-4.0", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0"),
+        *("cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cdla-sharing-1.0"),
+        *("cdla-permissive-1.0", "cdla-permissive-2.0", "wtfpl", "ecl-2.0", "epl-1.0", "epl-2.0", "etalab-2.0"),
+        *("eupl-1.1", "eupl-1.2", "isc", "lppl-1.3c", "ms-pl", "mpl-2.0", "osl-3.0", "postgresql", "ofl-1.1", "ncsa"),
+        *("unlicense", "zlib"),
+    )
+)
+"""Ids of SPDX that the Hub has too, in its lower case."""
+
+_AS_ON_HUB: Final = {
+    "odc-by-1.0": "odc-by",
+    "odbl-1.0": "odbl",
+    "pddl-1.0": "pddl",
+    **{
+        f"{name}-{version}-{kind}": f"{name}-{version}"
+        for name, version in (("gpl", "2.0"), ("gpl", "3.0"), ("lgpl", "2.1"), ("lgpl", "3.0"), ("agpl", "3.0"))
+        for kind in ("only", "or-later")
+    },
+    **{f"gfdl-{version}-{kind}": "gfdl" for version in ("1.1", "1.2", "1.3") for kind in ("only", "or-later")},
+}
+"""Ids of SPDX that the Hub names otherwise."""
+
+_JOINED: Final = re.compile(r"\s+(?:AND|OR)\s+")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
+
+
+def on_hub(licences: Iterable[str]) -> dict[str, Any]:
+    """The values `license`, and `license_name` and `license_link` where needed, of a card's head.
+
+    One licence is a text, several are a list. What the Hub has no name for is `other`, with its own name beside and,
+    if it can be an id of SPDX, the place where that is told.
+
+    Args:
+        licences: SPDX ids or expressions; `UNSTATED` is `unknown`.
+    """
+    named: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for licence in sorted(set(licences)):
+        for one in _JOINED.split(licence.replace("(", " ").replace(")", " ").strip()):
+            known = _on_hub(one)
+            named[known] = None
+            if known == OTHER:
+                others[one] = None
+    listed = [*(name for name in named if name != OTHER), *([OTHER] if others else [])] or [UNKNOWN]
+    values: dict[str, Any] = {"license": listed[0] if len(listed) == 1 else listed}
+    if others:
+        names = [re.sub(r"[^a-z0-9.+-]+", "-", one.lower()).strip("-")[:64] or OTHER for one in others]
+        values["license_name"] = "-and-".join(names)
+        only = next(iter(others))
+        if len(others) == 1 and _ID.fullmatch(only) and not only.startswith("LicenseRef-"):
+            values["license_link"] = f"https://spdx.org/licenses/{only}.html"
+    return values
+
+
+def _on_hub(licence: str) -> str:
+    name = licence.lower()
+    if not name or name == UNKNOWN:
+        return UNKNOWN
+    return name if name in _SPDX_ON_HUB else _AS_ON_HUB.get(name, OTHER)
+
+
+def allowed_by(recipe: Mapping[str, Any]) -> frozenset[str]:
+    """The licences under which a recipe lets rows be published.
+
+    They are those that `card.licences` lists, or else those that it states itself, of logs and passages.
+
+    Args:
+        recipe: its values, as a run's record has them.
+    """
+    stated = (recipe["licence"], *(one["licence"] for one in recipe["mix"]["passages"]))
+    listed = recipe["card"].get("licences") or [one for one in stated if one is not None]
+    return frozenset(map(str, listed))
+
+
+def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEntry], samples: int) -> dict[str, int]:
+    """Licence → samples of it, by the names of licences; `UNSTATED` is that of rows that state none.
+
+    A trajectory that was read under two licences has both, whichever of its copies was kept.
+
+    Args:
+        stages: the folders that hold the stages, one a generation.
+        shards: the dataset's folder.
+        files: of samples, in it.
+        samples: how many it holds.
+
+    Raises:
+        ShardError: a file is missing or damaged.
+    """
+    places = list(_places(stages))
+    told = {place: _only(*place) for place in places}
+    every = set().union(*told.values()) if all(one is not None for one in told.values()) else None  # type: ignore[arg-type]
+    if every is not None and len(every) <= 1:
+        return {(every or {UNSTATED}).pop(): samples} if samples else {}
+    names: list[str] = []
+    keys, numbers = _by_key(places, names)
+    counts: Counter[str] = Counter()
+    for ids in _ids(shards, files):
+        first, last = np.searchsorted(keys, ids), np.searchsorted(keys, ids, "right")
+        times = last - first
+        ends = np.cumsum(times)
+        place = np.arange(times.sum()) + np.repeat(first - ends + times, times)
+        for number, count in zip(*np.unique(numbers[place], return_counts=True), strict=True):
+            counts[names[number]] += int(count)
+        counts[UNSTATED] += int((times == 0).sum())
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _places(stages: Sequence[Folder]) -> Iterator[tuple[Folder, str, str, str]]:
+    """(folder, file, column of the licence, column of the name) of everything that samples are made of."""
+    for stage in stages:
+        for name, column, key in _SOURCES:
+            manifest = read_manifest(stage / name, MANIFEST)
+            yield from ((stage / name, file.name, column, key) for file in (manifest.files if manifest else ()))
+
+
+def _only(folder: Folder, name: str, column: str, _: str) -> set[str] | None:
+    """The licences of a file where its footer tells that each row group has but one; else None."""
+    found: set[str] = set()
+    with folder.open(name) as stream:
+        try:
+            metadata = pq.ParquetFile(stream).metadata
+        except (OSError, pa.ArrowException) as error:
+            raise ShardError(f"{folder.path(name)} is damaged: {error}") from error
+    place = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column), -1)
+    if place < 0:
+        return None
+    for group in range(metadata.num_row_groups):
+        told = metadata.row_group(group).column(place)
+        of = told.statistics
+        if of is None or not of.has_null_count:
+            return None
+        if of.null_count == told.num_values:
+            found.add(UNSTATED)
+        elif of.null_count == 0 and of.has_min_max and of.min == of.max:
+            found.add(str(of.min))
+        else:
+            return None
+    return found
+
+
+def _by_key(
+    places: Sequence[tuple[Folder, str, str, str]], names: list[str]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+    """The keys of all that samples are made of, ascending, and of each the number of its licence in `names`."""
+    numbers: dict[str, int] = {}
+    keys, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
+    for folder, name, column, key in places:
+        rows = read_table(folder, name, [key, column])
+        licence = pc.struct_field(rows["provenance"], "licence") if "." in column else rows[column]
+        pairs = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
+        pairs = pairs.group_by(["key", "licence"]).aggregate([])
+        stated = pc.fill_null(pairs["licence"], UNSTATED).to_pylist()
+        keys.append(_keys(pairs["key"]))
+        found.append(np.array([numbers.setdefault(one, len(numbers)) for one in stated], np.int32))
+    names += numbers
+    every = np.concatenate(keys)
+    order = np.argsort(every, kind="stable")
+    return every[order], np.concatenate(found)[order]
+
+
+def _ids(shards: Folder, files: Sequence[FileEntry]) -> Iterator[npt.NDArray[np.uint64]]:
+    """The keys of the trajectories that samples are of, a file at a time."""
+    for file in files:
+        if file.name.endswith(".parquet"):
+            column = "extra_info" if file.name.startswith("rl/") else "trajectory_id"
+            rows = read_table(shards, file.name, [column])[column]
+            yield _keys(pc.struct_field(rows, "trajectory_id") if column == "extra_info" else rows)
+
+
+def _keys(names: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    return np.array([xxhash.xxh3_64_intdigest(one or "") for one in names.to_pylist()], np.uint64)

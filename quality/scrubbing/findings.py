@@ -1,0 +1,101 @@
+"""What scrubbing would still replace in finished texts: each place with its kind and a digest, never what stands there.
+
+For whoever publishes texts that were made of scrubbed ones: rendering cuts, joins and quotes, and what was no secret in
+its place may look like one in another, or be one. Nothing is replaced here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from quality.scrubbing.detection import Detection
+from quality.scrubbing.kinds import KINDS, Finds
+from quality.scrubbing.session import Session
+from schemas.record import record
+
+_KEY: Final = bytes(16)
+"""Placeholders are never shown, so any key will do."""
+
+_ENCODED: Final = "token"
+"""The kind of what is found in a body whose text no find of it tells."""
+
+
+@record
+class Finding:
+    """A place that scrubbing would replace.
+
+    Attributes:
+        text: number of the text.
+        start: its first byte there.
+        end: its end.
+        kind: what it looks like, one of `KINDS`.
+        digest: 32 hex digits of the kind and what stands there; equal ones, wherever they stand, have equal digests.
+    """
+
+    text: int
+    start: int
+    end: int
+    kind: str
+    digest: str
+
+
+def findings(texts: pa.StringArray | pa.LargeStringArray) -> Iterator[Finding]:
+    """Every place of the texts that scrubbing would replace, each text by itself, in order.
+
+    Args:
+        texts: an array of strings, nulls among them or not.
+    """
+    array = texts.cast(pa.large_string())
+    _, offsets, values = array.buffers()
+    if values is None or not len(array):
+        return
+    data = memoryview(values)
+    bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1].tolist()
+    whole = bytes(data[: bounds[-1]])
+    detection = Detection.of(KINDS)
+    regions, sights = detection.regions(whole, bounds), detection.sights(whole, bounds)
+    for number in sorted({*regions, *(one for one, seen in sights.items() if any(some for _, some in seen))}):
+        if array[number].is_valid:
+            text = whole[bounds[number] : bounds[number + 1]]
+            finds = detection.finds(text, regions.get(number, ()), sights.get(number, ()))
+            yield from _of(number, text, finds)
+
+
+def _of(number: int, text: bytes, finds: Finds) -> Iterator[Finding]:
+    session = Session(_KEY)
+    session.learn(text, finds)
+    end = -1
+    for start, stop, _ in session.patches(text, finds, session.occurrences_in(text)):
+        if start >= end:
+            kind = _kind(finds, start, stop)
+            yield Finding(number, start, stop, kind, digest_of(kind, text[start:stop]))
+            end = stop
+
+
+def digest_of(kind: str, found: bytes) -> str:
+    """The digest that a finding of this kind and these bytes has."""
+    return blake2b(kind.encode() + b"\0" + found, digest_size=16, person=b"trajmill find").hexdigest()
+
+
+def _kind(finds: Finds, start: int, end: int) -> str:
+    """The kind of the find that a place is of: the text's own, one within an encoded body, or one that a view shows."""
+    for span in finds.spans:
+        if span.start < end and start < span.end and not span.stays:
+            return span.kind
+    for loose in finds.loose:
+        if loose.start < end and start < loose.end:
+            return loose.kind
+    for body in finds.encoded:
+        if body.start < end and start < body.end:
+            return _first(body.finds)
+    return next((_first(seen.finds) for seen in finds.viewed if seen.finds), _ENCODED)
+
+
+def _first(finds: Finds) -> str:
+    kinds = [*(span.kind for span in finds.spans), *(loose.kind for loose in finds.loose)]
+    return kinds[0] if kinds else _ENCODED

@@ -1,0 +1,248 @@
+"""The card: a head that the Hub and `datasets` read as it is meant, and text of others that stays text."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_manifest
+from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.publish.card import CARD_UNIT, card
+from pipelines.publish.card_head import features, size_category
+from pipelines.publish.dataset import Config, Dataset
+from pipelines.publish.example_rows import example_rows, inline, named, shortened
+from pipelines.publish.licences import allowed_by, licences_of, on_hub
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from schemas.manifest import FileEntry, Manifest
+
+HOSTILE = "```\n---\nlicense: mit\n---\n# <script>alert(1)</script>\n\u202edesrever\u202c \x1b]0;title\x07 | cell | ![x](http://h/x.png)"
+
+
+@pytest.fixture(scope="module")
+def told(made):
+    """The card of a run, and the values of its head."""
+    text = (made / "shards" / "README.md").read_text("utf-8")
+    return text, yaml.safe_load(text.split("---\n")[1])
+
+
+def a_dataset(folder, rows, **more):
+    """A dataset of CPT alone, written here."""
+    shards = Folder(str(folder))
+    schema = SAMPLE_SCHEMAS["cpt"]
+    (folder / "cpt" / "web").mkdir(parents=True)
+    empty = dict.fromkeys(schema.names) | {"num_tokens": 3, "spans": []}
+    table = pa.Table.from_pylist([empty | row for row in rows], schema=schema)
+    pq.write_table(table, folder / "cpt/web/train-00000-of-00001.parquet")
+    files = (FileEntry("cpt/web/train-00000-of-00001.parquet", len(rows), 9, "ab"),)
+    recipe = load_recipe("web").model_copy(update=more.pop("recipe", {}))
+    told: dict[str, dict[str, int]] = {"pools": {}, "stages": {}}
+    licences = more.pop("licences", {"": len(rows)})
+    return Dataset(recipe, shards, files, {"samples.cpt.web": len(rows)}, (), "0" * 64, {}, told, licences, **more)
+
+
+def sealed(folder, name):
+    found = read_manifest(folder, name)
+    assert found is not None
+    return found
+
+
+def head_of(dataset):
+    return yaml.safe_load(card(dataset).split("---\n")[1])
+
+
+def test_the_head_is_what_the_hubs_own_library_makes_of_it(told):
+    from huggingface_hub import DatasetCard
+
+    text, values = told
+    read = DatasetCard(text).data.to_dict()
+    assert read.pop("pretty_name") == values["pretty_name"]
+    assert {name: values[name] for name in read} == read
+    assert set(values) == {*read, "pretty_name"}
+    assert values["size_categories"] == ["n<1K"]
+    assert [one["config_name"] for one in values["configs"]] == ["sft", "cpt", "rl", "eval"]
+    assert [one.get("default", False) for one in values["configs"]] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("pool", SAMPLE_SCHEMAS)
+def test_columns_are_named_as_datasets_names_them(pool):
+    import datasets
+
+    schema = SAMPLE_SCHEMAS[pool]
+    assert features(schema) == datasets.Features.from_arrow_schema(schema)._to_yaml_list()
+
+
+def test_the_head_counts_the_rows_and_bytes_of_each_pool(made, told):
+    manifest = sealed(Folder(str(made / "shards")), MANIFEST)
+    for info in told[1]["dataset_info"]:
+        (split,) = info["splits"]
+        files = [
+            one for one in manifest.files if one.name.startswith(f"{info['config_name']}/") and one.name.endswith("t")
+        ]
+        assert split["num_examples"] == sum(one.rows for one in files) > 0
+        assert info["download_size"] == sum(one.bytes for one in files)
+
+
+def test_the_card_says_recipe_version_losses_figures_limits_and_how_to_load(told):
+    text = told[0]
+    recipe = load_recipe("terminal").digest()[:16]
+    for words in (
+        f"Recipe `trajmill-terminal` (digest `{recipe}`), trajmill 0.1.0",
+        "| transitions | `duplicate_transition` | 1 | shown without loss | shown and learnt in another ",
+        "## How to load it in trainers",
+        "| `rl` | verl |",
+        "| cpt | terminal | 2 | 2 |",
+        "## Limits",
+        "| `unknown` | 7 |",
+    ):
+        assert words in text, words
+
+
+def test_trainers_of_pools_that_are_empty_are_not_named(tmp_path):
+    text = card(a_dataset(tmp_path, [{"text": "a"}]))
+    assert "| `cpt` | any that packs" in text
+    assert "| `sft` |" not in text
+    assert "| `rl` |" not in text
+    assert "AgentWorldBench" not in text.partition("## How to load")[2]
+
+
+def test_equal_rows_of_eval_stand_as_lines_and_as_a_table(made):
+    (lines,) = (made / "shards" / "eval").glob("*.jsonl")
+    (table,) = (made / "shards" / "eval").rglob("*.parquet")
+    assert pq.read_table(table).to_pylist() == [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+
+
+def test_a_hostile_row_ends_no_fence_and_shows_what_cannot_be_seen(tmp_path):
+    text = card(a_dataset(tmp_path, [{"text": HOSTILE, "id": HOSTILE, "source": HOSTILE}]))
+    fences = [line for line in text.splitlines() if line.startswith("```")]
+    assert fences == ["```python", "```", "```json", "```"]
+    body = text.partition("```json\n")[2].partition("\n```")[0]
+    assert json.loads(body)["text"] == HOSTILE
+    assert "\\u202edesrever\\u202c" in body
+    assert not any(one in text for one in "\u202e\u202c\x1b\x07")
+    assert text.splitlines().count("---") == 2
+
+
+def test_hostile_names_of_licences_and_sources_stay_in_their_cells(tmp_path):
+    recipe = {"source": "a | b\n# <img src=x>", "licence": HOSTILE}
+    dataset = a_dataset(tmp_path, [{"text": "a"}], recipe=recipe, licences={HOSTILE: 1})
+    text = card(dataset)
+    (row,) = [line for line in text.splitlines() if line.endswith(" | 1 |") and "license: mit" in line]
+    assert row.startswith("| \\`\\`\\` --- license: mit --- \\# \\<script\\>alert\\(1\\)")
+    assert "<img" not in text.replace("\\<img", "")
+    assert head_of(dataset)["license"] == "other"
+
+
+def test_long_texts_and_lists_are_cut_and_say_by_how_much():
+    cut = shortened({"a": "x" * 200, "b": [1, 2, 3, 4], "c": None})
+    assert cut == {"a": "x" * 160 + "… (40 more characters)", "b": [1, 2, "… (2 more)"], "c": None}
+
+
+def test_a_name_of_one_word_is_code_and_any_other_is_escaped():
+    assert named("no_target") == "`no_target`"
+    assert named("a`b") == inline("a`b") == "a\\`b"
+
+
+def test_a_pool_without_rows_in_its_first_file_shows_one_of_the_next(tmp_path):
+    schema = SAMPLE_SCHEMAS["cpt"]
+    rows = dict.fromkeys(schema.names) | {"text": "here"}
+    pq.write_table(schema.empty_table(), tmp_path / "0.parquet")
+    pq.write_table(pa.Table.from_pylist([rows], schema=schema), tmp_path / "1.parquet")
+    files = (FileEntry("0.parquet", 0, 1, ""), FileEntry("1.parquet", 1, 1, ""))
+    config = Config("cpt", "train", "*", files, 1, 0, 0)
+    assert '"text": "here"' in example_rows(Folder(str(tmp_path)), [config])["cpt"]
+
+
+@pytest.mark.parametrize(("samples", "word"), [(999, "n<1K"), (1_000, "1K<n<10K"), (10**9, "n>1B")])
+def test_sizes_are_in_the_hubs_words(samples, word):
+    assert size_category(samples) == word
+
+
+@pytest.mark.parametrize(
+    ("licences", "values"),
+    [
+        ([], {"license": "unknown"}),
+        ([""], {"license": "unknown"}),
+        (["CC-BY-4.0"], {"license": "cc-by-4.0"}),
+        (["MIT", "CC-BY-4.0", "MIT"], {"license": ["cc-by-4.0", "mit"]}),
+        (["Apache-2.0 AND (MIT OR GPL-3.0-or-later)"], {"license": ["apache-2.0", "mit", "gpl-3.0"]}),
+        (["ODbL-1.0", ""], {"license": ["unknown", "odbl"]}),
+        (
+            ["BUSL-1.1"],
+            {
+                "license": "other",
+                "license_name": "busl-1.1",
+                "license_link": "https://spdx.org/licenses/BUSL-1.1.html",
+            },
+        ),
+        (["MIT", "LicenseRef-Own"], {"license": ["mit", "other"], "license_name": "licenseref-own"}),
+        (
+            ["GPL-2.0-only WITH Classpath-exception-2.0"],
+            {"license": "other", "license_name": "gpl-2.0-only-with-classpath-exception-2.0"},
+        ),
+    ],
+)
+def test_licences_are_told_by_the_hubs_names(licences, values):
+    assert on_hub(licences) == values
+
+
+def test_the_licence_of_the_card_wins_where_the_recipe_says_one(tmp_path):
+    recipe = load_recipe("web")
+    stated = recipe.card.model_copy(update={"license": "cc-by-sa-4.0"})
+    dataset = a_dataset(tmp_path, [{"text": "a"}], recipe={"card": stated}, licences={"MIT": 1})
+    assert head_of(dataset)["license"] == "cc-by-sa-4.0"
+
+
+def test_the_licence_of_the_recipe_stands_in_card_and_counts(raw, tmp_path):
+    recipe = load_recipe("terminal").model_copy(update={"licence": "CC-BY-4.0"})
+    Run(recipe, [str(next(raw.iterdir()))], str(tmp_path / "out")).run()
+    text = (tmp_path / "out" / "shards" / "README.md").read_text("utf-8")
+    assert yaml.safe_load(text.split("---\n")[1])["license"] == "cc-by-4.0"
+    manifest = sealed(Folder(str(tmp_path / "out" / "shards")), MANIFEST)
+    assert manifest.counts["licences.CC-BY-4.0"] == sum(
+        count for name, count in manifest.counts.items() if name.startswith("samples.")
+    )
+
+
+def licensed_rows(folder, name, rows):
+    """A file of transitions of these trajectories and licences, a row group each, sealed."""
+    (folder / "transitions").mkdir(parents=True, exist_ok=True)
+    schema = pa.schema([("trajectory_id", pa.string()), ("provenance", pa.struct([("licence", pa.string())]))])
+    with pq.ParquetWriter(folder / "transitions" / name, schema) as writer:
+        for group in rows:
+            made = [{"trajectory_id": key, "provenance": {"licence": licence}} for key, licence in group]
+            writer.write_table(pa.Table.from_pylist(made, schema=schema))
+    stage = Folder(str(folder / "transitions"))
+    size = (folder / "transitions" / name).stat().st_size
+    finish_unit(stage, Manifest("normalize", "a", "", "", (FileEntry(name, 0, size, ""),)))
+    finish_stage(stage, "normalize", "", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        ([[("a", "MIT"), ("b", "MIT")], [("c", "MIT")]], {"MIT": 3}),
+        ([[("a", None), ("b", None), ("c", None)]], {"": 3}),
+        ([[("a", "MIT"), ("b", "ISC")], [("c", None), ("d", "0BSD")]], {"": 1, "ISC": 1, "MIT": 1}),
+        ([[("a", "MIT"), ("a", "ISC"), ("b", "MIT"), ("c", "MIT")]], {"ISC": 1, "MIT": 3}),
+    ],
+    ids=["one", "none", "of-what-is-drawn-alone", "read-under-two"],
+)
+def test_samples_are_counted_by_the_licence_of_their_trajectory(tmp_path, groups, found):
+    licensed_rows(tmp_path, "part.parquet", groups)
+    dataset = a_dataset(tmp_path / "shards", [{"trajectory_id": one} for one in "abc"])
+    assert licences_of([Folder(str(tmp_path))], dataset.shards, dataset.files, 3) == found
+
+
+def test_what_may_be_published_is_what_the_recipe_names():
+    recipe = {"licence": "MIT", "mix": {"passages": [{"licence": "ISC"}, {"licence": None}]}, "card": {}}
+    assert allowed_by(recipe) == {"MIT", "ISC"}
+    assert allowed_by(recipe | {"card": {"licences": ["unknown"]}}) == {"unknown"}
+
+
+def test_card_and_description_are_a_unit_of_the_stage(made):
+    unit = sealed(Folder(str(made / "_units" / "shards")), f"{CARD_UNIT}.json")
+    assert [file.name for file in unit.files] == ["README.md", "croissant.json"]
