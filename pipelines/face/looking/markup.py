@@ -2,12 +2,12 @@
 
 All that comes from a log is escaped, and characters that steer a reader or cannot be seen appear as their escapes:
 `{{ value }}` is safe for anything, `{{ value | visible }}` keeps the lines of a text and marks what it had to escape.
-No value of a log may stand in a style, a script, an attribute without quotes or an address that `urlencode` did not make.
+No value of a log may stand in a style, a script, an attribute without quotes, or an address that `urlencode` did not
+make.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +18,6 @@ from pipelines.face.printing import shown
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 STYLE: Final = TEMPLATES / "looking.css"
-
-_ESCAPES: Final = re.compile(r"(\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))")
 
 
 def environment(*folders: Path) -> Environment:

@@ -1,4 +1,4 @@
-"""How a text of a log is shown: a terminal's screen, a tree, folded JSON, a patch, or plain text; by what it says it is.
+"""How a text of a log is shown, by what it says it is: a terminal's screen, a tree, folded JSON, a patch, or text.
 
 Everything is bounded: what is too large, too deep or not what it says it is, is shown as text, and texts are cut. The
 events of trees and of JSON come in a flat list, so that no depth of a log is a depth of recursion.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 Box: TypeAlias = tuple[int, int, int, int]
@@ -59,7 +60,7 @@ def wireframe(nodes: Iterable[tuple[str, str, str, Box]], target: str = "") -> W
         return None
     x, y, right, bottom = known[0][3]
     width, height = min(right - x, _LARGEST), min(bottom - y, _LARGEST)
-    holders = {node[3] for node, after in zip(known, known[1:], strict=False) if _holds(node[3], after[3])}
+    holders = {node[3] for node, after in pairwise(known) if _holds(node[3], after[3])}
     areas = []
     for mark, role, name, (left, top, end, low) in known:
         if left >= x + width or top >= y + height or end <= x or low <= y:
