@@ -1,5 +1,6 @@
 """The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
-train-classifier | export | schema`, and those of `model_commands` and `flex_templates`.
+train-classifier | export | schema`, and those of `model_commands`, `flex_templates`
+and `viewer`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -23,6 +24,7 @@ from pipelines.face import model_commands
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.printing import guard, notices, results
+from pipelines.face.viewer import command as view_command
 from schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -516,6 +518,7 @@ def export(
 
 model_commands.register(app)
 template_commands.register(app)
+view_command.register(app)
 
 
 def _tell_withdrawn(plan: Plan) -> None:

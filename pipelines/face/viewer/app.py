@@ -1,0 +1,83 @@
+"""The addresses of the viewer, each a function from what is looked at and a request to a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from pipelines.face.looking.contents import Contents
+from pipelines.face.looking.markup import STYLE, environment
+from pipelines.face.viewer import pages
+from pipelines.face.viewer.guard import Guard
+from schemas import ShardError
+
+_HERE: Final = Path(__file__).with_name("templates")
+_STATIC: Final = {
+    "looking.css": (STYLE, "text/css"),
+    "viewer.css": (_HERE / "viewer.css", "text/css"),
+    "icon.svg": (_HERE / "icon.svg", "image/svg+xml"),
+    "viewer.js": (_HERE / "viewer.js", "text/javascript"),
+}
+_IMAGES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+"""Magic bytes of what is served as an image; nothing else of an attachment is served at all."""
+
+
+def viewer(contents: Contents, token: str, port: int) -> Guard:
+    """The application that shows something on a port of this machine, to who has the token."""
+    templates = environment(_HERE)
+    held = pages.Pages(contents)
+
+    def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            try:
+                values = made(held, request)
+            except ShardError as error:
+                raise HTTPException(500, str(error)) from error
+            rendered = templates.get_template(template).render(contents=contents, path=request.url.path, **values)
+            return HTMLResponse(rendered)
+
+        return answer
+
+    def failed(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = error.detail if isinstance(error, HTTPException) else "This page cannot be made."
+        told = templates.get_template("error.html").render(
+            contents=contents, path=request.url.path, status=status, detail=detail
+        )
+        return HTMLResponse(told, status)
+
+    routes = [
+        Route("/", page("browse.html", pages.browse)),
+        Route("/t/{key}", page("step.html", pages.step)),
+        Route("/t/{key}/{step:int}", page("step.html", pages.step)),
+        Route("/static/{name}", _static),
+    ]
+    return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
+
+
+@lru_cache
+def _file(name: str) -> tuple[bytes, str]:
+    if name not in _STATIC:
+        raise HTTPException(404, "There is no such file.")
+    path, kind = _STATIC[name]
+    return path.read_bytes(), kind
+
+
+def _static(request: Request) -> Response:
+    data, kind = _file(request.path_params["name"])
+    return Response(data, media_type=kind)
+
+
+def image_type(data: bytes) -> str | None:
+    """The media type of an image by its first bytes; None for anything else, whatever a log calls it."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _IMAGES if data.startswith(magic)), None)
