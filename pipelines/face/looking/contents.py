@@ -5,7 +5,7 @@ Both answer alike, so that a page need not know which of them it shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ import polars as pl
 from pipelines.face.looking.index import by_key, trajectory_index
 from pipelines.face.looking.raw_bytes import RawPlaces
 from pipelines.face.looking.rejects import excerpt_of, reject_index
-from pipelines.face.looking.run_files import RunFiles
+from pipelines.face.looking.run_files import Judged, RunFiles
 from pipelines.face.looking.trajectory_rows import Rows, RunRows
 from pipelines.face.looking.why import rules_of
 
@@ -31,6 +31,8 @@ class Contents(Protocol):
         rules: of the recipe, by name; empty for a raw log.
         files: of the run; None for a raw log.
         notes: what a person should know of it, such as that only its beginning is shown.
+        rejects: what was not carried on; see `rejects.COLUMNS`.
+        searchable: files of transitions, in which texts are looked for.
     """
 
     title: str
@@ -40,11 +42,8 @@ class Contents(Protocol):
     rules: Mapping[str, Mapping[str, Any]]
     files: RunFiles | None
     notes: tuple[str, ...]
-
-    @property
-    def rejects(self) -> pl.DataFrame:
-        """What was not carried on; see `rejects.COLUMNS`."""
-        ...
+    rejects: pl.DataFrame
+    searchable: Sequence[Judged]
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """The row of the index with that key; None if there is none."""
@@ -79,11 +78,15 @@ class RunContents:
     rules: Mapping[str, Mapping[str, Any]] = field(init=False)
     files: RunFiles | None = field(init=False)
     notes: tuple[str, ...] = ()
+    rejects: pl.DataFrame = field(init=False)
+    searchable: Sequence[Judged] = field(init=False)
 
     def __post_init__(self) -> None:
         self.files = self._run = RunFiles(self.out)
         self.title = self._run.root.name or str(self._run.root)
         self.index = trajectory_index(self._run.judged, self._run.draws)
+        self.rejects = reject_index(self._run.rejects)
+        self.searchable = self._run.judged
         self.rows = RunRows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
         self.rules = rules_of(self._run.recipe)
@@ -91,11 +94,6 @@ class RunContents:
     @cached_property
     def _by_key(self) -> dict[str, int]:
         return by_key(self.index)
-
-    @cached_property
-    def rejects(self) -> pl.DataFrame:
-        """See `Contents`."""
-        return reject_index(self._run.rejects)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """See `Contents`."""

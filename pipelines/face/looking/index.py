@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pipelines.face.looking.run_files import Judged
@@ -56,13 +57,19 @@ def trajectory_index(files: Sequence[Judged], draws: Sequence[Any] = ()) -> pl.D
     return joined.with_columns(pool).select(SCHEMA.names()).collect()
 
 
+def _starts(step: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The row at which each trajectory begins, and how many it has."""
+    starts = np.flatnonzero(step.to_numpy() == 0)
+    return starts, np.diff(np.append(starts, len(step)))
+
+
 def _of_file(number: int, file: Judged) -> pl.DataFrame:
     scan = scan_transitions(file.transitions)
-    step = scan.select("step").collect()["step"].to_numpy()
-    starts = np.flatnonzero(step == 0)
+    step = scan.select("step").collect()["step"]
+    starts, steps = _starts(step)
     named = scan.filter(pl.col("step") == 0).select(_descriptions()).collect()
     columns = {
-        "steps": pl.Series(np.diff(np.append(starts, len(step))), dtype=pl.UInt32),
+        "steps": pl.Series(steps, dtype=pl.UInt32),
         "first": pl.Series(starts, dtype=pl.UInt32),
         "file": pl.Series(np.full(len(starts), number), dtype=pl.UInt32),
     }

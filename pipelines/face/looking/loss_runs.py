@@ -110,12 +110,13 @@ def _row(path: Path, number: int) -> dict[str, Any]:
     return pl.scan_parquet(path, glob=False).slice(number, 1).collect().to_dicts()[0]
 
 
-def samples_of(files: RunFiles, trajectory_id: str, most: int = 8) -> list[tuple[str, str, int]]:
-    """(pool, domain, number) of the samples that were made of a trajectory, at most so many."""
+def samples_of(files: RunFiles, trajectory_id: str, domain: str, most: int = 8) -> list[tuple[str, str, int]]:
+    """(pool, domain, number) of the samples that were made of a trajectory of a domain, at most so many."""
     found = []
-    for (pool, domain), paths in files.shards.items():
-        ids = [one for path in paths for one in _trajectories(path)]
-        found += [(pool, domain, number) for number, one in enumerate(ids) if one == trajectory_id]
+    for (pool, of), paths in files.shards.items():
+        if of == domain:
+            ids = [one for path in paths for one in _trajectories(path)]
+            found += [(pool, of, number) for number, one in enumerate(ids) if one == trajectory_id]
     return found[:most]
 
 

@@ -24,7 +24,7 @@ def environment(*folders: Path) -> Environment:
     """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
 
     Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
-    of a signal), `cut(most)` (a text of at most so many characters).
+    of a signal), `cut(most)` (a line of at most so many characters), `truncated` (a text that is not too long to show).
     """
     made = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
@@ -34,7 +34,14 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     made.finalize = _finalized
-    made.filters |= {"visible": visible, "inline": inline, "count": count, "signal": signal, "cut": cut}
+    made.filters |= {
+        "visible": visible,
+        "inline": inline,
+        "count": count,
+        "signal": signal,
+        "cut": cut,
+        "truncated": truncated,
+    }
     return made
 
 
@@ -76,6 +83,11 @@ def cut(text: Any, most: int) -> str:
     """A text as one line of at most so many characters."""
     line = inline(" ".join(str(text).split()))
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def truncated(text: str, most: int = 100_000) -> str:
+    """A text of at most so many characters, with a word about the rest."""
+    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters"
 
 
 def count(number: int) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipelines.engine.paths import local_path
 from pipelines.face.looking.contents import Contents, RunContents
+from pipelines.face.looking.raw_log import RawLog
 from schemas import ConfigError
 
 
@@ -18,4 +19,4 @@ def opened(path: str) -> Contents:
     place = Path(local_path(path))
     if not place.exists():
         raise ConfigError(f"There is nothing at '{path}'.")
-    return RunContents(path)
+    return RunContents(path) if (place / "transitions").is_dir() else RawLog(path)

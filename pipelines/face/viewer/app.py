@@ -17,6 +17,7 @@ from pipelines.face.looking.contents import Contents
 from pipelines.face.looking.markup import STYLE, environment
 from pipelines.face.viewer import pages
 from pipelines.face.viewer.guard import Guard
+from pipelines.face.viewer.images import image_type
 from schemas import ShardError
 
 _HERE: Final = Path(__file__).with_name("templates")
@@ -26,8 +27,21 @@ _STATIC: Final = {
     "icon.svg": (_HERE / "icon.svg", "image/svg+xml"),
     "viewer.js": (_HERE / "viewer.js", "text/javascript"),
 }
-_IMAGES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-"""Magic bytes of what is served as an image; nothing else of an attachment is served at all."""
+_PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, Any]]], ...]] = (
+    ("/", "browse.html", pages.browse),
+    ("/search", "search.html", pages.search),
+    ("/t/{key}", "step.html", pages.step),
+    ("/t/{key}/sample", "trained.html", pages.trained),
+    ("/t/{key}/{step:int}", "step.html", pages.step),
+    ("/t/{key}/{step:int}/raw", "raw.html", pages.raw),
+    ("/copies", "copies.html", pages.copy_list),
+    ("/copies/{key}", "copy.html", pages.copy_pair),
+    ("/rejects", "rejects.html", pages.reject_list),
+    ("/rejects/{number:int}", "reject.html", pages.reject),
+    ("/samples", "samples.html", pages.sample_list),
+    ("/samples/{pool}/{domain}/{number:int}", "sample.html", pages.sample),
+)
+"""Address, template, and what makes the template's values."""
 
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
@@ -54,10 +68,16 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
         )
         return HTMLResponse(told, status)
 
+    def image(request: Request) -> Response:
+        data = pages.attachment(held, request)
+        kind = image_type(data)
+        if kind is None:
+            raise HTTPException(415, "This attachment is no image, and is not served.")
+        return Response(data, media_type=kind)
+
     routes = [
-        Route("/", page("browse.html", pages.browse)),
-        Route("/t/{key}", page("step.html", pages.step)),
-        Route("/t/{key}/{step:int}", page("step.html", pages.step)),
+        *(Route(address, page(template, made)) for address, template, made in _PAGES),
+        Route("/t/{key}/{step:int}/{side}/{number:int}", image),
         Route("/static/{name}", _static),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
@@ -74,10 +94,3 @@ def _file(name: str) -> tuple[bytes, str]:
 def _static(request: Request) -> Response:
     data, kind = _file(request.path_params["name"])
     return Response(data, media_type=kind)
-
-
-def image_type(data: bytes) -> str | None:
-    """The media type of an image by its first bytes; None for anything else, whatever a log calls it."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _IMAGES if data.startswith(magic)), None)
