@@ -6,7 +6,9 @@ secrets and all: it is for a page of this machine, and goes into no file.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -113,9 +115,18 @@ def _around(place: Place, uri: str, member: str, offset: int, path: str) -> RawB
     if begin == 0 and data.startswith(_TABLES):
         return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
     before, rest = data[: offset - begin], data[offset - begin :]
-    line = rest.find(b"\n") + 1 or len(rest)
+    line = _record_end(rest)
     fault = "" if rest else "the file ends before that place"
     return RawBytes(path, offset, before, rest[:line], rest[line:], fault)
+
+
+def _record_end(data: bytes) -> int:
+    """Where the record that begins there ends: a value of JSON, else a line."""
+    if data[:1] in (b"{", b"["):
+        text = data.decode("utf-8", "surrogateescape")
+        with suppress(ValueError, RecursionError):
+            return len(text[: json.JSONDecoder().raw_decode(text)[1]].encode("utf-8", "surrogateescape"))
+    return data.find(b"\n") + 1 or len(data)
 
 
 def _read(place: Place, uri: str, member: str, begin: int, end: int) -> bytes:
