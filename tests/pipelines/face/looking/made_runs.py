@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,12 @@ from tests.make import batch_of
 
 NAME = "part-00000-aaaaaaaa"
 RULES = {"loop": {"signal": "loop", "max": 0.5, "min": None, "use": "context", "cap": None}}
+
+
+def there(value):
+    """The value, which is not None."""
+    assert value is not None
+    return value
 
 
 def made_run(
@@ -70,7 +76,7 @@ def made_rejects(out: Path, stage: str, rejects: Sequence[Reject]) -> None:
     write_parquet(Folder(str(out)), f"rejects/{stage}/{NAME}.parquet", REJECT_SCHEMA, batches)
 
 
-def made_shard(out: Path, pool: str, domain: str, rows: Sequence[dict[str, object]]) -> None:
+def made_shard(out: Path, pool: str, domain: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Writes the samples of a pool and domain; those of eval as lines of JSON."""
     place = out / "shards" / pool
     if pool == "eval":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,7 +20,7 @@ from pipelines.face.looking.why import bounds
 from schemas import ConfigError, Environment, Reject, ShardError, Task
 from tests.conftest import ROOT
 from tests.make import trajectory
-from tests.pipelines.face.looking.made_runs import NAME, made_rejects, made_run, made_shard
+from tests.pipelines.face.looking.made_runs import NAME, made_rejects, made_run, made_shard, there
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
     contents = RunContents(str(out))
     one = contents.index.row(1, named=True)
     verdict = contents.rows.verdict(one["file"], one["first"] + 1)
-    first, second = bounds(verdict, contents.rules)
+    first, second = bounds(there(verdict), contents.rules)
     assert (first.rule, first.value, first.most, first.passes, first.speaks) == ("loop", 0.75, 0.5, False, True)
     assert first.said == "said thrice"
     assert (second.rule, second.signal, second.value) == ("", "turns", 2.0)
@@ -98,20 +99,20 @@ def test_the_rule_that_spoke_stands_first_with_its_value_and_its_bound(out):
 
 
 def test_runs_cover_the_text_whatever_spans_say():
-    spans = [{"begin": 4, "end": 99, "label": "new"}, {"begin": 1, "end": 2, "label": None}]
+    spans: list[dict[str, Any]] = [{"begin": 4, "end": 99, "label": "new"}, {"begin": 1, "end": 2, "label": None}]
     assert runs("abcdef", spans) == [Run("a", False), Run("b", True), Run("cd", False), Run("ef", True, "new")]
-    over = [{"begin": 0, "end": 4, "label": "frame"}, {"begin": 2, "end": 5, "label": "new"}]
+    over: list[dict[str, Any]] = [{"begin": 0, "end": 4, "label": "frame"}, {"begin": 2, "end": 5, "label": "new"}]
     assert "".join(run.text for run in runs("abcdef", over)) == "abcdef"
 
 
 def test_samples_are_found_by_their_trajectory(out):
-    files = RunContents(str(out)).files
+    files = there(RunContents(str(out)).files)
     assert sample_counts(files) == {("eval", "terminal"): 1, ("sft", "terminal"): 1}
     index = RunContents(str(out)).index
     assert samples_of(files, index["trajectory_id"][0], "terminal") == [("sft", "terminal", 0)]
     assert samples_of(files, index["trajectory_id"][1], "terminal") == [("eval", "terminal", 0)]
     sample = sample_at(files, "sft", "terminal", 0)
-    assert [list(said.runs) for said in sample.messages] == [
+    assert [list(said.runs) for said in there(sample).messages] == [
         [Run("do", False)],
         [Run("Seen: ", False), Run("one", True, "new")],
     ]
@@ -147,7 +148,7 @@ def test_copies_stand_beside_their_keeper_with_what_differs(out):
     rows = [contents.rows.whole(one["file"], one["first"], one["steps"]) for one in contents.index.head(3).to_dicts()]
     equal, last = side_by_side(rows[0], rows[2])
     assert (equal.kind, len(equal.left)) == ("equal", 2)
-    assert [(left.kind, right.kind) for left, right in last.answer] == [("gone", "new")]
+    assert [(there(left).kind, there(right).kind) for left, right in last.answer] == [("gone", "new")]
     assert last.action == []
     assert [one.kind for one in side_by_side(rows[0], rows[0])] == ["equal"]
 
@@ -162,7 +163,7 @@ def test_rejects_are_browsed_over_all_stages(out):
 
 
 def test_a_text_is_found_in_every_step_and_a_search_that_rests_goes_on(out):
-    files = RunContents(str(out)).files.judged
+    files = there(RunContents(str(out)).files).judged
     found = searched(files, "THREE")
     assert [(hit.step, hit.where, hit.text) for hit in found.hits] == [(2, "after", "three")] * 2
     assert found.next is None
@@ -180,7 +181,7 @@ def test_a_raw_log_is_read_as_a_run_would_read_it(tmp_path):
     row = contents.rows.whole(one["file"], one["first"], 1)[0]
     assert contents.rows.verdict(one["file"], one["first"]) is None
     place = row["provenance"]
-    found = contents.places.at(place["uri"], place["member"], place["offset"])
+    found = there(contents.places.at(place["uri"], place["member"], place["offset"]))
     data = log.read_bytes()
     assert found.at == data[place["offset"] : data.index(b"\n", place["offset"])]
     nothing = tmp_path / "nothing.txt"

@@ -15,6 +15,7 @@ from pipelines.face.looking.differences import difference
 from pipelines.face.looking.observations import SHOWN_CHARACTERS, shown, shown_text
 from pipelines.face.looking.raw_bytes import AFTER, BEFORE, RawPlaces
 from pipelines.face.looking.trajectory_rows import brief
+from tests.pipelines.face.looking.made_runs import there
 
 TREE = """#1 window "Main \\"one\\"" [0,0][100,50]
   #2 textbox "Name" value="Ada" focused [10,10][90,20]
@@ -42,8 +43,8 @@ def test_a_tree_nests_as_it_is_indented_and_draws_its_boxes():
     ]  # fmt: skip
     assert balanced(one.events)
     assert one.events[0].text == 'Main "one"'
-    assert (one.frame.width, one.frame.height) == (100, 50)
-    assert [(area.mark, area.label, area.is_target) for area in one.frame.areas] == [
+    assert (there(one.frame).width, there(one.frame).height) == (100, 50)
+    assert [(area.mark, area.label, area.is_target) for area in there(one.frame).areas] == [
         ("#1", "", False), ("#2", "", False), ("#3", "x", False), ("#4", "Go", True)
     ]  # fmt: skip
     assert shown(observed("no tree", "uitree/1")).kind == "text"
@@ -65,8 +66,9 @@ def test_json_that_is_too_deep_or_none_is_text(text):
     assert shown_text(text, is_json=True).kind == "text"
 
 
-LEAVES = st.none() | st.booleans() | st.text(max_size=5)
-NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner), max_leaves=9)
+WORDS = st.sampled_from(["", "a", '"', "<b>"])  # what `st.text` knows of Unicode takes it a second to load
+LEAVES = st.none() | st.booleans() | WORDS
+NESTED = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner), max_leaves=9)
 
 
 @settings(max_examples=30)
@@ -124,14 +126,14 @@ def test_raw_bytes_are_those_at_the_place_in_the_decompressed_file(tmp_path, pac
     file = tmp_path / "log"
     file.write_bytes(gzip.compress(data) if packed else data)
     places = RawPlaces.of({"log": {"": Place(str(file))}})
-    found = places.at("log", "", 1000)
+    found = there(places.at("log", "", 1000))
     assert (found.before, found.at) == (b"x" * BEFORE, b'{"a": {\n"b": 1}}')
     assert len(found.at + found.after) == AFTER
     assert found.hex_lines()[0][0] == "000003e8"
-    assert places.at("log", "", 10**6).fault
+    assert there(places.at("log", "", 10**6)).fault
     assert places.at("other", "", 0) is None
     file.unlink()
-    assert "No such file" in places.at("log", "", 0).fault
+    assert "No such file" in there(places.at("log", "", 0)).fault
 
 
 def test_what_an_action_says_besides_its_name():
