@@ -184,7 +184,7 @@ def _views(contents: Contents) -> Mapping[str, tuple[str, bool]]:
             (pl.col("connector") == connector) & (pl.col("fate") == "kept") & (pl.col("steps") > step + 1)
         )
         views[name] = f"/t/{kept['key'][0]}/{step}", dark
-    near = contents.index.filter(pl.col("dropped_by") == "near_duplicate")
+    near = contents.index.filter(pl.col("dropped_by") == "near_duplicate").sort("domain", "steps", descending=True)
     told = contents.rejects.filter(pl.col("trajectory_id") == near["trajectory_id"][0])["detail"][0]
     keeper = contents.index.filter(pl.col("trajectory_id").str.starts_with(told.split()[-1].rstrip("…")))["key"][0]
     cut = contents.rejects.with_row_index("number").filter(pl.col("unit") == "record")["number"][0]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
-_COLOURS: Final = 96
+_COLOURS: Final = 256
 
 
 def made_small(file: Path) -> None:

@@ -7,6 +7,7 @@ secrets and all: it is for a page of this machine, and goes into no file.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,6 +56,12 @@ class RawBytes:
         return [(f"{self.offset + place:08x}", row.hex(" "), _printable(row)) for place, row in rows]
 
 
+def _told(path: str) -> str:
+    """A path as text, from the working folder where the file lies below it."""
+    below = f"{os.getcwd()}/"
+    return text_of(path.removeprefix(below))
+
+
 def _printable(row: bytes) -> str:
     return "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in row)
 
@@ -82,7 +89,7 @@ class RawPlaces:
         place = self._place(uri, member)
         if place is None:
             return None
-        path = "/".join([text_of(place.path), *map(text_of, place.within)])
+        path = "/".join([_told(place.path), *map(text_of, place.within)])
         try:
             return _around(place, uri, member, max(offset, 0), path)
         except (ParseError, ShardError, OSError) as error:
