@@ -168,8 +168,11 @@ def facet_counts(
     A value that was chosen is always there. Where nothing is said the value is empty.
     """
     found = {}
+    searched = found_in(index, {}, text)
+    left = found_in(searched, chosen)
     for name in FACETS:
-        rest = found_in(index, {key: value for key, value in chosen.items() if key != name}, text)
+        others = {key: value for key, value in chosen.items() if key != name}
+        rest = found_in(searched, others) if name in chosen else left
         column = rest.lazy().select(pl.col(name))
         values = column.explode(name) if name == "reason" else column
         counted = values.group_by(name).len().sort(["len", name], descending=[True, False], nulls_last=True).collect()

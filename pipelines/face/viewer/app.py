@@ -48,6 +48,8 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
     """The application that shows something on a port of this machine, to who has the token."""
     templates = environment(_HERE)
     held = pages.Pages(contents)
+    for name in templates.list_templates(["html"]):
+        templates.get_template(name)  # so that no page waits for it
 
     def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 import socket
 import webbrowser
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from pipelines.account.endings import Interrupted
 from pipelines.face.printing import notices, results
 from schemas import ConfigError
 
@@ -47,7 +49,8 @@ def view(
         notices().print("Ctrl-C ends it.")
         if browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(Interrupted):  # which is how it ends
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def listening(address: str, port: int) -> socket.socket:
