@@ -30,7 +30,9 @@ def view(
     The page is served to this machine only, to whoever has the address that is printed. It asks for nothing from
     elsewhere, and nothing that a log holds is run. Nothing is written. End it with Ctrl-C.
 
-    For example:  trajmill view out/mine          trajmill view recordings/first.cast
+    For example: trajmill view out/mine
+
+    Or a raw log: trajmill view recordings/first.cast
     """
     import uvicorn
 
