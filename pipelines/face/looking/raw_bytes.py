@@ -124,7 +124,7 @@ def _listed(plans: Iterable[_Members], uri: str, member: str) -> Place | None:
 
 
 def _scrubbed(plan: _Members) -> _Members:
-    """What a plan lists, by the names that rows have where theirs held a secret: those of the kinds that are default."""
+    """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
     names = {uri: scrub_name(uri) for uri in plan}
     changed = ((name, plan[uri]) for uri, name in names.items())
     return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
