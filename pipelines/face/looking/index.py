@@ -17,7 +17,7 @@ from schemas import ShardError, scan_transitions
 
 KEPT: Final = "kept"
 DROPPED: Final = "dropped"
-FACETS: Final = ("domain", "source", "environment", "task", "outcome", "fate", "reason", "connector", "pool")
+FACETS: Final = ("domain", "fate", "reason", "outcome", "pool", "environment", "task", "source", "connector")
 """What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows."""
 
 _TASK_CHARACTERS: Final = 400
@@ -161,7 +161,7 @@ def _having(name: str, value: str) -> pl.Expr:
 
 
 def facet_counts(
-    index: pl.DataFrame, chosen: Mapping[str, str], text: str = "", most: int = 12
+    index: pl.DataFrame, chosen: Mapping[str, str], text: str = "", most: int = 10
 ) -> dict[str, list[tuple[str, int]]]:
     """Of every facet its most frequent values with their numbers among what the other choices leave, the largest first.
 
