@@ -46,15 +46,13 @@ class Pages:
         """(pool, domain) → number of samples."""
         return sample_counts(self.contents.files) if self.contents.files else {}
 
-    @cached_property
-    def _prefixes(self) -> dict[str, str]:
-        kept = self.contents.index.filter(pl.col("fate") == "kept")
-        return dict(zip(kept["trajectory_id"].str.head(16), kept["key"], strict=True))
-
     def keeper(self, detail: str) -> str | None:
         """The key of the trajectory that a reject's detail names; None if it names none, or it is not there."""
         prefix = named_keeper(detail)
-        return self._prefixes.get(prefix) if prefix else None
+        if not prefix:
+            return None
+        found = self.contents.index.filter(pl.col("trajectory_id").str.starts_with(prefix) & (pl.col("fate") == "kept"))
+        return found["key"][0] if len(found) else None
 
     def found(self, key: str) -> dict[str, Any]:
         """The row of the index with that key.
