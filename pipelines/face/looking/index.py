@@ -5,7 +5,7 @@ Of a million transitions it reads the columns that are needed, and of most of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -196,11 +196,3 @@ def named(one: Mapping[str, Any]) -> str:
 def by_key(index: pl.DataFrame) -> dict[str, int]:
     """Key → row of the index."""
     return {key: number for number, key in enumerate(index["key"])}
-
-
-def counted(values: Iterable[str]) -> dict[str, int]:
-    """How often each value occurs, the most frequent first."""
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
