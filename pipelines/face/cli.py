@@ -1,6 +1,6 @@
 """The command line: `trajmill init | run | plan | connectors | sniff | inspect | verify | turns | diversity |
-train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing` and
-`flex_templates`.
+train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing`, `flex_templates`
+and `viewer`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -29,6 +29,7 @@ from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_f
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
 from pipelines.face.printing import guard, notices, results
+from pipelines.face.viewer import command as view_command
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
 
@@ -492,6 +493,7 @@ generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)
 template_commands.register(app)
+view_command.register(app)
 
 
 def _tell_withdrawn(plan: Plan) -> None:

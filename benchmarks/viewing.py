@@ -1,0 +1,110 @@
+"""`python -m benchmarks.viewing`: how long the viewer takes to open a run of many trajectories, for a page, for a step.
+
+The run is that of the samples, with every trajectory as often as it takes, under ids of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+from starlette.testclient import TestClient
+
+from pipelines.engine.execution import Execution
+from pipelines.engine.parquet import ParquetSink
+from pipelines.engine.storage import Folder
+from pipelines.face.looking.contents import RunContents
+from pipelines.face.viewer.app import viewer
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+
+_COPIES_A_FILE = 25
+_TOKEN = "t"
+
+
+def enlarged(small: Path, large: Path, copies: int) -> None:
+    """Writes a run of so many copies of another one's rows."""
+    for file in sorted(small.glob("*/*/*.parquet")):
+        stage, domain = file.parts[-3:-1]
+        table = pq.read_table(file)
+        if stage not in {"transitions", "verdicts", "rejects"} or not table.num_rows:
+            continue
+        for number in range(-(-copies // _COPIES_A_FILE)):
+            sink = ParquetSink(Folder(str(large)), f"{stage}/{domain}/{file.stem}-{number:05d}.parquet", table.schema)
+            for copy in range(number * _COPIES_A_FILE, min(copies, (number + 1) * _COPIES_A_FILE)):
+                frame = pl.DataFrame(table)
+                named = [
+                    (pl.lit(f"{copy:08x}") + pl.col(name).str.slice(8)).alias(name)
+                    for name in ("row_id", "trajectory_id")
+                    if name in frame.columns
+                ]
+                changed = frame.with_columns(named).select(table.schema.names).to_arrow().cast(table.schema)
+                sink.write(changed.combine_chunks().to_batches()[0])
+            sink.close()
+    (large / "run.json").write_bytes((small / "run.json").read_bytes())
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trajectories", type=int, default=100_000)
+    parser.add_argument("--out", help="where the run is kept, and taken from if it is there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        large = Path(arguments.out or f"{scratch}/large")
+        if not large.is_dir():
+            small = Path(scratch) / "small"
+            raws = [f"samples/{name}" for name in ("mcp", "search", "terminal", "swe", "web", "os", "android")]
+            Run(load_recipe("all"), raws, str(small), Execution()).run()
+            enlarged(small, large, -(-arguments.trajectories // len(RunContents(str(small)).index)))
+        _measure(large)
+
+
+def _measure(large: Path) -> None:
+    begin, cpu = time.perf_counter(), _cpu()
+    contents = RunContents(str(large))
+    opened = time.perf_counter() - begin
+    rows = int(contents.index["steps"].sum())
+    print(f"{len(contents.index):,} trajectories, {rows:,} transitions")
+    print(f"opened in {opened:.2f} s ({_cpu() - cpu:.2f} s CPU), held in {contents.index.estimated_size('mb'):.0f} MB")
+    client = TestClient(viewer(contents, _TOKEN, 80), base_url="http://localhost:80", headers={"host": "localhost:80"})
+    client.get("/", params={"token": _TOKEN})
+    keys = contents.index["key"].gather_every(len(contents.index) // 40)
+    pages = {
+        "first page": ["/"],
+        "a page of a choice": ["/?domain=web&fate=dropped", "/?reason=no_op", "/?q=calendar"],
+        "a step": [f"/t/{key}/0" for key in keys],
+        "rejects": ["/rejects", "/rejects?reason=no_op", "/rejects/7"],
+        "copies": ["/copies"],
+        "a search of every step": ["/search?q=calendar", "/search?q=nowhere+in+it"],
+    }
+    for name, paths in pages.items():
+        taken, used = zip(*(_asked(client, path) for path in paths), strict=True)
+        middle = sorted(taken)[len(taken) // 2]
+        print(
+            f"{name}: {middle * 1000:.0f} ms, at most {max(taken) * 1000:.0f} ms"
+            f" ({sum(used) / len(used) * 1000:.0f} ms CPU, at most {max(used) * 1000:.0f})"
+        )
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _asked(client: TestClient, path: str) -> tuple[float, float]:
+    """Seconds, and seconds of a processor, until a page is there."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    answer = client.get(path)
+    assert answer.status_code == 200, (path, answer.status_code)
+    return time.perf_counter() - begin, time.process_time() - cpu
+
+
+if __name__ == "__main__":
+    main()
