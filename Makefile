@@ -94,9 +94,9 @@ stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers hav
 	$(UV) pip install --quiet --python .venv/docs/bin/python --require-hashes -r requirements/docs.txt
 	@touch $@
 
-docs: .venv/docs/installed .venv/developing ## build the guide into out/site, every link followed; run what README and docs tell, and check what PyPI would show
+docs: .venv/docs/installed .venv/developing ## build the guide into out/site, every link followed; run what README and docs show; check what an index would show
 	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet --site-dir out/site
-	TRAJMILL_DOCS=all $(BIN)/pytest tests/docs $(ARGS)
+	TRAJMILL_DOCS=all $(BIN)/pytest tests/test_docs.py tests/test_docs_commands.py $(ARGS)
 	rm -rf out/dist && $(BIN)/python -m build --no-isolation --outdir out/dist . >/dev/null
 	.venv/docs/bin/twine check --strict out/dist/*
 	$(UV) tool run --from out/dist/*.whl trajmill --help >/dev/null
