@@ -3,7 +3,6 @@
 `make test` runs those of the guide to one's own logs; `make docs` (TRAJMILL_DOCS=all) runs every page's.
 """
 
-import importlib
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -127,7 +127,9 @@ def test_targets_and_variables_of_make_are_there():
 def test_options_of_programs_are_named_in_them():
     for one in SHOWN:
         if found := re.match(r"python -m ([\w.]+)", one.line):
-            source = Path(str(importlib.util.find_spec(found[1]).origin)).read_text("utf-8")
+            held = find_spec(found[1])
+            assert held is not None, one
+            source = Path(str(held.origin)).read_text("utf-8")
             for option in re.findall(r"--[\w-]+", one.line):
                 assert option in source, one
 
