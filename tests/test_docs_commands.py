@@ -10,8 +10,10 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -37,7 +39,7 @@ REASONS = {
     r"\S+: trajmill run \S+ --raw downloads/": "reads what the reader has fetched",
     r"\S+: trajmill run world-model --raw YOUR_LOGS": "reads the reader's logs; the samples are run below",
     r"\S+: trajmill train-classifier out/terminal": "needs logs that tell outcomes; README's is run",
-    r"\S+: trajmill forget \S+ --trajectory 4f2a": "names an id that the reader has",
+    r"\S+: trajmill (forget|inspect) \S+ --trajectory": "names an id that the reader has",
     r"\S+: seq .*trajmill run": "needs GNU parallel; tests of parts by hand run the shares",
     r"\S+: (.*=\S+ )?make (shards|engines).*": "trajmill run with the paths of a domain; engines have make engines",
     r"\S+: make ": "targets for who develops; each is run by its name",
@@ -93,6 +95,11 @@ def commands_of(page: Path) -> Iterator[Shown]:
                 yield Shown(page, number, " ".join(told.split()))
 
 
+@cache
+def command_line() -> Any:
+    return typer.main.get_command(app)
+
+
 SHOWN = [one for page in PAGES for one in commands_of(page)]
 OURS = [one for one in SHOWN if re.search(r"(^|\s)trajmill [a-z]", one.line) and one.words[0] not in COMING]
 TO_RUN = [one for one in SHOWN if one.line.startswith("trajmill ") and one.reason is None]
@@ -102,10 +109,9 @@ SERIES = sorted({(one.page, None if named(one.page) == GUIDE else one.block) for
 
 @pytest.mark.parametrize("page", sorted({one.page for one in OURS}), ids=named)
 def test_every_command_of_a_page_is_one_that_the_command_line_takes(page):
-    command = typer.main.get_command(app)
     for one in OURS:
         if one.page == page:
-            group, words = command, one.words
+            group, words = command_line(), one.words
             while isinstance(group, typer.core.TyperGroup):
                 name, *words = words
                 assert name in group.commands, one
