@@ -31,9 +31,7 @@ from tests.pipelines.synthesis.chat_server import chat_server
 from tests.quality.contract import keeps_the_contract
 from tests.rows import parsed
 
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")]
-)
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
 COMING = frozenset({"view", "push", "report", "compare", "docs/viewer.md", "docs/publishing.md", "docs/report.md"})
 """Commands and pages that are being made and named already; a name is taken out once it is there."""
 
