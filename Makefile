@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores screens consumers croissant lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores screens docs consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -92,6 +92,18 @@ stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers hav
 screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
 	$(BIN)/python -m benchmarks.screens $(ARGS)
 
+.venv/docs/installed: requirements/docs.txt | $(filter .venv/%,$(UV))
+	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv/docs
+	$(UV) pip install --quiet --python .venv/docs/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: .venv/docs/installed .venv/developing ## build the guide into out/site, every link followed; run what README and docs show; check what an index would show
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet --site-dir out/site
+	TRAJMILL_DOCS=all $(BIN)/pytest tests/test_docs.py tests/test_docs_commands.py $(ARGS)
+	rm -rf out/dist && $(BIN)/python -m build --no-isolation --outdir out/dist . >/dev/null
+	.venv/docs/bin/twine check --strict out/dist/*
+	$(UV) tool run --from out/dist/*.whl trajmill --help >/dev/null
+
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 	$(BIN)/python -m benchmarks.scrubbing
@@ -124,6 +136,8 @@ lock: | .venv/bin/python ## resolve the dependencies anew and lock them by versi
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		pyproject.toml --extra s3 --extra gcs --group stores -c requirements/runtime.txt -c requirements/dev.txt \
 		-o requirements/stores.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--group docs -o requirements/docs.txt
 	echo uv | $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		- -o requirements/uv.txt
 

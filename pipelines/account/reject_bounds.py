@@ -27,7 +27,8 @@ class TooManyRejectsError(TrajmillError):
         what = "were not recognized" if self.line.unit == "files" else "could not be read"
         return (
             f"{self.share:.1%} of {self.line.entered:,} {self.line.unit} {what}, the recipe allows {self.limit:.1%} "
-            f"({self.name}); not kept: {self.line.dropped}. See rejects/ in the output folder."
+            f"({self.name}); not kept: {self.line.dropped}. See rejects/ in the output folder: "
+            "trajmill inspect OUT/rejects shows them."
         )
 
 

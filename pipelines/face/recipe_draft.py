@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.registry import connector
+from pipelines.face.column_draft import column_draft
 from pipelines.face.printing import shown
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.recipe.recipe import Recipe
@@ -35,19 +36,22 @@ def recipe_draft(raws: Sequence[str], written: str) -> str:
     Raises:
         ConfigError: a path names nothing, or none of the files is of a format that is read.
     """
-    plan = make_plan(Recipe(name="init", source="init"), raws)
-    if not plan.inputs:
+    recipe = Recipe(name="init", source="init")
+    plan = make_plan(recipe, raws)
+    columns = column_draft(plan, raws, recipe)
+    if not plan.inputs and not columns:
         raise ConfigError(
             f"None of the {len(plan.unrecognized):,} files is of a format that is read: see trajmill sniff."
         )
     formats = Counter(one.connector for one in plan.inputs)
     held = {domain for name in formats for domain in connector(name).domains}
-    domains = [domain for domain in DOMAINS if domain in held]
+    domains = [domain for domain in DOMAINS if domain in held or not held]
     name = _name(raws[0])
     lines = [
         f"# trajmill run {shlex.quote(written)} --raw {shlex.join(raws)} --out out/{name}",
-        f"# What was found: {', '.join(f'{one} {number:,}' for one, number in sorted(formats.items()))}.",
+        f"# What was found: {', '.join(f'{one} {number:,}' for one, number in sorted(formats.items())) or 'no log'}.",
         *_refused(plan),
+        *columns,
     ]
     text = "".join(f"{shown(line)}\n" for line in lines) + _values(name, domains, _licence(plan))
     parse_recipe(text, "the draft")

@@ -66,7 +66,9 @@ def _message(error: Any) -> str:
         options = [option.strip("'") for option in error["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         nearest = get_close_matches(str(error["input"]), options, 1)
         message += f"; did you mean '{nearest[0]}'?" if nearest else ""
-    return f"{where}: {message} (met {error['input']!r})" if error["type"] != "missing" else f"{where}: {message}"
+    if error["type"] == "missing" or isinstance(error["input"], dict):  # a whole section tells nobody what is wrong
+        return f"{where}: {message}"
+    return f"{where}: {message} (met {error['input']!r})"
 
 
 def _extended(values: dict[str, Any], name: str) -> dict[str, Any]:

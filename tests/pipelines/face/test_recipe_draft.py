@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.face.recipe_draft import recipe_draft
+from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from schemas import ConfigError
 from tests.conftest import ROOT
@@ -68,3 +73,39 @@ def test_what_a_draft_says_of_stages_in_comments_is_valid_once_it_counts():
     assert made.group_by == ("repository",)
     assert made.stages["cpt"].components["manuals"].kind == made.passages[0].kind == "text"
     assert made.stages["rl"].max_per_group == 8
+
+
+ROWS = [
+    {"episode": f"e{n // 3}", "goal": "look", "cmd": f"ls {n}", "output": f"file {n}", "reward": 0.5} for n in range(9)
+]
+
+
+def made_table(folder, form):
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(ROWS), folder / "rows.parquet")
+    else:
+        (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_table_of_unknown_columns_gets_a_section_to_fill_in_that_reads_it_without_its_marks(form, tmp_path):
+    made_table(tmp_path, form)
+    text = recipe_draft([str(tmp_path)], "r.yaml")
+    assert f"rows.{form} has columns that no known layout has: episode, goal, cmd, output, reward." in text
+    head, section, rest = re.split(r"(# normalize:\n(?:# .*\n)+)", text)
+    uncommented = "".join(line.removeprefix("# ") + "\n" for line in section.splitlines())
+    recipe = parse_recipe(head + rest.replace("extends", f"{uncommented}extends"), "r.yaml")
+    assert recipe.normalize.dataset.columns.model_dump(exclude_none=True) == {
+        "id": "episode",
+        "instruction": "goal",
+        "action": "cmd",
+        "next_observation": "output",
+        "reward": "reward",
+    }
+    assert [one.connector for one in make_plan(recipe, [str(tmp_path)]).inputs] == ["table"]
+
+
+def test_a_table_of_known_columns_needs_no_section(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"messages": [{"role": "user", "content": "a"}]}\n')
+    pq.write_table(pa.Table.from_pylist([{"messages": [{"role": "user", "content": "a"}]}]), tmp_path / "a.parquet")
+    assert "# normalize:" not in recipe_draft([str(tmp_path)], "r.yaml")

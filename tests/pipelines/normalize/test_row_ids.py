@@ -134,7 +134,8 @@ def same_logs(folder: Path) -> Path:
 @pytest.mark.parametrize("pool", ["cpt", "sft", "rl", "eval"])
 def test_copies_that_stay_are_samples_with_ids_of_their_own(tmp_path: Path, pool: str):
     Run(keeping_copies(pool), [str(same_logs(tmp_path / "raw"))], str(tmp_path / "out")).run()
-    (file,) = (one for one in (tmp_path / "out" / "shards" / pool).rglob("*") if one.suffix in (".parquet", ".jsonl"))
+    of = ".jsonl" if pool == "eval" else ".parquet"
+    (file,) = (one for one in (tmp_path / "out" / "shards" / pool).rglob("*") if one.suffix == of)
     rows = pl.read_parquet(file).to_dicts() if file.suffix == ".parquet" else pl.read_ndjson(file).to_dicts()
     told = [row["extra_info"] for row in rows] if pool == "rl" else rows
     name = "sample_id" if pool == "eval" else "id"

@@ -193,3 +193,12 @@ def test_a_file_that_is_no_text_is_no_recipe(tmp_path):
     (tmp_path / "recipe.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="is no recipe: it is no text"):
         load_recipe(str(tmp_path / "recipe.yaml"))
+
+
+def test_what_is_wrong_of_a_whole_section_is_told_without_the_section():
+    with pytest.raises(ConfigError) as caught:
+        parse_recipe(
+            "name: a\nsource: b\nextends: all\nnormalize: {dataset: {layout: log, columns: {content: c}}}\n", "r"
+        )
+    assert "dataset" in str(caught.value)
+    assert len(str(caught.value)) < 300
