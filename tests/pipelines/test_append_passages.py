@@ -149,8 +149,8 @@ def test_the_budget_is_of_all_generations(grown):
     assert 0 < sum(one["tokens"] for one in drawn) <= BUDGET
     assert next(one for one in drawn if one["component"] == "my_news")["available"] > 0
     assert "| passages of my_news | 9 | 6 |" in card
-    assert "| passages of my_news | near_duplicate | 2 |" in card
-    assert "| passages of my_news | duplicate | 1 |" in card
+    assert "| passages of my_news | `near_duplicate` | 2 |" in card
+    assert "| passages of my_news | `duplicate` | 1 |" in card
     assert {file.parent.name for file in (grown / "out" / "shards").glob("cpt/*/train-g000*.parquet")} >= {"talk"}
     assert verify(str(grown / "out")).is_whole
 

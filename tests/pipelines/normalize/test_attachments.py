@@ -105,7 +105,7 @@ def test_the_card_tells_how_many_pictures_are_left_out(raw, tmp_path):
     Run(recipe("drop"), [str(raw)], str(tmp_path / "out"), SMALL).run()
     card = (tmp_path / "out" / "shards" / "README.md").read_text()
     assert "| attachments | 8 | 0 | 0 | 0 | 8 |" in card
-    assert "| attachments | left_out | 8 |" in card
+    assert "| attachments | `left_out` | 8 |" in card
 
 
 def test_other_parts_and_another_order_give_the_same_blobs_and_the_same_balance(raw, made, tmp_path):
