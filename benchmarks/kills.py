@@ -27,7 +27,7 @@ from benchmarks.logs.mixed import write_mixed
 MEGABYTES: Final = 5
 _MARK: Final = "TRAJMILL_TRIAL"
 _GRACE_S: Final = 5.0
-_OF_THE_RUN: Final = frozenset({"run.json", "trajmill.json", ".lock"})
+_OF_THE_RUN: Final = frozenset({"run.json", "run.log", "trajmill.json", ".lock"})
 """Files that say when and by whom: another in every run."""
 
 _STAGES: Final = ("transitions", "measures", "verdicts", "shards")

@@ -208,10 +208,10 @@ def drawn(of: Corpus, count: int) -> Made:
 
 def units_listed(of: Corpus, count: int) -> Made:
     """Manifests of so many units: sealed and listed as at the end of a stage, and looked at by the progress bar."""
+    from pipelines.account.stage_progress import StageWatch
     from pipelines.account.summary import StageStart
     from pipelines.engine.storage import Folder
     from pipelines.engine.units import finish_stage, finish_unit, stage_names, units_of
-    from pipelines.face.progress import _done
     from schemas import SCHEMA_VERSION
     from schemas.manifest import FileEntry, Manifest
 
@@ -229,8 +229,8 @@ def units_listed(of: Corpus, count: int) -> Made:
         finish_stage(place / "transitions", "normalize", "0", labels)
         stage_names(place, "transitions", labels)
         told = time.process_time()
-        start = StageStart("normalize", count, 0, 0, units_of(place / "transitions"), tuple(labels))
-        found = _done(start)
+        steps = ((units_of(place / "transitions"), dict.fromkeys(labels, "0")),)
+        found = int(StageWatch(StageStart("normalize", count, steps=steps)).look().done)
         print(json.dumps({"seal": told - begun, "progress": time.process_time() - told}), file=sys.stderr)
         return found
 

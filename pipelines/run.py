@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from pipelines.account.changes import changes, read_record
 from pipelines.account.conservation import (
     Line,
     attachment_line,
@@ -27,8 +28,9 @@ from pipelines.account.endings import Code, ending_of
 from pipelines.account.mixture_warnings import mixture_warnings
 from pipelines.account.passage_lines import passage_lines
 from pipelines.account.reject_bounds import check_rejects
+from pipelines.account.run_log import LOG, RunLog
 from pipelines.account.run_record import Record
-from pipelines.account.summary import StageStart, Summary
+from pipelines.account.summary import OVER, StageStart, Summary
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flow import Step, run_over
@@ -97,6 +99,7 @@ class Run:
         overwrite: whether another run of ours that lies in the folder is replaced.
         command: the command line, for `run.json`.
         before: the generations that this run adds one to; None for a run of its own.
+        log: what is told of the run, which is written to `run.log`.
 
     Raises:
         ConfigError: there is no file system for a raw log or the output folder.
@@ -113,6 +116,7 @@ class Run:
         overwrite: bool = False,
         command: Sequence[str] = (),
         before: EarlierGenerations | None = None,
+        log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
@@ -120,7 +124,7 @@ class Run:
         self._owner = Ownership(self.out, Identity.of(recipe, raws), overwrite=overwrite)
         self._record = Record(recipe, self.execution, command)
         self._tell = tell
-        self._before = before
+        self._before, self._log = before, log
         self._so_far: Summary | None = None
         self._seconds: dict[str, float] = {}
         self._benchmarks = ""
@@ -148,17 +152,35 @@ class Run:
         self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
         self._owner.check(self.raws)
         clear_scratch()
+        self._tell(StageStart("plan"))
         plan = self._timed("plan", self._planned)
         with self._owner.held():
             try:
+                left = read_record(self.out.found(RUN))
                 summary = self._run(plan, last)
+                summary = replace(summary, changed=changes(left, json.loads(self._record.to_json(summary))))
             except BaseException as error:
                 ending = ending_of(error)
                 with suppress(OSError, ShardError):  # what ended the run may keep its record from being written
                     self._write_record(ending.code, ending.line)
+                    self._end_log(f"ended with {ending.code:d}: {ending.line}")
                 raise
-            self._write_record(Code.CONNECTOR if summary.broken else Code.DONE)
+            self._tell(OVER)
+            code = Code.CONNECTOR if summary.broken else Code.DONE
+            self._write_record(code)
+            self._end_log(f"ended with {code:d}, after {summary.last}")
             return summary
+
+    def _begin_log(self) -> None:
+        """Writes the log, once there is work in the folder."""
+        if self._log is not None:
+            self._owner.intend([LOG])
+            self._log.open(self.out.found(LOG), lambda data: self.out.write(LOG, data, private=True))
+
+    def _end_log(self, told: str) -> None:
+        if self._log is not None:
+            self._log.add(told)
+            self._log.close()
 
     def _write_record(self, code: Code | None = None, error: str = "") -> None:
         """Writes the record, once there is work in the folder."""
@@ -175,6 +197,7 @@ class Run:
         self._models = {name: sha256_of(path) for name, path in self.recipe.judge.files().items()}
         self._write_plan(plan)
         self._owner.keep()
+        self._begin_log()
         lost = Counter(one.reason for one in plan.unrecognized)
         damaged = {reason: lost.pop(reason) for reason in sorted(lost.keys() - UNRECOGNIZED_REASONS)}
         broken = broken_connectors(withdrawals(plan))
@@ -205,7 +228,8 @@ class Run:
         mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
         samples = {k.removeprefix("samples."): n for k, n in mixed.counts.items() if k.startswith("samples.")}
         told = mixture_warnings(mixture, self.recipe.mix, samples)
-        return self._reached(replace(summary, last="mix", lines=lines, samples=samples, warnings=told))
+        more = {"samples": samples, "warnings": told, "mixture": mixture.told()}
+        return self._reached(replace(summary, last="mix", lines=lines, **more))
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         begin = time.monotonic()
@@ -247,17 +271,16 @@ class Run:
         finally:
             self._owner.clear_spill()
 
-    def _begin(self, stage: str, folder: Folder, digests: dict[str, str], size: int) -> set[str]:
-        """Tells that a stage begins and returns the labels of the units still to do."""
-        open_units = set(digests) - done_units(folder, digests)
-        self._tell(
-            StageStart(stage, len(digests), len(digests) - len(open_units), size, units_of(folder), tuple(digests))
-        )
+    def _begin(self, stage: str, digests: dict[str, str], size: int, *steps: tuple[Folder, dict[str, str]]) -> set[str]:
+        """Tells that a stage begins and returns the labels of the units still to do, by the last of their steps."""
+        open_units = set(digests) - done_units(steps[-1][0], digests)
+        watched = tuple((units_of(folder), of) for folder, of in steps)
+        self._tell(StageStart(stage, len(digests), len(digests) - len(open_units), size, watched))
         return open_units
 
     def _normalize(self, plan: Plan) -> Manifest:
         digests = {part.name: unit_digest(part) for part in plan.parts}
-        todo = self._begin("normalize", self.transitions, digests, sum(part.bytes for part in plan.parts))
+        todo = self._begin("normalize", digests, sum(part.bytes for part in plan.parts), (self.transitions, digests))
         tombstones = None if self._before is None else self._before.tombstones
         normalizer = normalizer_of(self.recipe, self.out, strict=self.execution.strict, tombstones=tombstones)
         self._owner.intend(names_of(plan, normalizer))
@@ -307,7 +330,6 @@ class Run:
         more = partitions, spill, earlier, self._likeness
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
-        todo = self._begin("judge", self.verdicts, dict.fromkeys(labels, digest), size)
         beside = [
             "rejects/judge",
             *(["spans"] if self.recipe.judge.spans else []),
@@ -317,6 +339,7 @@ class Run:
         measured = [*labels, *([REPLICATES_UNIT] if reported else [])]
         whole = dict.fromkeys(labels, digest)
         made = {unit.label: measuring_digest(unit, judging) for unit in units}
+        todo = self._begin("judge", whole, size, (self.measures, dict(made)), (self.verdicts, whole))
         made |= dict.fromkeys(measured[len(labels) :], digest)
         undone = any(len(done_units(self._work / other, whole)) < len(labels) for other in beside)
         undone = undone or len(done_units(self.measures, made)) < len(made)
@@ -371,7 +394,8 @@ class Run:
         shards = laid_out(mixture.counts, self.recipe.mix, 1 if drawn is None else drawn.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
-        todo = self._begin("mix", self.shards, {shard.label: digest for shard in shards}, size)
+        wanted = {shard.label: digest for shard in shards}
+        todo = self._begin("mix", wanted, size, (self.shards, wanted))
         if todo or len(done_units(rejects, dict.fromkeys(labels, digest))) < len(labels):
             still = frozenset(shard.number for shard in shards if shard.label in todo)
             spill = self._owner.spill if self.execution.is_local else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pipelines.account.conservation import Line
 from pipelines.engine.storage import Folder
@@ -19,16 +21,19 @@ class StageStart:
         units: in all.
         done: units that an earlier run has done.
         bytes: to read.
-        manifests: the folder in which a unit's manifest appears when it is done.
-        labels: of the units.
+        steps: what each unit goes through: the folder in which its manifest appears then, and unit → the digest that
+            manifest has. Empty of a stage that has no units, as planning.
     """
 
     stage: str
-    units: int
-    done: int
-    bytes: int
-    manifests: Folder
-    labels: tuple[str, ...]
+    units: int = 0
+    done: int = 0
+    bytes: int = 0
+    steps: tuple[tuple[Folder, Mapping[str, str]], ...] = ()
+
+
+OVER: Final = StageStart("")
+"""Told when the last stage is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class Summary:
         replicates: domain → what its replicates agree on, as `measures/replicates.json` has it.
         broken: connectors that failed, and what that cost.
         warnings: where the mixture is not what the recipe asks for, a line each.
+        mixture: what was asked for and drawn, by pool and domain, as the manifest of shards tells it.
+        changed: what is otherwise than after the last run into the folder, a line each.
     """
 
     out: str
@@ -61,6 +68,8 @@ class Summary:
     replicates: dict[str, dict[str, float]] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
     warnings: tuple[str, ...] = ()
+    mixture: Mapping[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     def line(self, unit: str) -> Line:
         """The balance of a unit."""

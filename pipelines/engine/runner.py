@@ -94,6 +94,18 @@ def pipeline(options: PipelineOptions, workers: int) -> Pipeline:
     return Pipeline(FnApiRunner(SubprocessSDKEnvironment.from_command_string(command)), options)
 
 
+class UnknownOptionError(ConfigError):
+    """A word of the command line that neither we nor Beam know.
+
+    Attributes:
+        option: it.
+    """
+
+    def __init__(self, option: str) -> None:
+        super().__init__(f"Neither trajmill nor Beam knows the option {option}.")
+        self.option = option
+
+
 @cache
 def checked(flags: tuple[str, ...], workers: int) -> Options:
     """The options, which nobody changes: a run asks for them a dozen times, and to check them takes 0.1 seconds."""
@@ -101,7 +113,7 @@ def checked(flags: tuple[str, ...], workers: int) -> Options:
     unknown = parsed(given)[1]
     options = Options(given)
     if unknown:
-        raise ConfigError(f"Neither trajmill nor Beam knows the option {unknown[0]}.")
+        raise UnknownOptionError(unknown[0])
     runner = options.view_as(StandardOptions).runner
     if runner not in RUNNERS:
         raise ConfigError(f"There is no runner '{runner}'; there are: {', '.join(RUNNERS)}.")

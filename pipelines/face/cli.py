@@ -12,6 +12,7 @@ import logging
 import sys
 import traceback
 from datetime import datetime
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -23,9 +24,11 @@ from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import model_commands
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.interrupts import interruptible, leave
+from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
 from pipelines.face.printing import guard, notices, results
 from pipelines.face.viewer import command as view_command
 from schemas import ConfigError
+from schemas.manifest import PROGRAM_VERSION
 
 if TYPE_CHECKING:
     from pipelines.account.summary import Summary
@@ -34,11 +37,24 @@ if TYPE_CHECKING:
     from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
 
+_EXAMPLES = """Begin with a folder of logs of any agents:
+  trajmill sniff LOGS                     what each file is, and why
+  trajmill init LOGS                      writes recipe.yaml for it
+  trajmill run recipe.yaml --raw LOGS --out OUT
+  trajmill inspect OUT                    counts, and a trajectory
+  trajmill verify OUT                     is all as it was written?
+  trajmill run recipe.yaml --raw LOGS --out OUT --append
+
+A run that was stopped goes on when the same command is given again.
+
+Exit codes: 0 done, 1 usage, 2 too many rejects, 3 a connector failed,
+4 the machine, 5 damage, 70 a bug of ours."""
+
 app = typer.Typer(
     name="trajmill",
     help="Mill raw logs of agents and environments into training shards for language world models.",
+    epilog=_EXAMPLES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -46,6 +62,13 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a built-in recipe such as 'android'.")]
 Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
+
+
+_RUN_EXAMPLES = """Examples:
+  trajmill run android --raw logs/ --out out/
+  trajmill run recipe.yaml --raw a/ 's3://b/*.jsonl' --out out/ --workers 8
+  trajmill run recipe.yaml --raw logs/ --out out/ --stop-after judge
+  trajmill run all --raw logs/ --out out/ --log-format json 2> told.jsonl"""
 
 
 class Stage(StrEnum):
@@ -73,7 +96,22 @@ def _paths(raw: list[str], extra: list[str]) -> tuple[list[str], list[str]]:
     return paths, flags
 
 
-@app.command(context_settings=_PASS_ON)
+def _version(asked: bool) -> None:
+    if asked:
+        results().print(f"trajmill {PROGRAM_VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def trajmill(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has told it
+
+
+@app.command(context_settings=_PASS_ON, epilog=_RUN_EXAMPLES)
 def run(
     context: typer.Context,
     config: Config,
@@ -117,12 +155,17 @@ def run(
     price: Annotated[
         float | None, typer.Option(min=0.0, help="Of dataflow: what one machine costs an hour, with disk and fee.")
     ] = None,
+    log_format: Form = LogFormat.TEXT,
+    quiet: Quiet = False,
+    verbose: Details = 0,
 ) -> None:
     """Make shards from raw logs. Flags that are not listed here go to Beam's PipelineOptions."""
+    MANNER.take(log_format, verbose, quiet=quiet)
     from pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
 
+    from pipelines.account.run_log import RunLog
     from pipelines.engine.dataflow.cost_ceiling import Ceiling
     from pipelines.engine.engines import running
     from pipelines.engine.execution import execution_of
@@ -138,15 +181,15 @@ def run(
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
         return
     summary: Summary | None
-    ceiling = Ceiling(max_hours, max_cost, price)
-    with running(runner, workers, flags, ceiling) as engine, StageProgress(notices()) as progress:
+    ceiling, log = Ceiling(max_hours, max_cost, price), RunLog()
+    with running(runner, workers, flags, ceiling) as engine, StageProgress(MANNER.voices(log)) as progress:
         execution = execution_of(workers, (*engine, *flags), *sizes, strict=strict)
         if append:
             from pipelines.append import Append
 
             summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv), recipe)
         else:
-            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv)
+            made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
         _tell_summary(summary, recipe)
@@ -160,18 +203,23 @@ def rebuild(
     pools_from: Annotated[str, typer.Option(help="The folder of the old run, whose groups keep their pools.")],
     out: Annotated[str, typer.Option("--out", help="The folder that is written.")],
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
+    log_format: Form = LogFormat.TEXT,
+    quiet: Quiet = False,
+    verbose: Details = 0,
 ) -> None:
     """Run a recipe over all logs anew, as after a change of it, with the pools that groups have in an old folder."""
+    MANNER.take(log_format, verbose, quiet=quiet)
     from pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)
 
+    from pipelines.account.run_log import RunLog
     from pipelines.engine.execution import execution_of
     from pipelines.face.progress import StageProgress
     from pipelines.rebuild import rebuild as rebuilt
 
     paths, flags = _paths(raw, context.args)
-    with StageProgress(notices()) as progress:
+    with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
     _tell_summary(summary, recipe)
@@ -187,9 +235,12 @@ def _added(adding: Append, recipe: Recipe) -> Summary | None:
 
 
 def _tell_summary(summary: Summary, recipe: Recipe) -> None:
-    from pipelines.face.summaries import show_broken, show_summary
+    from pipelines.face.summaries import show_broken, show_summary, summary_event
 
-    show_summary(summary, recipe, results())
+    if MANNER.is_json:
+        results().document(summary_event(summary))
+    elif not MANNER.quiet:
+        show_summary(summary, recipe, results())
     if summary.broken:
         show_broken(summary.broken, notices())
         raise typer.Exit(Code.CONNECTOR)
@@ -533,7 +584,7 @@ def _tell_withdrawn(plan: Plan) -> None:
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
-    notices().print(f"trajmill: {error}", soft_wrap=True)
+    tell_end(str(error), code)
     raise typer.Exit(code)
 
 
@@ -554,6 +605,16 @@ def _goes_on() -> bool:
     return bool({run.__name__, *model_commands.ASKING} & set(sys.argv[1:2]))
 
 
+def _nearest(option: str) -> str:
+    """A sentence that names the option of the run that is most like one that nobody knows, if any is."""
+    if not option:
+        return ""
+    command = typer.main.get_command(app)
+    known = [name for one in getattr(command, "commands", {})[run.__name__].params for name in one.opts]
+    close = get_close_matches(option.partition("=")[0], known, 1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
 def _end(error: Exception) -> NoReturn:
     """Ends the process as the error asks for, with its traceback where it is a bug."""
     ending = ending_of(error, goes_on=_goes_on())
@@ -564,7 +625,7 @@ def _end(error: Exception) -> NoReturn:
 
         show_broken(broken, notices())
     try:
-        _fail(ValueError(ending.line), ending.code)
+        _fail(ValueError(f"{ending.line}{_nearest(getattr(error, 'option', ''))}"), ending.code)
     except typer.Exit as done:
         sys.exit(done.exit_code)
 
@@ -572,6 +633,7 @@ def _end(error: Exception) -> NoReturn:
 def main() -> None:
     """Entry point of the console script."""
     guard()
+    MANNER.take(LogFormat.TEXT, 0, quiet=False)
     if sys.argv[1:2] == [run.__name__]:
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from pipelines.account.endings import Ending, Interrupted, ending_of
+from pipelines.face.manner import tell_end
 from pipelines.face.printing import notices
 
 _PATIENCE_S: Final = 3.0
@@ -54,7 +55,6 @@ def interruptible() -> Iterator[None]:
 def leave(ending: Ending) -> NoReturn:
     """Says the ending's line and ends the process at once, without waiting for threads that still work."""
     _LEAVING.acquire()  # never given back: who comes second has nothing more to say
-    console = notices()
-    console.show_cursor()
-    console.print(f"trajmill: {ending.line}", soft_wrap=True)
+    notices().show_cursor()
+    tell_end(ending.line, ending.code)
     os._exit(ending.code)

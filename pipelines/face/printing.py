@@ -17,7 +17,7 @@ import io
 import re
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -136,7 +136,18 @@ class _Lines(io.TextIOBase):
         self._stream.flush()
 
     def _print(self, line: str, end: str) -> None:
-        self.printer.print(text(_COLOURS.sub("", line)), soft_wrap=True, end=end)
+        plain = _COLOURS.sub("", line)
+        if _LINE_FORM:
+            plain, end = _LINE_FORM[-1](plain), "\n"
+        self.printer.print(text(plain), soft_wrap=True, end=end)
+
+
+_LINE_FORM: Final[list[Callable[[str], str]]] = []
+
+
+def pass_lines_as(form: Callable[[str], str] | None) -> None:
+    """Gives each line that anything else writes to stderr a form, such as an object of JSON; or none."""
+    _LINE_FORM[:] = [form] if form is not None else []
 
 
 def guard() -> None:

@@ -1,85 +1,91 @@
-"""Progress on a terminal: a bar a stage, moved by the units that are done on disk, so that it serves any runner."""
+"""Looks now and then how far the stage at work has come, and lets voices tell it."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-from pipelines.account.summary import StageStart
-from pipelines.engine.units import manifest_name
-from pipelines.face.printing import Printer
+from pipelines.account.stage_progress import StageWatch
+from pipelines.account.summary import OVER, StageStart
+from pipelines.face.voices import Voice
 from schemas import ShardError
 
-_PERIOD_S: Final = 0.5
 _REST: Final = 50
+"""Times what a look took, before the next one: there may be many units."""
+
 _STORE_PERIOD_S: Final = 10.0
 """Between two listings of an object store."""
 
 
 class StageProgress:
-    """Shows one bar for each stage while it is entered; `tell` is what a `Run` calls when a stage begins."""
+    """Tells what happens while it is entered; `tell` is what a `Run` calls when a stage begins.
 
-    def __init__(self, console: Printer) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description:<10}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+    Args:
+        voices: who tells it; without any, nothing is looked at.
+    """
+
+    def __init__(self, voices: Sequence[Voice]) -> None:
+        self._voices = voices
         self._stop = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._current: tuple[TaskID, StageStart] | None = None
+        self._watcher = threading.Thread(target=self._watch_all, daemon=True)
+        self._lock = threading.Lock()
+        self._watch: StageWatch | None = None
+        self._told = dict.fromkeys(range(len(voices)), 0.0)
 
     def __enter__(self) -> Self:
-        self._progress.start()
-        self._watcher.start()
+        if self._voices:
+            self._watcher.start()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         self._stop.set()
-        self._watcher.join()
+        if self._voices:
+            self._watcher.join()
         if kind is None:
             self._complete()
-        self._progress.stop()
+        for voice in self._voices:
+            voice.close()
 
     def tell(self, start: StageStart) -> None:
-        """Completes the bar of the stage before and begins one for this stage."""
+        """The stage before is over and this one begins."""
         self._complete()
-        note = f"{start.bytes / 1e6:,.1f} MB"
-        if start.done:
-            note += f", {start.done} done before"
-        task = self._progress.add_task(start.stage, total=max(1, start.units), completed=start.done, note=note)
-        self._current = (task, start)
+        if start is OVER:
+            return
+        with self._lock:
+            self._watch = watch = StageWatch(start)
+            found = watch.look()
+            for number, voice in enumerate(self._voices):
+                voice.begin(found)
+                self._told[number] = time.monotonic()
 
     def _complete(self) -> None:
-        if self._current is not None:
-            task, start = self._current
-            self._progress.update(task, completed=max(1, start.units))
-            self._progress.stop_task(task)
-            self._current = None
+        with self._lock:
+            if self._watch is None:
+                return
+            watch, self._watch = self._watch, None
+            with suppress(ShardError):  # the run itself tells that a folder cannot be read
+                found = watch.look(is_over=True)
+                for voice in self._voices:
+                    voice.end(found)
 
-    def _watch(self) -> None:
-        period = _PERIOD_S
-        while not self._stop.wait(period):
-            current = self._current
-            if current is not None:
-                task, start = current
-                period = _PERIOD_S if start.manifests.is_local else _STORE_PERIOD_S
-                begun = time.monotonic()
-                with suppress(ShardError):  # whoever works there tells it
-                    self._progress.update(task, completed=_done(start))
-                period = max(period, _REST * (time.monotonic() - begun))  # there may be many units
+    def _watch_all(self) -> None:
+        shortest = rest = min(voice.period for voice in self._voices)
+        while not self._stop.wait(rest):
+            begun = time.monotonic()
+            with self._lock, suppress(ShardError):  # whoever works there tells it
+                if self._watch is not None:
+                    local = self._watch.is_local
+                    due = [n for n, voice in enumerate(self._voices) if begun - self._told[n] >= voice.period]
+                    if due:
+                        self._move(self._watch, due)
+                    rest = shortest if local else max(shortest, _STORE_PERIOD_S)
+            rest = max(rest, _REST * (time.monotonic() - begun))
 
-
-def _done(start: StageStart) -> int:
-    """How many units of a stage are done."""
-    listed = set(start.manifests.names())
-    return sum(manifest_name(label) in listed for label in start.labels)
+    def _move(self, watch: StageWatch, due: Sequence[int]) -> None:
+        found = watch.look()
+        for number in due:
+            self._voices[number].move(found)
+            self._told[number] = time.monotonic()

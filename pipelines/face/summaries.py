@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
@@ -14,7 +15,7 @@ from pipelines.account.summary import Summary
 from pipelines.face.printing import Printer, labelled, text
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
-from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe import POOLS, Recipe
 from quality.turns import KEEPS
 from schemas.manifest import Manifest
 
@@ -42,11 +43,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
         table.add_row(line.unit, f"{line.entered:,}", f"{line.kept:,}", line.dropped)
     console.print(table)
     if summary.samples:
-        pools: dict[str, list[str]] = {}
-        for key, count in summary.samples.items():
-            pool, domain = key.split(".")
-            pools.setdefault(pool, []).append(f"{domain} {count:,}")
-        console.print("samples: " + "; ".join(f"{pool}: {', '.join(counts)}" for pool, counts in pools.items()))
+        console.print(_matrix(summary, recipe))
     if summary.tokens:
         about = "about " if recipe.judge.tokenizer == "estimate" else ""
         under = "estimated from bytes" if about else recipe.judge.tokenizer
@@ -60,10 +57,57 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
         )
     for warning in summary.warnings:
         console.print(warning, style="yellow", soft_wrap=True)
+    for change in summary.changed:
+        console.print(change, soft_wrap=True)
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
-    console.print(f"next: {_next(summary)}", soft_wrap=True)
+    for command in _next(summary):
+        console.print(f"next: {command}", soft_wrap=True)
+
+
+def _matrix(summary: Summary, recipe: Recipe) -> Table:
+    """Pools by domains: samples made, and of how many trajectories, of those that the shares of pools ask for."""
+    pools = summary.mixture["pools"]
+    domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in pools.values() for one in of})
+    heads = ("pool", *domains, "samples", "tokens drawn of those asked for")
+    table = Table(*heads, title="samples (trajectories given of those asked for)", title_justify="left")
+    for pool in (one for one in POOLS if one in recipe.mix.pools):
+        cells, total = [], 0
+        for domain in domains:
+            made = summary.samples.get(f"{pool}.{domain}", 0)
+            total += made
+            given = pools.get(pool, {}).get(domain)
+            asked = f" ({given['given']:,} of {given['asked']:,.0f})" if given else ""
+            cells.append(f"{made:,}{asked}")
+        stage = recipe.mix.stages.get(pool)
+        budget = None if stage is None else stage.budget
+        drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
+        table.add_row(pool, *cells, f"{total:,}", f"{drawn:,}{'' if budget is None else f' of {budget:,}'}")
+    return table
+
+
+def summary_event(summary: Summary) -> str:
+    """The same as one line of JSON."""
+    from pipelines.face.voices import event
+
+    counts = {one.unit: {**asdict(one), "dropped": one.dropped} for one in summary.lines}
+    return (
+        event(
+            "summary",
+            out=summary.out,
+            last_stage=summary.last,
+            counts=counts,
+            tokens={"all": summary.tokens, "target": summary.target_tokens},
+            samples=summary.samples,
+            mixture=dict(summary.mixture),
+            warnings=list(summary.warnings),
+            changed=list(summary.changed),
+            seconds=summary.seconds,
+            next=_next(summary),
+        )
+        + "\n"
+    )
 
 
 def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
@@ -118,18 +162,19 @@ def show_broken(broken: Sequence[Broken], console: Printer) -> None:
     )
 
 
-def _next(summary: Summary) -> str:
-    if summary.last == "mix":
-        pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
-        config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
-        if config is None:
-            return f"trajmill inspect {summary.out}"
-        return (
-            f"python -c \"from datasets import load_dataset; print(load_dataset('{summary.out}/shards', '{config}'))\""
-        )
+def _next(summary: Summary) -> list[str]:
+    """Commands that one may want to give now."""
     if summary.last == "plan":
-        return "the same command without --stop-after plan"
-    return f"trajmill inspect {summary.out}/transitions"
+        return ["the same command without --stop-after plan"]
+    if summary.last != "mix":
+        return [f"trajmill inspect {summary.out}/transitions"]
+    pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
+    config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
+    look = [f"trajmill inspect {summary.out}", f"trajmill verify {summary.out}"]
+    if config is None:
+        return look
+    load = f"load_dataset('{summary.out}/shards', '{config}')"
+    return [f'python -c "from datasets import load_dataset; print({load})"', *look]
 
 
 def show_plan(plan: Plan, recipe: Recipe, console: Printer) -> None:

@@ -95,6 +95,29 @@ def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
     assert not (tmp_path / "out" / "plan.json").exists()
 
 
+def test_it_tells_its_version_and_the_flag_that_was_meant(tmp_path):
+    assert re.fullmatch(r"trajmill \d+\.\d+\.\d+\n", trajmill("--version"))
+    said = trajmill("run", "terminal", "--raw", SAMPLES, "--out", tmp_path / "out", "--worker", "2", code=1)
+    assert "--worker. Did you mean --workers?" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_program_reads_how_a_run_went_and_a_quiet_one_says_nothing(tmp_path):
+    words = ("run", "terminal", "--raw", SAMPLES / "claude_code", "--out", tmp_path / "out")
+    code, said, complained = ran(*words, "--log-format", "json")
+    assert code == 0
+    told = [json.loads(line) for line in complained.splitlines()]
+    assert [one["stage"] for one in told if one["event"] == "stage_ends"] == ["plan", "normalize", "judge", "mix"]
+    summary = json.loads(said)
+    assert summary["event"] == "summary"
+    assert summary["counts"]["trajectories"]["entered"] > 0
+    assert "mix: done in" in (tmp_path / "out" / "run.log").read_text()
+    assert ran(*words, "--quiet") == (0, "", "")
+    code, said, complained = ran("run", "terminall", *words[2:], "--log-format", "json")
+    assert (code, said) == (1, "")
+    assert json.loads(complained)["code"] == 1
+
+
 def test_too_many_rejects_end_with_code_2_and_the_counts(tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "a.bin").write_bytes(b"\0\1\2")
