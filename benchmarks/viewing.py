@@ -1,4 +1,4 @@
-"""`python -m benchmarks.viewing`: how long the viewer takes to open a run of many trajectories, and for a page and a step.
+"""`python -m benchmarks.viewing`: how long the viewer takes to open a run of many trajectories, for a page, for a step.
 
 The run is that of the samples, with every trajectory as often as it takes, under ids of its own.
 """
@@ -79,8 +79,6 @@ def _measure(large: Path) -> None:
         "first page": ["/"],
         "a page of a choice": ["/?domain=web&fate=dropped", "/?reason=no_op", "/?q=calendar"],
         "a step": [f"/t/{key}/0" for key in keys],
-
-
     }
     for name, paths in pages.items():
         seconds = sorted(_asked(client, path) for path in paths)

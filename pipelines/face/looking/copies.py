@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any, Final
 
 import polars as pl
@@ -89,27 +89,30 @@ class Beside:
 
 
 def side_by_side(left: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[Beside]:
-    """Two trajectories, aligned step by step by what was done and what followed; runs of equal steps are one entry."""
-    ours, theirs = ([_content(row) for row in rows[:_COMPARED]] for rows in (left, right))
-    found: list[Beside] = []
+    """Two trajectories, aligned step by step by what was done; runs of equal steps are one entry."""
+    ours, theirs = ([row["action"]["text"] for row in rows[:_COMPARED]] for rows in (left, right))
+    pairs: list[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]] = []
     matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
-    for tag, begin, end, start, stop in matcher.get_opcodes():
-        if tag == "equal":
-            found.append(Beside("equal", left[begin:end], right[start:stop]))
-            continue
-        both = min(end - begin, stop - start)
-        found += [_beside(left[begin + place], right[start + place]) for place in range(both)]
-        found += [_beside(row, None) for row in left[begin + both : end]]
-        found += [_beside(None, row) for row in right[start + both : stop]]
+    for _, begin, end, start, stop in matcher.get_opcodes():
+        pairs += zip_longest(left[begin:end], right[start:stop])
+    found: list[Beside] = []
+    for equal, some in groupby(pairs, key=lambda pair: None not in pair and _content(pair[0]) == _content(pair[1])):
+        if equal:
+            ones, others = zip(*some, strict=True)
+            found.append(Beside("equal", ones, others))
+        else:
+            found += [_beside(*pair) for pair in some]
     return found
 
 
-def _content(row: Mapping[str, Any]) -> tuple[str, str]:
+def _content(row: Mapping[str, Any] | None) -> tuple[str, str]:
+    if row is None:
+        return "", ""
     return row["action"]["text"] or "", (row["next_observation"] or {}).get("content") or ""
 
 
 def _beside(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None) -> Beside:
-    (act, seen), (act_too, seen_too) = (_content(row) if row else ("", "") for row in (left, right))
+    (act, seen), (act_too, seen_too) = (_content(row) for row in (left, right))
     ours, theirs = [left] if left else [], [right] if right else []
     return Beside("differs", ours, theirs, paired(act, act_too), paired(seen, seen_too))
 

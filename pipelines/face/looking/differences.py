@@ -13,6 +13,9 @@ _AROUND: Final = 2
 _PRODUCT: Final = 1_000_000
 """Of the numbers of changed lines on both sides: above it, they are not compared one with another."""
 
+_PAIRED: Final = 200
+"""Changed lines up to which the words in them are compared."""
+
 _LINE_CHARACTERS: Final = 2000
 _LINES: Final = 2000
 _WORD: Final = re.compile(r"\w+|\s+|[^\w\s]")
@@ -83,7 +86,7 @@ def _grouped(old: list[str], new: list[str]) -> Iterator[list[tuple[str, int, in
 
 
 def _changed(old: list[str], new: list[str]) -> Iterator[Line]:
-    if len(old) != len(new):
+    if len(old) != len(new) or len(old) > _PAIRED:
         yield from (_whole("gone", line, changed=False) for line in old)
         yield from (_whole("new", line, changed=False) for line in new)
         return

@@ -14,6 +14,8 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from pipelines.face.looking.index import named
+from pipelines.face.looking.trajectory_rows import brief
 from pipelines.face.printing import shown
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
@@ -24,7 +26,8 @@ def environment(*folders: Path) -> Environment:
     """The Jinja environment of pages: templates of the given folders, then those of this room; everything is escaped.
 
     Filters: `visible` (a text of several lines), `inline` (a text as one line), `count` (1,234), `signal` (a number
-    of a signal), `cut(most)` (a line of at most so many characters), `truncated` (a text that is not too long to show).
+    of a signal), `cut(most)` (a line of at most so many characters), `truncated` (a text that is not too long to show),
+    `brief` (what the beginning of an action says besides its name), `named` (what to call a trajectory of the index).
     """
     made = Environment(
         loader=ChoiceLoader([FileSystemLoader([*folders, TEMPLATES])]),
@@ -34,14 +37,7 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     made.finalize = _finalized
-    made.filters |= {
-        "visible": visible,
-        "inline": inline,
-        "count": count,
-        "signal": signal,
-        "cut": cut,
-        "truncated": truncated,
-    }
+    made.filters |= {one.__name__: one for one in (visible, inline, count, signal, cut, truncated, brief, named)}
     return made
 
 

@@ -26,6 +26,7 @@ _PATCH: Final = re.compile(r"^(?:diff --git |--- \S.*\n\+\+\+ \S)", re.MULTILINE
 _LINE: Final = re.compile(
     r"(?P<indent> *)#(?P<id>[0-9]{1,9}) (?P<role>[a-z0-9_.-]+)(?: (?P<name>\"(?:[^\"\\]|\\.)*\"))?(?P<rest>.*)"
 )
+_VALUE: Final = re.compile(r" value=(\"(?:[^\"\\]|\\.)*\")")
 _BOUNDS: Final = re.compile(r" \[(-?\d{1,9}),(-?\d{1,9})\]\[(-?\d{1,9}),(-?\d{1,9})\]$")
 
 
@@ -158,7 +159,7 @@ def _json_events(value: Any) -> Iterator[Event]:
             yield Event("leaf", mark=mark, head=_json_kind(one), text=_json_text(one))
             continue
         is_object = isinstance(one, _Pairs)
-        word = f"{len(one)} {'keys' if is_object else 'items'}"
+        word = f"{len(one)} {'key' if is_object else 'item'}{'s' if len(one) > 1 else ''}"
         yield Event("open", depth < _OPEN_DEPTH, mark, "too deep" if depth > _DEPTH else "", "", word)
         waiting.append(None)
         pairs = one if is_object else enumerate(one)
@@ -188,7 +189,7 @@ def _tree(content: str, target: str) -> Shown:
     if not found or len(found) != len(nodes) or len(found) > _EVENTS:
         return _text(content, "text")
     boxes = [(one, box) for one in found if (box := _box(one)) is not None]
-    frame = wireframe([(f"#{one['id']}", one["role"], _named(one), box) for one, box in boxes], target)
+    frame = wireframe([(f"#{one['id']}", one["role"], _held(one), box) for one, box in boxes], target)
     return Shown("tree", "\n".join(lines[:begin]).strip("\n"), 0, list(_tree_events(found)), frame=frame)
 
 
@@ -198,10 +199,20 @@ def _box(node: re.Match[str]) -> Box | None:
 
 
 def _named(node: re.Match[str]) -> str:
+    return _plain(node["name"]) if node["name"] else ""
+
+
+def _held(node: re.Match[str]) -> str:
+    """What a node shows: the text of a field, else its name."""
+    value = _VALUE.match(node["rest"])
+    return _plain(value[1]) if value else _named(node)
+
+
+def _plain(quoted: str) -> str:
     try:
-        return str(json.loads(node["name"])) if node["name"] else ""
+        return str(json.loads(quoted))
     except ValueError:
-        return node["name"]
+        return quoted
 
 
 def _tree_events(nodes: Sequence[re.Match[str]]) -> Iterator[Event]:

@@ -6,7 +6,10 @@ secrets and all: it is for a page of this machine, and goes into no file.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -53,6 +56,12 @@ class RawBytes:
         return [(f"{self.offset + place:08x}", row.hex(" "), _printable(row)) for place, row in rows]
 
 
+def _told(path: str) -> str:
+    """A path as text, from the working folder where the file lies below it."""
+    below = f"{os.getcwd()}/"
+    return text_of(path.removeprefix(below))
+
+
 def _printable(row: bytes) -> str:
     return "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in row)
 
@@ -80,7 +89,7 @@ class RawPlaces:
         place = self._place(uri, member)
         if place is None:
             return None
-        path = "/".join([text_of(place.path), *map(text_of, place.within)])
+        path = "/".join([_told(place.path), *map(text_of, place.within)])
         try:
             return _around(place, uri, member, max(offset, 0), path)
         except (ParseError, ShardError, OSError) as error:
@@ -113,9 +122,18 @@ def _around(place: Place, uri: str, member: str, offset: int, path: str) -> RawB
     if begin == 0 and data.startswith(_TABLES):
         return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
     before, rest = data[: offset - begin], data[offset - begin :]
-    line = rest.find(b"\n") + 1 or len(rest)
+    line = _record_end(rest)
     fault = "" if rest else "the file ends before that place"
     return RawBytes(path, offset, before, rest[:line], rest[line:], fault)
+
+
+def _record_end(data: bytes) -> int:
+    """Where the record that begins there ends: a value of JSON, else a line."""
+    if data[:1] in (b"{", b"["):
+        text = data.decode("utf-8", "surrogateescape")
+        with suppress(ValueError, RecursionError):
+            return len(text[: json.JSONDecoder().raw_decode(text)[1]].encode("utf-8", "surrogateescape"))
+    return data.find(b"\n") + 1 or len(data)
 
 
 def _read(place: Place, uri: str, member: str, begin: int, end: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -15,7 +16,9 @@ from schemas.verdict import KEY_FIELDS, REASON_PREFIX, SIGNAL_PREFIX
 OUTLINE: Final = ("step", "turn", "action", "text", "exit_code", "is_error", "use", "reason")
 """What the outline tells of each step; `action` and `text` are the action's name and the beginning of its text."""
 
-_TEXT_CHARACTERS: Final = 120
+_TEXT_CHARACTERS: Final = 240
+_CALL: Final = re.compile(r'\{"name": "[^"]*", "arguments": \{|\[\{"keystrokes": ')
+_END: Final = re.compile(r'(?:, "duration": [0-9.]+)?[\]}]+$')
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
 
@@ -85,6 +88,13 @@ def outline_columns() -> list[pl.Expr]:
         pl.col("exit_code"),
         after.field("is_error").alias("is_error"),
     ]
+
+
+def brief(text: str | None) -> str:
+    """What an action says besides its name, of the beginning of its text: the arguments of a call, what was typed."""
+    whole = text or ""
+    called = _CALL.match(whole)
+    return _END.sub("", whole[called.end() :]) if called else whole
 
 
 def _verdicts(file: Path) -> pl.LazyFrame:

@@ -74,7 +74,7 @@ def wireframe(nodes: Iterable[tuple[str, str, str, Box]], target: str = "") -> W
 def _area(mark: str, role: str, label: str, box: Box, *, is_target: bool) -> Area:
     left, top, right, bottom = box
     width, height = right - left, bottom - top
-    size = max(6, min(height * 6 // 10, width * 17 // (10 * max(len(label), 1)), 48))
+    size = max(6, min(height * 6 // 10, (width - 8) * 17 // (10 * max(len(label), 1)), 48))
     return Area(mark, label, left, top, width, height, size, is_target, role)
 
 

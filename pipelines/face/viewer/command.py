@@ -37,7 +37,7 @@ def view(
     from pipelines.face.viewer.guard import ADDRESS, TOKEN
 
     contents = opened(path)
-    with _listening(ADDRESS, port) as listener:
+    with listening(ADDRESS, port) as listener:
         token, number = secrets.token_urlsafe(24), listener.getsockname()[1]
         address = f"http://{ADDRESS}:{number}/?{TOKEN}={token}"
         config = uvicorn.Config(
@@ -50,7 +50,7 @@ def view(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listening(address: str, port: int) -> socket.socket:
+def listening(address: str, port: int) -> socket.socket:
     """A socket of this machine alone.
 
     Raises:

@@ -233,6 +233,6 @@ def sample(held: Pages, request: Request) -> dict[str, Any]:
     if files is None or not 0 <= number < held.samples.get((pool, domain), 0):
         raise HTTPException(404, "There is no such sample.")
     found = sample_at(files, pool, domain, number)
-    mine = held.contents.index.filter(pl.col("trajectory_id") == (found.trajectory_id if found else None))
+    mine = held.contents.index.filter(pl.col("trajectory_id") == ((found.trajectory_id if found else "") or ""))
     key = mine["key"][0] if len(mine) else None
     return {"sample": found, "number": number, "total": held.samples[pool, domain], "key": key}

@@ -40,13 +40,13 @@ def step_values(
     changes = _changes(row)
     return {
         "before": shown(row["observation"], target),
-        "after": shown(row["next_observation"]),
+        "after": shown(row["next_observation"], target),
         "before_images": images(contents, one, row, "before"),
         "after_images": images(contents, one, row, "after"),
         "changes": changes,
         "between": said_between(row["interleaved"]),
         "done": _done(action, arguments),
-        "arguments": shown_text(action["arguments"] or "", is_json=True),
+        "as_logged": _as_logged(action, arguments),
         "bounds": bounds(verdict, contents.rules) if verdict else [],
     }
 
@@ -75,8 +75,25 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
     command = arguments.get("command", arguments.get("cmd"))
     if isinstance(command, str) and len(arguments) <= 3:
         return [("", Shown("command", command[:20_000]))]
+    called = _called(action["text"])
+    if called is not None and called:
+        return [("", shown_text(json.dumps(called, ensure_ascii=False), is_json=True))]
     keys = _keystrokes(action["text"])
     return [("", Shown("keys", keys))] if keys else [("", shown_text(action["text"] or ""))]
+
+
+def _called(text: str | None) -> dict[str, Any] | None:
+    """The arguments that the text of an action shows, if it is a call."""
+    shown_call = _arguments(text)
+    inner = shown_call.get("arguments")
+    return inner if isinstance(inner, dict) and set(shown_call) == {"name", "arguments"} else None
+
+
+def _as_logged(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> Shown | None:
+    """The logged arguments, where they are others than those that the action's text shows."""
+    if not action["arguments"] or arguments == _called(action["text"]):
+        return None
+    return shown_text(action["arguments"], is_json=True)
 
 
 def _keystrokes(text: str | None) -> str:

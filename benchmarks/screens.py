@@ -1,0 +1,214 @@
+"""`python -m benchmarks.screens`: the viewer in headless Chromium: no log runs or loads anything; and its pictures.
+
+The first part views runs that hold hostile texts wherever a text can stand. Chromium is told to take a listener of ours
+for everything beyond the viewer, so that whatever a page asks of anybody else arrives there; every page is read back
+after its scripts have run, and none may have done what the texts attempt. That the listener hears, and that Chromium
+runs what stands unescaped, is shown first by the same texts without a viewer. The second part takes the pictures of
+docs/images from a run of the samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.server
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+import uvicorn
+
+from benchmarks.small_pictures import made_small
+from pipelines.engine.execution import Execution
+from pipelines.face.looking.contents import Contents, RunContents
+from pipelines.face.looking.opening import opened
+from pipelines.face.viewer.app import viewer
+from pipelines.face.viewer.command import listening
+from pipelines.face.viewer.guard import ADDRESS
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from tests.conftest import ROOT
+from tests.pipelines.face.viewer.hostile_texts import LISTENER, TEXTS, hostile_run, pages_of
+
+_TOKEN: Final = "screens"
+_IMAGES: Final = ROOT / "docs" / "images"
+_DOMAINS: Final = ("mcp", "search", "terminal", "swe", "web", "os", "android")
+_OWN: Final = re.compile(r"(?:https?://)?[a-z0-9-]+\.(?:google|googleapis)\.com[:/]")
+"""What Chromium asks for on its own account, whatever page it shows; no hostile text names it."""
+
+_SIZE: Final = "1280,860"
+_QUIET: Final = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
+    "--disable-extensions", "--disable-features=OptimizationHints,MediaRouter,Translate", "--virtual-time-budget=5000",
+)  # fmt: skip
+
+
+class Heard(http.server.BaseHTTPRequestHandler):
+    """Answers any request, and notes it."""
+
+    lines: Final[list[str]] = []
+    page = b""
+
+    def do_GET(self) -> None:
+        """Answers with the page that is set, whatever is asked for."""
+        if not _OWN.match(self.path):
+            self.lines.append(self.requestline)
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(self.page)
+
+    do_POST = do_CONNECT = do_OPTIONS = do_HEAD = do_GET  # noqa: N815 - as the base class calls them
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class has it
+        """Says nothing."""
+
+
+@contextmanager
+def served(contents: Contents) -> Iterator[int]:
+    """The port on which something is viewed while it lasts."""
+    with listening(ADDRESS, 0) as listener:
+        port = listener.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(viewer(contents, _TOKEN, port), log_level="warning", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield port
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+class Browser:
+    """A headless Chromium, for which everything but one address of this machine is the listener.
+
+    Args:
+        profile: a folder of its own.
+        proxy: port of the listener.
+    """
+
+    def __init__(self, profile: str, proxy: int) -> None:
+        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        if found is None:
+            sys.exit("There is no Chromium here.")
+        self._command = [found, *_QUIET, f"--user-data-dir={profile}"]
+        self._proxy = proxy
+
+    def _run(self, url: str, *options: str) -> str:
+        host = url.split("/")[2]
+        ways = f"--proxy-server=http://{ADDRESS}:{self._proxy}", f"--proxy-bypass-list=<-loopback>;{host}"
+        done = subprocess.run([*self._command, *ways, *options, url], capture_output=True, timeout=120, check=True)
+        return done.stdout.decode("utf-8", "replace")
+
+    def page(self, url: str) -> str:
+        """The page as it is after its scripts have run."""
+        return self._run(url, "--dump-dom")
+
+    def picture(self, url: str, file: Path, *, dark: bool) -> None:
+        """Takes a picture of a page."""
+        scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+        self._run(url, scheme, f"--window-size={_SIZE}", f"--screenshot={file}")
+        made_small(file)
+
+
+def attacked(browser: Browser, listener: int) -> int:
+    """Views hostile runs; returns how many faults were found, each told."""
+    faults = 0
+    own = f"http://{ADDRESS}:{listener}"
+    everything = "\n".join(TEXTS)
+    for text in (everything, *(one for one in TEXTS if one.startswith(("javascript:", "data:", "//", LISTENER)))):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = hostile_run(Path(folder), text.replace(LISTENER, own))
+            with served(RunContents(folder)) as port:
+                for path in pages_of(keys) if text is everything else pages_of(keys)[:2]:
+                    Heard.lines.clear()
+                    dom = browser.page(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}")
+                    if "</main>" not in dom or "<title>owned" in dom or "<script>document" in dom:
+                        faults += 1
+                        print(f"{path}: it ran, or is no page: {dom[:300]!r}")
+                    if Heard.lines:
+                        faults += 1
+                        print(f"{path}: asked {Heard.lines}")
+    return faults
+
+
+def control(browser: Browser, listener: int) -> int:
+    """Shows the same texts as they are; returns 1 if nothing happens, since then nothing would be proved."""
+    own = f"http://{ADDRESS}:{listener}"
+    Heard.page = f"<!doctype html><title>x</title>{TEXTS[0].replace(LISTENER, own)}<img src='{own}/img'>".encode()
+    dom = browser.page(f"{own}/control")
+    Heard.page = b""
+    if "<title>owned" in dom and any("/script" in line for line in Heard.lines):
+        return 0
+    print(f"The control failed: {dom[:300]!r} {Heard.lines}")
+    return 1
+
+
+def pictured(browser: Browser, out: str | None) -> None:
+    """Takes the pictures of a run of the samples; one is made if none is given."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = out or f"{scratch}/samples"
+        if out is None:
+            Run(load_recipe("all"), [str(ROOT / "samples" / name) for name in _DOMAINS], place, Execution()).run()
+        _IMAGES.mkdir(exist_ok=True)
+        contents = RunContents(place)
+        with served(contents) as port:
+            for name, (path, dark) in _views(contents).items():
+                file = _IMAGES / f"viewer-{name}.png"
+                browser.picture(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}", file, dark=dark)
+                print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
+        log = ROOT / "samples" / "os" / "pyautogui"
+        with served(opened(str(log))) as port:
+            file = _IMAGES / "viewer-raw-log.png"
+            browser.picture(f"http://{ADDRESS}:{port}/?token={_TOKEN}", file, dark=False)
+
+
+def _views(contents: Contents) -> Mapping[str, tuple[str, bool]]:
+    """Name of the picture → address, and whether it is dark."""
+    views = {"browse": ("/", False)}
+    chosen = {
+        "terminal": ("asciicast", 3, True), "swe": ("sweagent", 1, False), "mcp": ("mcp_jsonrpc", 1, False),
+        "search": ("search_r1", 0, False), "web": ("rrweb", 2, False), "os": ("osworld", 0, True),
+        "android": ("appagent", 1, False),
+    }  # fmt: skip
+    for name, (connector, step, dark) in chosen.items():
+        kept = contents.index.filter(
+            (pl.col("connector") == connector) & (pl.col("fate") == "kept") & (pl.col("steps") > step + 1)
+        )
+        views[name] = f"/t/{kept['key'][0]}/{step}", dark
+    near = contents.index.filter(pl.col("dropped_by") == "near_duplicate").sort("domain", "steps", descending=True)
+    told = contents.rejects.filter(pl.col("trajectory_id") == near["trajectory_id"][0])["detail"][0]
+    keeper = contents.index.filter(pl.col("trajectory_id").str.starts_with(told.split()[-1].rstrip("…")))["key"][0]
+    cut = contents.rejects.with_row_index("number").filter(pl.col("unit") == "record")["number"][0]
+    more = {"sample": ("/samples/sft/terminal/2", True), "copies": (f"/copies/{keeper}", False)}
+    return views | more | {"reject": (f"/rejects/{cut}", False)}
+
+
+def main() -> None:
+    """Runs both parts; ends with 1 if a hostile text did anything."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", help="a finished run of the samples")
+    parser.add_argument("--only", choices=("attacks", "pictures"))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as profile, http.server.ThreadingHTTPServer((ADDRESS, 0), Heard) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser, faults = Browser(profile, server.server_port), 0
+        if arguments.only != "pictures":
+            faults = control(browser, server.server_port) or attacked(browser, server.server_port)
+            print(f"{len(TEXTS)} hostile texts: {faults} faults")
+        if arguments.only != "attacks":
+            pictured(browser, arguments.out)
+        server.shutdown()
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
