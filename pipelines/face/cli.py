@@ -1,6 +1,6 @@
 """The command line: `trajmill init | run | rebuild | plan | connectors | sniff | inspect | forget | turns | diversity |
-train-classifier | export | schema`, and those of `model_commands`, `flex_templates`
-and `viewer`.
+train-classifier | export | schema`, and those of `model_commands`, `flex_templates`,
+`viewer` and `report`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -26,6 +26,7 @@ from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
 from pipelines.face.printing import guard, notices, results
+from pipelines.face.report import command as report_command
 from pipelines.face.viewer import command as view_command
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
@@ -192,6 +193,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
+        report_command.leave_report(out, summary)
         _tell_summary(summary, recipe)
 
 
@@ -222,6 +224,7 @@ def rebuild(
     with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
+    report_command.leave_report(out, summary)
     _tell_summary(summary, recipe)
 
 
@@ -570,6 +573,7 @@ def export(
 model_commands.register(app)
 template_commands.register(app)
 view_command.register(app)
+report_command.register(app)
 
 
 def _tell_withdrawn(plan: Plan) -> None:

@@ -1,0 +1,39 @@
+"""The command `trajmill report`, and the report that each run leaves when it is over."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.account.summary import Summary
+from pipelines.face.printing import notices, results
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to the command line."""
+    app.command()(report)
+
+
+def report(
+    out: Annotated[str, typer.Argument(help="A run's output folder, a path or a URL.")],
+) -> None:
+    """Write OUT/report.html, which a run leaves too: one page of figures, samples and rejects, made to be passed on.
+
+    It holds all it shows, without a script. The same folder gives the same page.
+    """
+    from pipelines.face.report.report import write_report
+
+    results().print(f"written: {write_report(out)}", soft_wrap=True)
+
+
+def leave_report(out: str, summary: Summary) -> None:
+    """Writes the report of a run that went to its end; that it cannot be made is told, and ends nothing."""
+    if summary.last != "mix":
+        return
+    from pipelines.face.report.report import write_report
+
+    try:
+        write_report(out)
+    except Exception as error:  # noqa: BLE001 - the run is done and whole, whatever its report meets
+        notices().print(f"report.html was not written: {type(error).__name__}: {error}", soft_wrap=True)
