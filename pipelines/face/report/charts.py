@@ -93,9 +93,7 @@ def histogram_chart(spread: Histogram, unit: str, *, tallest: int = 0) -> Chart:
     top, number = tallest or max(spread.counts, default=0), len(spread.counts)
     step = width / max(1, number)
     boxes = [
-        Box(
-            _px(place * step + 0.75), _px(height - tall), _px(step - 1.5), _px(tall), "bar", _range(spread, place, unit)
-        )
+        _bar(place, step, tall, "bar", _range(spread, place, unit))
         for place, count in enumerate(spread.counts)
         if (tall := _tall(count / max(1, top), count, height))
     ]
@@ -119,16 +117,7 @@ def signal_chart(signal: Signal) -> Chart:
         tall = _tall(math.log1p(count) / top, count, height)
         if tall:
             title = _range(spread, place, signal.signal)
-            boxes.append(
-                Box(
-                    _px(place * step + 0.75),
-                    _px(height - tall),
-                    _px(step - 1.5),
-                    _px(tall),
-                    "out" if is_out else "bar",
-                    title,
-                )
-            )
+            boxes.append(_bar(place, step, tall, "out" if is_out else "bar", title))
     # a bound stands between what passes and what does not: after the range of a whole number, at its edge
     shift = 0.5 if low != int(low) and len(spread.counts) == round(high - low) else 0.0
     bounds = [(signal.least, -shift), (signal.most, shift)]
@@ -138,6 +127,10 @@ def signal_chart(signal: Signal) -> Chart:
         if bound is not None
     ]
     return Chart(width, height, boxes, f"{signal.rule}: {signal.broken:,} of {spread.total:,} do not pass", lines)
+
+
+def _bar(place: int, step: float, tall: float, kind: str, title: str) -> Box:
+    return Box(_px(place * step + 0.75), _px(SMALL[1] - tall), _px(step - 1.5), _px(tall), kind, title)
 
 
 def _tall(share: float, count: int, height: float) -> float:

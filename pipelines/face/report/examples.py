@@ -63,15 +63,10 @@ def samples(sources: Sources) -> dict[str, list[Rendered]]:
     found: dict[str, list[tuple[int, str, str, int]]] = {}
     for pool, domain, name in sources.shards():
         if pool != _HELD_BACK and name.endswith(".parquet"):
-            rows = len(sources.table(name, [_id_column(sources, name)]))
-            for number in range(rows):
+            for number in sources.some_rows(name, EXAMPLES):
                 rank = xxhash.xxh64_intdigest(f"{name} {number}")
                 found.setdefault(domain, []).append((rank, name, pool, number))
     return {domain: _rendered(sources, domain, sorted(ranked)[:EXAMPLES]) for domain, ranked in sorted(found.items())}
-
-
-def _id_column(sources: Sources, name: str) -> str:
-    return "data_source" if "/rl/" in name else "id"
 
 
 def _rendered(sources: Sources, domain: str, drawn: Sequence[tuple[int, str, str, int]]) -> list[Rendered]:

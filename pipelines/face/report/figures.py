@@ -1,4 +1,4 @@
-"""The numbers of a report: what manifests and records say of the whole, and what drawn files say of how it is spread."""
+"""The numbers of a report: what manifests and records say of the whole, and what drawn files say of its spread."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def _rows(sources: Sources) -> pl.DataFrame:
-    """The rows of the units that are looked at: `domain`, `trajectory` (a number), and what was measured and decided."""
+    """The rows of the units that are looked at: `domain`, `trajectory` (a number), what was measured and decided."""
     signals = sorted({f"{SIGNAL_PREFIX}{rule.get('signal')}" for rule in rules_of(sources.recipe).values()})
     parts = [_unit_rows(sources, unit, signals) for unit in sources.units]
     rows = pl.concat(parts, how="diagonal")
@@ -246,8 +246,8 @@ def _spreads(rows: pl.DataFrame, trajectories: pl.DataFrame) -> dict[str, dict[s
             continue
         largest = max(int(of[column].max() or 1), 1)  # type: ignore[arg-type]
         edges = [0, *(1 << power for power in range(largest.bit_length() + 1))]
-        for domain in found:
-            found[domain][column] = histogram(of.filter(pl.col("domain") == domain)[column], edges)
+        for domain, spreads in found.items():
+            spreads[column] = histogram(of.filter(pl.col("domain") == domain)[column], edges)
     return found
 
 

@@ -1,4 +1,4 @@
-"""`report.html` of an output folder: one file that holds all it shows, without a script, the same for the same folder."""
+"""`report.html` of an output folder: one file that holds all it shows, without a script, same folder, same bytes."""
 
 from __future__ import annotations
 

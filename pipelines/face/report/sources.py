@@ -31,6 +31,14 @@ _BYTES: Final = 48 << 20
 """Of a kind and a domain, if one file alone is not more."""
 
 
+_RANKED: Final = 4096
+"""Rows of a row group among which some are drawn, at most."""
+
+
+def _hash(text: str) -> int:
+    return xxhash.xxh64_intdigest(text.encode("utf-8", "surrogatepass"))
+
+
 @dataclass(frozen=True, slots=True)
 class UnitFiles:
     """A unit of a stage's work.
@@ -113,19 +121,28 @@ class Sources:
     def drawn(self, names: Iterable[str]) -> list[str]:
         """So many of the files as are looked at, sorted."""
         found, held = list[str](), 0
-        for name in sorted(names, key=lambda name: (xxhash.xxh64_intdigest(name), name))[:FILES]:
+        for name in sorted(names, key=lambda name: (_hash(name), name))[:FILES]:
             held += self.sizes[name]
             if not found or held <= _BYTES:
                 found.append(name)
         return sorted(found)
 
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """A file, or some of its columns: those of them that it has."""
-        if columns is not None:
-            with self.folder.open(name) as stream:
-                there = set(pq.read_schema(stream).names)
-            columns = [column for column in columns if column in there]
-        return pl.DataFrame(read_table(self.folder, name, columns))
+    def table(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Some columns of a file: those of them that it has."""
+        with self.folder.open(name) as stream:
+            there = set(pq.read_schema(stream).names)
+        return pl.DataFrame(read_table(self.folder, name, [column for column in columns if column in there]))
+
+    def some_rows(self, name: str, most: int) -> list[int]:
+        """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""
+        with self.folder.open(name) as stream:
+            told = pq.read_metadata(stream)
+        sizes = [told.row_group(group).num_rows for group in range(told.num_row_groups)]
+        if not any(sizes):
+            return []
+        group = _hash(f"{name} group") % len(sizes)
+        numbers = sorted(range(min(sizes[group], _RANKED)), key=lambda number: _hash(f"{name} row {number}"))
+        return sorted(sum(sizes[:group]) + number for number in numbers[:most])
 
     def rows(self, name: str, wanted: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, dict[str, Any]]:
         """Number → row, of some rows of a file; only the row groups in which they stand are read."""
