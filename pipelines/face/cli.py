@@ -440,6 +440,7 @@ def forget(
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
     made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
     show_forgotten(made, results())
+    report_command.report(out)
 
 
 @app.command()

@@ -108,25 +108,30 @@ def signal_chart(signal: Signal) -> Chart:
     low, high = spread.edges[0], spread.edges[-1]
     top = math.log1p(max(spread.counts, default=0)) or 1.0
     step = width / max(1, len(spread.counts))
-    boxes = []
-    for place, count in enumerate(spread.counts):
-        middle = (spread.edges[place] + spread.edges[place + 1]) / 2
-        is_out = (signal.most is not None and middle > signal.most) or (
-            signal.least is not None and middle < signal.least
+    boxes = [
+        _bar(
+            place,
+            step,
+            tall,
+            "out" if 2 * signal.beyond[place] > count else "bar",
+            _range(spread, place, signal.signal),
         )
-        tall = _tall(math.log1p(count) / top, count, height)
-        if tall:
-            title = _range(spread, place, signal.signal)
-            boxes.append(_bar(place, step, tall, "out" if is_out else "bar", title))
-    # a bound stands between what passes and what does not: after the range of a whole number, at its edge
-    shift = 0.5 if low != int(low) and len(spread.counts) == round(high - low) else 0.0
-    bounds = [(signal.least, -shift), (signal.most, shift)]
-    lines = [
-        (_px(min(max((bound + by - low) / (high - low or 1), 0.0), 1.0) * width), "bound")
-        for bound, by in bounds
-        if bound is not None
+        for place, count in enumerate(spread.counts)
+        if (tall := _tall(math.log1p(count) / top, count, height))
     ]
+    least, most = signal.least, signal.most
+    if is_of_numbers(spread):  # a bound stands between two numbers
+        least = None if least is None else math.ceil(least) - 0.5
+        most = None if most is None else math.floor(most) + 0.5
+    places = [min(max((bound - low) / (high - low or 1), 0.0), 1.0) for bound in (least, most) if bound is not None]
+    lines = [(_px(place * width), "bound") for place in places]
     return Chart(width, height, boxes, f"{signal.rule}: {signal.broken:,} of {spread.total:,} do not pass", lines)
+
+
+def is_of_numbers(spread: Histogram) -> bool:
+    """Whether each range is that of one whole number."""
+    begin, end = spread.edges[0], spread.edges[1]
+    return begin != int(begin) and 2 * begin == int(2 * begin) and end - begin == 1
 
 
 def _bar(place: int, step: float, tall: float, kind: str, title: str) -> Box:
@@ -147,7 +152,7 @@ def _place(spread: Histogram, value: float) -> float:
 
 def _range(spread: Histogram, place: int, unit: str) -> str:
     begin, end, count = spread.edges[place], spread.edges[place + 1], spread.counts[place]
-    if begin != int(begin) and end - begin == 1:
+    if is_of_numbers(spread):
         return f"{unit} {_told(begin + 0.5)}: {count:,}"
     return f"{unit} from {_told(begin)} to less than {_told(end)}: {count:,}"
 
@@ -206,6 +211,6 @@ def stage_rows(mixture: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any],
 def end_of(spread: Histogram, place: int) -> str:
     """The first or the last value of a histogram: of whole numbers the number, not the edge of its range."""
     edge = spread.edges[place]
-    if edge != int(edge) and spread.edges[1] - spread.edges[0] == 1:
+    if is_of_numbers(spread):
         edge += 0.5 if place == 0 else -0.5
     return _told(edge)

@@ -29,6 +29,9 @@ _SAMPLE: Final = 3_000
 _RUN: Final = (420, 160)
 """Characters of the beginning and of the end of a run that are shown where it is longer."""
 
+_GAP: Final = 120
+"""Characters that are left out at least, if any are."""
+
 _FIRST, _LAST = 5, 3
 """Messages of a sample that are shown from its beginning and its end."""
 
@@ -98,7 +101,7 @@ def _cut_runs(runs: Sequence[Run], most: int) -> Iterator[Run]:
         if run.label == CUT:
             yield run
             continue
-        begin = fitting(run.text, first if len(run.text) > first + last else len(run.text))
+        begin = fitting(run.text, first if len(run.text) > first + last + _GAP else len(run.text))
         end = fitting(run.text[len(begin) :][-last:], last) if len(begin) < len(run.text) else ""
         yield run._replace(text=begin)
         if gone := len(run.text) - len(begin) - len(end):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -61,7 +62,7 @@ class Signal:
         use: what becomes of what does not pass; empty: what the rule's kind says.
         cap: share up to which what does not pass is kept all the same.
         spread: of the values.
-        broken: how many do not pass.
+        beyond: how many of each range do not pass.
     """
 
     rule: str
@@ -71,7 +72,12 @@ class Signal:
     use: str
     cap: float | None
     spread: Histogram
-    broken: int
+    beyond: Sequence[int]
+
+    @property
+    def broken(self) -> int:
+        """How many values do not pass."""
+        return sum(self.beyond)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +274,10 @@ def _signals(rows: pl.DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> Iter
         least, most = rule.get("min"), rule.get("max")
         if not len(values):
             continue
-        below = (values < least).sum() if least is not None else 0
-        above = (values > most).sum() if most is not None else 0
-        spread = histogram(values, signal_edges(values, [one for one in (least, most) if one is not None]))
+        is_within = values.is_between(-math.inf if least is None else least, math.inf if most is None else most)
+        edges = signal_edges(values, [one for one in (least, most) if one is not None])
         told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
-        yield Signal(name, *told, spread, int(below + above))
+        yield Signal(name, *told, histogram(values, edges), histogram(values.filter(~is_within), edges).counts)
 
 
 def signal_edges(values: pl.Series, bounds: Sequence[float]) -> list[float]:
