@@ -13,6 +13,7 @@ from pipelines.face.printing import notices, results
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
     app.command()(report)
+    app.command()(compare)
 
 
 def report(
@@ -25,6 +26,27 @@ def report(
     from pipelines.face.report.report import write_report
 
     results().print(f"written: {write_report(out)}", soft_wrap=True)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="OUT1", help="A run's output folder, the one that was before.")],
+    second: Annotated[str, typer.Argument(metavar="OUT2", help="Another one.")],
+    html: Annotated[str | None, typer.Option("--html", help="A page to write, besides what is printed.")] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Ids that are named of each change.")] = 3,
+) -> None:
+    """Tell what two runs have done otherwise: settings, counts by domain and reason, trajectories that are new or gone,
+    kept or dropped now, or in another pool.
+
+    For example:  trajmill compare out/strict out/lenient --html changes.html
+    """
+    from pipelines.face.report.compare_output import show_comparison, write_comparison
+    from pipelines.face.report.comparison import compared
+
+    found = compared(first, second, examples)
+    show_comparison(found, (first, second), results())
+    if html is not None:
+        write_comparison(found, (first, second), html)
+        results().print(f"written: {html}", soft_wrap=True)
 
 
 def leave_report(out: str, summary: Summary) -> None:
