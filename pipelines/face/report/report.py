@@ -55,7 +55,9 @@ def page(template: str, values: Mapping[str, Any]) -> bytes:
     """A page of one file: its style sheet stands in it, and is all that a browser may use."""
     style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    made = environment(TEMPLATES).get_template(template).render(style=style, style_digest=digest, **values)
+    templates = environment(TEMPLATES)
+    templates.optimized = False  # which takes longer than it saves in a page that is made once
+    made = templates.get_template(template).render(style=style, style_digest=digest, **values)
     return made.encode("utf-8", "replace")
 
 

@@ -29,8 +29,8 @@ from tests.pipelines.face.viewer.hostile_texts import TEXTS, hostile_run
 TAGS = frozenset(
     re.findall(
         r"\S+",
-        """html head meta title style body svg defs pattern rect circle line header main footer nav section h1 h2 h3 p a ul
-        li b i span code pre div details summary article table caption thead tbody tr th td figure figcaption""",
+        """html head meta title style body svg defs pattern rect circle line header main footer nav section h1 h2 h3 p a
+        ul li b i span code pre div details summary article table caption thead tbody tr th td figure figcaption""",
     )
 )
 """Of our templates."""
