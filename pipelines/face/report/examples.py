@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 import xxhash
@@ -44,6 +44,19 @@ _EXPANDED: Final = 3
 _COLUMNS: Final = ("unit", "reason", "detail", "uri", "member", "offset", "connector", "trajectory_id", "step")
 
 
+class Beginning(NamedTuple):
+    """The beginning of a text, and how many characters of it are left out."""
+
+    text: str
+    left: int
+
+    @classmethod
+    def of(cls, text: str) -> Beginning:
+        """As much of a text as is shown beside a reject."""
+        begin = fitting(text, _TEXT)
+        return cls(begin, len(text) - len(begin))
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """A reject and what caused it.
@@ -56,9 +69,9 @@ class Rejected:
     """
 
     row: Mapping[str, Any]
-    excerpt: str
-    action: str
-    answer: str
+    excerpt: Beginning
+    action: Beginning
+    answer: Beginning
 
 
 def samples(sources: Sources) -> dict[str, list[Rendered]]:
@@ -141,8 +154,7 @@ def rejected(sources: Sources, rejects: pl.DataFrame) -> dict[tuple[str, str], l
     found: dict[tuple[str, str], list[Rejected]] = {}
     for row in chosen:
         place = row["name"], row["row"]
-        action, answer = texts.get(place, ("", ""))
-        one = Rejected(row, fitting(excerpts[place], _TEXT), fitting(action, _TEXT), fitting(answer, _TEXT))
+        one = Rejected(row, *map(Beginning.of, (excerpts[place], *texts.get(place, ("", "")))))
         found.setdefault((row["stage"], row["reason"]), []).append(one)
     return found
 

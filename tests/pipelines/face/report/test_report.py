@@ -99,8 +99,8 @@ def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
     sources = Sources(str(tmp_path))
     found = rejected(sources, reject_rows(sources))
     (cut,), (copy,) = found["normalize", "truncated"], found["judge", "near_duplicate"]
-    assert cut.excerpt == '{"cut": "he'
-    assert (copy.action != "", copy.answer) == (True, "six")
+    assert cut.excerpt == ('{"cut": "he', 0)
+    assert (copy.action.text != "", copy.answer) == (True, ("six", 0))
     (sample,) = samples(sources)["web"]
     assert [[(run.text, run.loss) for run in said.runs] for said in sample.messages] == [
         [("do", False)],
