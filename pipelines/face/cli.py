@@ -639,7 +639,7 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
-    if sys.argv[1:2] == [run.__name__]:
+    if {run.__name__, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from pipelines.account.summary import Summary
 from pipelines.face.printing import notices, results
+
+NAMES: Final = ("report", "compare")
+"""Of the commands."""
 
 
 def register(app: typer.Typer) -> None:

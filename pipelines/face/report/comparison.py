@@ -118,7 +118,7 @@ def compared(first: str, second: str, examples: int = 3) -> Comparison:
 
 def _side(out: str) -> Side:
     sources = Sources(out)
-    units = [unit for unit in sources.all_units if unit.of("verdicts") in sources.sizes]
+    units = [unit for unit in sources.all_units if unit.of("verdicts") in sources.names]
     if not units:
         raise ConfigError(f"{out} holds no verdicts: only what is judged can be compared.")
     parts = [_unit(sources, unit) for unit in units]

@@ -172,7 +172,7 @@ def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict
     found: dict[tuple[str, int], tuple[str, str]] = {}
     for name in sorted({row["name"] for row in chosen}):
         unit = _unit_of(name)
-        if unit is None or unit.of("transitions") not in sources.sizes:
+        if unit is None or unit.of("transitions") not in sources.names:
             continue
         mine = [row for row in chosen if row["name"] == name]
         ids = sources.table(unit.of("transitions"), ["trajectory_id", "step"]).with_row_index("at")

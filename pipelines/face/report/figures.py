@@ -207,7 +207,7 @@ def _rows(sources: Sources) -> pl.DataFrame:
 
 def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pl.DataFrame:
     told = sources.table(unit.of("transitions"), ["step", "turn"])
-    if unit.of("verdicts") in sources.sizes:
+    if unit.of("verdicts") in sources.names:
         columns = ["kept", "use", "reason", "tokens", "text_bytes", *signals]
         verdicts = sources.table(unit.of("verdicts"), columns)
         told = pl.concat([told, verdicts], how="horizontal")

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
 from pipelines.engine.generations import chain
 from pipelines.engine.ownership import RUN
-from pipelines.engine.parquet import read_table
-from pipelines.engine.storage import Folder
+from pipelines.engine.storage import MADE_AGAIN, Folder
 from pipelines.engine.units import MANIFEST, read_manifest
-from schemas import ConfigError
+from schemas import ConfigError, ShardError
 from schemas.manifest import Manifest
 
-FILES: Final = 6
+FILES: Final = 4
 """Of a kind and a domain."""
 
 _BYTES: Final = 48 << 20
@@ -70,14 +71,15 @@ class Sources:
 
     def __init__(self, out: str) -> None:
         self.folder = Folder.named(out)
-        self.sizes = self.folder.sizes()
+        self._sizes = {} if self.folder.is_local else self.folder.sizes()  # one listing; here each would be asked for
+        self.names = frozenset(self._sizes or self.folder.names())
         self.leads = [f"{one.folder}/" if one.folder else "" for one in chain(self.folder)] or [""]
-        if not any(name.startswith("transitions/") for name in self.sizes):
+        if not any(name.startswith("transitions/") for name in self.names):
             raise ConfigError(f"{out} holds no transitions: wanted a run's folder.")
 
     def below(self, folder: str, suffix: str = ".parquet") -> list[str]:
         """The files below a folder, sorted."""
-        return sorted(name for name in self.sizes if name.startswith(f"{folder}/") and name.endswith(suffix))
+        return sorted(name for name in self.names if name.startswith(f"{folder}/") and name.endswith(suffix))
 
     @cached_property
     def all_units(self) -> list[UnitFiles]:
@@ -122,21 +124,34 @@ class Sources:
         """So many of the files as are looked at, sorted."""
         found, held = list[str](), 0
         for name in sorted(names, key=lambda name: (_hash(name), name))[:FILES]:
-            held += self.sizes[name]
+            held += self._sizes[name] if self._sizes else self.folder.size(name)
             if not found or held <= _BYTES:
                 found.append(name)
         return sorted(found)
 
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[pq.ParquetFile]:
+        """A file of rows.
+
+        Raises:
+            ShardError: it is missing or damaged.
+        """
+        try:
+            with self.folder.open(name) as stream:
+                yield pq.ParquetFile(stream)
+        except (pa.ArrowException, OSError) as error:
+            raise ShardError(f"{self.folder.path(name)} cannot be read: {error}. {MADE_AGAIN}.") from error
+
     def table(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
         """Some columns of a file: those of them that it has."""
-        with self.folder.open(name) as stream:
-            there = set(pq.read_schema(stream).names)
-        return pl.DataFrame(read_table(self.folder, name, [column for column in columns if column in there]))
+        with self._opened(name) as file:
+            there = set(file.schema_arrow.names)
+            return pl.DataFrame(file.read([column for column in columns if column in there], use_threads=False))
 
     def some_rows(self, name: str, most: int) -> list[int]:
         """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""
-        with self.folder.open(name) as stream:
-            told = pq.read_metadata(stream)
+        with self._opened(name) as file:
+            told = file.metadata
         sizes = [told.row_group(group).num_rows for group in range(told.num_row_groups)]
         if not any(sizes):
             return []
@@ -147,8 +162,7 @@ class Sources:
     def rows(self, name: str, wanted: Iterable[int], columns: Sequence[str] | None = None) -> dict[int, dict[str, Any]]:
         """Number → row, of some rows of a file; only the row groups in which they stand are read."""
         numbers, found, begin = sorted(set(wanted)), dict[int, dict[str, Any]](), 0
-        with self.folder.open(name) as stream:
-            file = pq.ParquetFile(stream)
+        with self._opened(name) as file:
             for group in range(file.num_row_groups):
                 size = file.metadata.row_group(group).num_rows
                 mine = [number - begin for number in numbers if begin <= number < begin + size]

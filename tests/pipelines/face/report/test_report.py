@@ -14,14 +14,15 @@ from selectolax.lexbor import LexborHTMLParser
 from typer.testing import CliRunner
 
 from pipelines.engine.ownership import REPORT
+from pipelines.engine.storage import Folder
 from pipelines.face.cli import app
 from pipelines.face.looking.loss_runs import Rendered, Run, Said
 from pipelines.face.report.charts import signal_chart, stacked
 from pipelines.face.report.examples import CUT, fitting, reject_rows, rejected, samples, shortened
 from pipelines.face.report.figures import Signal, balance, figures, histogram, signal_edges
-from pipelines.face.report.report import report
+from pipelines.face.report.report import report, write_report
 from pipelines.face.report.sources import Sources
-from schemas import ConfigError, Reject
+from schemas import ConfigError, Reject, ShardError
 from tests.make import trajectory
 from tests.pipelines.face.looking.made_runs import RULES, made_rejects, made_run, made_shard, there
 from tests.pipelines.face.viewer.hostile_texts import TEXTS, hostile_run
@@ -145,6 +146,23 @@ def test_the_same_folder_gives_the_same_bytes_wherever_it_lies(tmp_path):
     first = report(str(tmp_path / "one"))
     assert first == report(str(tmp_path / "two"))
     assert str(tmp_path).encode() not in first
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    planted(tmp_path)
+    (damaged,) = tmp_path.glob("verdicts/web/*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    with pytest.raises(ShardError, match=re.escape(str(damaged))):
+        report(str(tmp_path))
+
+
+def test_it_is_read_from_and_written_to_an_object_store(tmp_path):
+    planted(tmp_path)
+    store = Folder("memory://reported/out")
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
+        store.write(str(file.relative_to(tmp_path)), file.read_bytes())
+    write_report(store.url)
+    assert store.read(REPORT) == report(str(tmp_path))
 
 
 def test_the_command_writes_it_and_tells_where(tmp_path):
