@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores consumers lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores screens consumers lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -89,6 +89,9 @@ dataflow: .venv/dataflow ## run on Dataflow as far as this machine can be it, an
 stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers have them, that fail as stores do
 	$(BIN)/pytest tests/stores $(ARGS)
 
+screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
+	$(BIN)/python -m benchmarks.screens $(ARGS)
+
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 	$(BIN)/python -m benchmarks.scrubbing
@@ -97,6 +100,7 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.dedup
 	$(BIN)/python -m benchmarks.judge_memory
 	$(BIN)/python -m benchmarks.mixing
+	$(BIN)/python -m benchmarks.viewing
 
 out/tokenizer/%: | .venv/developing
 	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.published_tokenizer $@ --template $*

@@ -72,6 +72,13 @@ class Heard(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+class Listener(http.server.ThreadingHTTPServer):
+    """A server that minds nobody who hangs up."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Says nothing."""
+
+
 @contextmanager
 def served(contents: Contents) -> Iterator[int]:
     """The port on which something is viewed while it lasts."""
@@ -198,7 +205,7 @@ def main() -> None:
     parser.add_argument("--out", help="a finished run of the samples")
     parser.add_argument("--only", choices=("attacks", "pictures"))
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as profile, http.server.ThreadingHTTPServer((ADDRESS, 0), Heard) as server:
+    with tempfile.TemporaryDirectory() as profile, Listener((ADDRESS, 0), Heard) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser, faults = Browser(profile, server.server_port), 0
         if arguments.only != "pictures":

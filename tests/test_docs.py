@@ -130,6 +130,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     shutil.copy(logs / "asciicast" / "one_command.cast", tmp_path / "recordings" / "first.cast")
     (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
     with chat_server(lambda _: "An answer that says nothing.") as chat:
         for line in shown.replace("http://127.0.0.1:8000/v1", chat.url).splitlines():
             words = [path for word in shlex.split(line, comments=True)[1:] for path in sorted(glob(word)) or [word]]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import polars as pl
@@ -85,15 +84,12 @@ class RunContents:
         self.files = self._run = RunFiles(self.out)
         self.title = self._run.root.name or str(self._run.root)
         self.index = trajectory_index(self._run.judged, self._run.draws)
+        self._by_key = by_key(self.index)
         self.rejects = reject_index(self._run.rejects)
         self.searchable = self._run.judged
         self.rows = RunRows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
         self.rules = rules_of(self._run.recipe)
-
-    @cached_property
-    def _by_key(self) -> dict[str, int]:
-        return by_key(self.index)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """See `Contents`."""

@@ -5,7 +5,7 @@ Of a million transitions it reads the columns that are needed, and of most of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from schemas import ShardError, scan_transitions
 
 KEPT: Final = "kept"
 DROPPED: Final = "dropped"
-FACETS: Final = ("domain", "source", "environment", "task", "outcome", "fate", "reason", "connector", "pool")
+FACETS: Final = ("domain", "fate", "reason", "outcome", "pool", "environment", "task", "source", "connector")
 """What trajectories are filtered by; `fate` is kept or dropped, `reason` any that speaks on one of their rows."""
 
 _TASK_CHARACTERS: Final = 400
@@ -161,15 +161,18 @@ def _having(name: str, value: str) -> pl.Expr:
 
 
 def facet_counts(
-    index: pl.DataFrame, chosen: Mapping[str, str], text: str = "", most: int = 12
+    index: pl.DataFrame, chosen: Mapping[str, str], text: str = "", most: int = 10
 ) -> dict[str, list[tuple[str, int]]]:
     """Of every facet its most frequent values with their numbers among what the other choices leave, the largest first.
 
     A value that was chosen is always there. Where nothing is said the value is empty.
     """
     found = {}
+    searched = found_in(index, {}, text)
+    left = found_in(searched, chosen)
     for name in FACETS:
-        rest = found_in(index, {key: value for key, value in chosen.items() if key != name}, text)
+        others = {key: value for key, value in chosen.items() if key != name}
+        rest = found_in(searched, others) if name in chosen else left
         column = rest.lazy().select(pl.col(name))
         values = column.explode(name) if name == "reason" else column
         counted = values.group_by(name).len().sort(["len", name], descending=[True, False], nulls_last=True).collect()
@@ -193,11 +196,3 @@ def named(one: Mapping[str, Any]) -> str:
 def by_key(index: pl.DataFrame) -> dict[str, int]:
     """Key → row of the index."""
     return {key: number for number, key in enumerate(index["key"])}
-
-
-def counted(values: Iterable[str]) -> dict[str, int]:
-    """How often each value occurs, the most frequent first."""
-    counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

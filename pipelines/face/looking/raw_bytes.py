@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pipelines.engine.compression import MAGIC_BYTES, is_compressed
 from pipelines.engine.paths import Place, opened, text_of
 from pipelines.engine.stored_blob import open_raw
 from pipelines.plan.plan import Plan
+from quality.scrub import scrub_name
 from schemas import ParseError, ShardError
 
 BEFORE: Final = 400
@@ -27,6 +28,9 @@ _DEEPEST: Final = 1 << 30
 
 _CHUNK: Final = 1 << 20
 _TABLES: Final = (b"PAR1", b"ARROW1")
+
+
+_Members: TypeAlias = Mapping[str, Mapping[str, Place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +79,11 @@ class RawPlaces:
 
     def __init__(self, plans: Iterable[Path]) -> None:
         self._plans = list(plans)
-        self._members: list[Mapping[str, Mapping[str, Place]]] | None = None
+        self._members: list[_Members] | None = None
+        self._scrubbed: list[_Members] | None = None
 
     @classmethod
-    def of(cls, members: Mapping[str, Mapping[str, Place]]) -> RawPlaces:
+    def of(cls, members: _Members) -> RawPlaces:
         """The places of inputs that are known: uri → member → place."""
         made = cls([])
         made._members = [members]
@@ -98,15 +103,31 @@ class RawPlaces:
     def _place(self, uri: str, member: str) -> Place | None:
         if self._members is None:
             self._members = [_members(plan) for plan in self._plans]
-        for one in self._members:
-            members = one.get(uri, {})
-            if member in members:
-                return members[member]
-            # a connector may name a place within its member, as a row of a table: the file is the next best
-            inner = next((name for name in members if name and member.startswith(f"{name}/")), None)
-            if inner is not None or len(members) == 1:
-                return members[inner] if inner is not None else next(iter(members.values()))
-        return None
+        found = _listed(self._members, uri, member)
+        if found is None:
+            if self._scrubbed is None:
+                self._scrubbed = [_scrubbed(one) for one in self._members]
+            found = _listed(self._scrubbed, uri, member)
+        return found
+
+
+def _listed(plans: Iterable[_Members], uri: str, member: str) -> Place | None:
+    for one in plans:
+        members = one.get(uri, {})
+        if member in members:
+            return members[member]
+        # a connector may name a place within its member, as a row of a table: the file is the next best
+        inner = next((name for name in members if name and member.startswith(f"{name}/")), None)
+        if inner is not None or len(members) == 1:
+            return members[inner] if inner is not None else next(iter(members.values()))
+    return None
+
+
+def _scrubbed(plan: _Members) -> _Members:
+    """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
+    names = {uri: scrub_name(uri) for uri in plan}
+    changed = ((name, plan[uri]) for uri, name in names.items())
+    return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
 
 
 def _members(plan: Path) -> dict[str, Mapping[str, Place]]:

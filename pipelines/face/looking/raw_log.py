@@ -58,7 +58,7 @@ class RawLog:
         self.rules: Mapping[str, Mapping[str, Any]] = {}
         self.files: RunFiles | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="trajmill-view-")
-        recipe = Recipe(name="view", source="view")
+        recipe = Recipe(name="view", source="raw log")
         plan = make_plan(recipe, [path])
         if not plan.inputs:
             told = "; ".join(f"{one.uri}: {one.detail}" for one in plan.unrecognized[:3])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from pipelines.face.looking.loss_runs import Rendered, Run, Said, runs, sample_at, samples_of
 from pipelines.face.looking.run_files import RunFiles
@@ -30,15 +33,28 @@ def view_of(files: RunFiles | None) -> View:
     return View.of(mix)
 
 
+def with_spans(rows: Sequence[Mapping[str, Any]], spans: Path | None, first: int) -> list[Mapping[str, Any]]:
+    """Rows with the classes of their characters, which stand in a file that is aligned to theirs from a row on."""
+    if spans is None:
+        return list(rows)
+    told = pl.scan_parquet(spans, glob=False).select("spans").slice(first, len(rows)).collect()["spans"].to_list()
+    return [{**row, "spans": labels} for row, labels in zip(rows, told, strict=True)]
+
+
+def _is_seen(row: Mapping[str, Any]) -> bool:
+    return (row["next_observation"] or {}).get("content") is not None
+
+
 def preview(rows: Sequence[Mapping[str, Any]], view: View) -> Rendered:
     """The turns of a trajectory as a conversation, without a system prompt.
 
     Args:
-        rows: of the trajectory, each with its `use`, and its `spans` where they were measured.
+        rows: of the trajectory, each with its `use`, and its `spans` where they were measured; those after which
+            nothing was seen are not shown.
         view: how they are shown.
     """
     said: list[Said] = []
-    for turn in turns(rows, view):
+    for turn in turns([row if _is_seen(row) else {**row, "use": "omit"} for row in rows], view):
         spans = [{"begin": one.begin, "end": one.end, "label": one.label} for one in turn_spans(turn)]
         said += [Said("user", [Run(turn.user, loss=False)]), Said("assistant", runs(turn.assistant, spans))]
     first = rows[0]

@@ -59,15 +59,6 @@ class Bound:
     speaks: bool = False
     said: str | None = None
 
-    @property
-    def position(self) -> float | None:
-        """Where the value stands on a scale on which 0.5 is the nearest bound, from 0 to 1; None without a bound."""
-        bound = self.most if self.most is not None else self.least
-        if bound is None:
-            return None
-        reach = max(abs(bound), 1.0)
-        return min(max(0.5 + 0.5 * (self.value - bound) / reach, 0.0), 1.0)
-
 
 def bounds(verdict: Mapping[str, Any], rules: Mapping[str, Mapping[str, Any]]) -> list[Bound]:
     """All signals of a verdict with the rules on them: what speaks first, then what does not pass, then the rest.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 import socket
 import webbrowser
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from pipelines.account.endings import Interrupted
 from pipelines.face.printing import notices, results
 from schemas import ConfigError
 
@@ -28,7 +30,9 @@ def view(
     The page is served to this machine only, to whoever has the address that is printed. It asks for nothing from
     elsewhere, and nothing that a log holds is run. Nothing is written. End it with Ctrl-C.
 
-    For example:  trajmill view out/mine          trajmill view recordings/first.cast
+    For example: trajmill view out/mine
+
+    Or a raw log: trajmill view recordings/first.cast
     """
     import uvicorn
 
@@ -47,7 +51,8 @@ def view(
         notices().print("Ctrl-C ends it.")
         if browser:
             webbrowser.open(address)
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(Interrupted):  # which is how it ends
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def listening(address: str, port: int) -> socket.socket:

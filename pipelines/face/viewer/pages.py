@@ -17,7 +17,7 @@ from pipelines.face.looking.loss_runs import sample_at, sample_counts
 from pipelines.face.looking.rejects import FACETS as REJECT_FACETS
 from pipelines.face.looking.rejects import chosen_rejects, reject_facets
 from pipelines.face.looking.text_search import searched
-from pipelines.face.looking.trained_on import drawn_samples, preview, view_of
+from pipelines.face.looking.trained_on import drawn_samples, preview, view_of, with_spans
 from pipelines.face.viewer.steps import SIDES, attached, step_values
 
 PAGE: Final = 50
@@ -46,15 +46,13 @@ class Pages:
         """(pool, domain) → number of samples."""
         return sample_counts(self.contents.files) if self.contents.files else {}
 
-    @cached_property
-    def _prefixes(self) -> dict[str, str]:
-        kept = self.contents.index.filter(pl.col("fate") == "kept")
-        return dict(zip(kept["trajectory_id"].str.head(16), kept["key"], strict=True))
-
     def keeper(self, detail: str) -> str | None:
         """The key of the trajectory that a reject's detail names; None if it names none, or it is not there."""
         prefix = named_keeper(detail)
-        return self._prefixes.get(prefix) if prefix else None
+        if not prefix:
+            return None
+        found = self.contents.index.filter(pl.col("trajectory_id").str.starts_with(prefix) & (pl.col("fate") == "kept"))
+        return found["key"][0] if len(found) else None
 
     def found(self, key: str) -> dict[str, Any]:
         """The row of the index with that key.
@@ -170,10 +168,11 @@ def trained(held: Pages, request: Request) -> dict[str, Any]:
     if drawn:
         return {"one": one, "drawn": drawn, "preview": None}
     rows = held.rows(one)
-    for number, row in enumerate(rows):
-        verdict = held.contents.rows.verdict(one["file"], one["first"] + number)
-        row["use"] = verdict["use"] if verdict and one["fate"] == "kept" else "target"
-    return {"one": one, "drawn": [], "preview": preview(rows, view_of(files))}
+    uses = held.contents.rows.outline(one["file"], one["first"], len(rows))
+    for row, told in zip(rows, uses, strict=True):
+        row["use"] = told["use"] if one["fate"] == "kept" else "target"
+    spans = held.contents.searchable[one["file"]].spans
+    return {"one": one, "drawn": [], "preview": preview(with_spans(rows, spans, one["first"]), view_of(files))}
 
 
 def copy_list(held: Pages, request: Request) -> dict[str, Any]:

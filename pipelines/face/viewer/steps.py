@@ -10,7 +10,7 @@ from typing import Any, Final
 from pipelines.face.looking.contents import Contents
 from pipelines.face.looking.differences import difference
 from pipelines.face.looking.observations import Shown, shown, shown_text
-from pipelines.face.looking.why import bounds
+from pipelines.face.looking.why import REASON_WORDS, bounds
 from pipelines.face.viewer.images import image_type
 
 _COMPARED: Final = frozenset({"screen", "state"})
@@ -47,6 +47,7 @@ def step_values(
         "between": said_between(row["interleaved"]),
         "done": _done(action, arguments),
         "as_logged": _as_logged(action, arguments),
+        "in_words": REASON_WORDS.get(verdict["reason"]) if verdict else None,
         "bounds": bounds(verdict, contents.rules) if verdict else [],
     }
 

@@ -137,6 +137,8 @@ def test_what_was_not_drawn_is_shown_as_it_would_be(out):
     assert [said.role for said in told.messages] == ["user", "assistant"] * 3
     assert told.messages[-1].runs[-1].text.endswith("four")
     assert all(said.bears_loss == (said.role == "assistant") for said in told.messages)
+    blind = preview([rows[0] | {"next_observation": None}, rows[1]], view_of(None))
+    assert [said.role for said in blind.messages] == ["user", "assistant"]
 
 
 def test_copies_stand_beside_their_keeper_with_what_differs(out):

@@ -15,6 +15,7 @@ from pipelines.face.looking.differences import difference
 from pipelines.face.looking.observations import SHOWN_CHARACTERS, shown, shown_text
 from pipelines.face.looking.raw_bytes import AFTER, BEFORE, RawPlaces
 from pipelines.face.looking.trajectory_rows import brief
+from quality.scrub import scrub_name
 from tests.pipelines.face.looking.made_runs import there
 
 TREE = """#1 window "Main \\"one\\"" [0,0][100,50]
@@ -134,6 +135,15 @@ def test_raw_bytes_are_those_at_the_place_in_the_decompressed_file(tmp_path, pac
     assert places.at("other", "", 0) is None
     file.unlink()
     assert "No such file" in there(places.at("log", "", 0)).fault
+
+
+def test_raw_bytes_are_found_by_the_name_that_scrubbing_left(tmp_path):
+    file = tmp_path / "log"
+    file.write_bytes(b"here")
+    uri = "home/lovelace/runs/log"
+    assert scrub_name(uri) != uri
+    places = RawPlaces.of({uri: {"": Place(str(file))}})
+    assert there(places.at(scrub_name(uri), "", 0)).at == b"here"
 
 
 def test_what_an_action_says_besides_its_name():

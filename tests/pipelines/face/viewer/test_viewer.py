@@ -116,9 +116,7 @@ def test_a_step_says_what_was_done_what_changed_and_why_it_is_used_so(made):
     assert client.get(f"/t/{made[1]}/3").status_code == 404
 
 
-@pytest.mark.parametrize(
-    "text", [" ".join(TEXTS), "\n".join(reversed(TEXTS)), *(text for text in TEXTS if ":" in text[:12])]
-)
+@pytest.mark.parametrize("text", ["\n".join(TEXTS), "javascript:document.title='owned'//", "//127.0.0.1:9/x"])
 def test_nothing_of_a_hostile_log_is_more_than_text(tmp_path, text):
     keys = hostile_run(tmp_path, text)
     client = client_of(tmp_path)
