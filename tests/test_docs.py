@@ -33,9 +33,6 @@ from tests.quality.contract import keeps_the_contract
 from tests.rows import parsed
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "samples").glob("*.md")])
-COMING = frozenset({"view", "push", "report", "compare", "docs/viewer.md", "docs/publishing.md", "docs/report.md"})
-"""Commands and pages that are being made and named already; a name is taken out once it is there."""
-
 PACKAGES = ("schemas", "connectors", "quality", "pipelines", "benchmarks", "samples", "tests")
 
 
@@ -62,8 +59,6 @@ def test_every_link_within_the_repository_leads_somewhere(page):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        if target.relative_to(ROOT).as_posix() in COMING and not target.exists():
-            continue
         assert target.is_relative_to(ROOT), link
         assert target.exists(), link
         assert not anchor or anchor in headings(target), link
@@ -112,11 +107,9 @@ def test_every_command_that_is_named_is_one_with_its_options(page):
     }
     text = page.read_text("utf-8")
     for command, rest in re.findall(r"^trajmill ([\w-]+)([^#\n]*)", "\n".join(blocks(page, "(?:bash)?")), re.MULTILINE):
-        if command in COMING - known.keys():
-            continue
         assert command in known
         assert set(re.findall(r"--[\w-]+", rest)) <= known[command], rest
-    assert set(re.findall(r"`trajmill ([\w-]+)", text)) <= set(known) | COMING
+    assert set(re.findall(r"`trajmill ([\w-]+)", text)) <= set(known)
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert {one for one in re.findall(r"^make (\w+)|`make (\w+)", text, re.MULTILINE) for one in one if one} <= targets
 
@@ -124,7 +117,7 @@ def test_every_command_that_is_named_is_one_with_its_options(page):
 def test_the_readme_names_every_command_and_is_short():
     text = (ROOT / "README.md").read_text("utf-8")
     shown = "\n".join(blocks(ROOT / "README.md", "bash"))
-    assert set(re.findall(r"^trajmill ([\w-]+)", shown, re.MULTILINE)) | COMING == set(commands()) | COMING
+    assert set(re.findall(r"^trajmill ([\w-]+)", shown, re.MULTILINE)) == set(commands())
     assert len(text.splitlines()) <= 120
 
 
@@ -141,8 +134,6 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     with chat_server(lambda _: "An answer that says nothing.") as chat, reached(monkeypatch):
         for line in shown.replace("http://127.0.0.1:8000/v1", chat.url).splitlines():
             words = [path for word in shlex.split(line, comments=True)[1:] for path in sorted(glob(word)) or [word]]
-            if words[0] in COMING - set(commands()):
-                continue
             code, said, complained = ran(*words)
             assert code == 0, complained
             assert said

@@ -47,12 +47,19 @@ def changes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> tuple
 def _of_recipe(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     if before["version"] != after["version"]:
         yield f"trajmill {before['version']} → {after['version']}"
-    old, new = dict(_flat("", before["recipe"])), dict(_flat("", after["recipe"]))
-    differ = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
-    for key in differ[:_SHOWN]:
-        yield f"{key}: {_value(old.get(key))} → {_value(new.get(key))}"
+    differ = settings_changed(before["recipe"], after["recipe"])
+    for key, old, new in differ[:_SHOWN]:
+        yield f"{key}: {told_value(old)} → {told_value(new)}"
     if len(differ) > _SHOWN:
         yield f"and {len(differ) - _SHOWN} settings of the recipe more"
+
+
+def settings_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(setting as `judge.rules.no_op.cap`, its value before, and after) of two recipes, where these differ."""
+    old, new = dict(_flat("", before)), dict(_flat("", after))
+    return [
+        (key, old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)
+    ]
 
 
 def _of_counts(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -79,6 +86,7 @@ def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _value(value: Any) -> str:
+def told_value(value: Any) -> str:
+    """A setting's value in few words."""
     told = json.dumps(value, ensure_ascii=False)
     return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}…"

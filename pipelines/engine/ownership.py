@@ -37,7 +37,8 @@ LAYOUT: Final = 2
 
 PLAN: Final = "plan.json"
 RUN: Final = "run.json"
-_ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN})
+REPORT: Final = "report.html"
+_ALWAYS: Final = frozenset({MARKER, LOCK, PLAN, RUN, REPORT})
 _LAYOUT_1: Final = ("rejects/plan/part-00000.parquet", "measures/benchmarks.parquet", "measures/replicates.json")
 _LAYOUT_1_CARD: Final = "shards/README.md"
 _SPILLED: Final = re.compile(SPILL + r"/(?:[a-z_]+/)?spill-\d+\.blocks")
@@ -166,7 +167,7 @@ def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
         listed.add(LOCK)
     if listed - {LOCK} and values is None:
         found.layout = 1
-        listed |= {*_ALWAYS, *_LAYOUT_1, _LAYOUT_1_CARD} - {MARKER}
+        listed |= {*_ALWAYS, *_LAYOUT_1, _LAYOUT_1_CARD} - {MARKER, REPORT}
     return listed
 
 
@@ -389,7 +390,7 @@ class Ownership:
         self._write_marker()
         leftovers = {name for name in found.ours if is_unfinished(name) or _SPILLED.fullmatch(name)}
         replaced = found.layout and found.identity != self.identity
-        self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN} if replaced else ())})
+        self._remove({*leftovers, *(self._names | blobs | {PLAN, RUN, REPORT} if replaced else ())})
         if replaced:
             self._names = set()
             self._write_marker()

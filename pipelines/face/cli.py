@@ -1,6 +1,6 @@
 """The command line: `trajmill init | run | plan | connectors | sniff | inspect | verify | turns | diversity |
-train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing`, `flex_templates`
-and `viewer`.
+train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing`, `flex_templates`,
+`viewer` and `report`.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
@@ -29,6 +29,7 @@ from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_f
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
 from pipelines.face.printing import guard, notices, results
+from pipelines.face.report import command as report_command
 from pipelines.face.viewer import command as view_command
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
@@ -180,6 +181,7 @@ def run(
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
     if summary is not None:
+        report_command.leave_report(out, summary)
         tell_summary(summary, recipe)
 
 
@@ -494,6 +496,7 @@ model_commands.register(app)
 pushing.register(app)
 template_commands.register(app)
 view_command.register(app)
+report_command.register(app)
 
 
 def _tell_withdrawn(plan: Plan) -> None:
@@ -573,7 +576,7 @@ def main() -> None:
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
     collect_rarely()
-    if sys.argv[1:2] == [run.__name__]:
+    if {run.__name__, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)

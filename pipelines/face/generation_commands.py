@@ -12,6 +12,7 @@ import typer
 from pipelines.account.endings import Code
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet
 from pipelines.face.printing import notices, results
+from pipelines.face.report import command as report_command
 from schemas import ConfigError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def rebuild(
     with StageProgress(MANNER.voices(RunLog())) as progress:
         execution = execution_of(workers, flags, None, None, None, None, strict=False)
         summary = rebuilt(recipe, paths, out, pools_from, execution, progress.tell, sys.argv)
+    report_command.leave_report(out, summary)
     tell_summary(summary, recipe)
 
 
@@ -96,6 +98,7 @@ def forget(
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
     made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
     show_forgotten(made, results())
+    report_command.report(out)
 
 
 def tell_summary(summary: Summary, recipe: Recipe) -> None:

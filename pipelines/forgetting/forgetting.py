@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
 from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
-from pipelines.engine.ownership import BLOBS, PLAN, Ownership, survey
+from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, survey
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.succession import recipe_of
@@ -175,6 +175,7 @@ class Forgetting:
                 self._note_places(one, journal)
             raw = self._bury(stages, journal)
             journal.write()
+            self.out.remove(REPORT)  # it shows texts; whoever is asked for another makes it of what is left
             for number, at in enumerate(stages):
                 self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
             self._rewrite_chain(generations)

@@ -19,14 +19,15 @@ from pipelines.judge.reasons import DUPLICATE_TRAJECTORY, NEAR_DUPLICATE
 COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
 """Reasons by which a trajectory is dropped for another."""
 
-_NAMED: Final = r"trajectory ([0-9a-f]{16})"
+KEEPER: Final = r"trajectory ([0-9a-f]{16})"
+"""What a detail says of the kept trajectory: the beginning of its id."""
 _COMPARED: Final = 400
 """Steps of each of two trajectories that are compared."""
 
 
 def named_keeper(detail: str) -> str:
     """The beginning of the id of the trajectory that a reject's detail names; empty if it names none."""
-    found = pl.Series([detail]).str.extract(_NAMED, 1)[0]
+    found = pl.Series([detail]).str.extract(KEEPER, 1)[0]
     return found or ""
 
 
@@ -41,7 +42,7 @@ def copied(index: pl.DataFrame, rejects: pl.DataFrame) -> pl.DataFrame:
         "trajectory_id",
         "uri",
         pl.col("reason").alias("dropped_by"),
-        pl.col("detail").str.extract(_NAMED, 1).alias("prefix"),
+        pl.col("detail").str.extract(KEEPER, 1).alias("prefix"),
     )
     kept = index.filter(pl.col("fate") == "kept").select(
         pl.col("trajectory_id").str.head(16).alias("prefix"), pl.col("key").alias("keeper")

@@ -12,9 +12,11 @@ import pytest
 
 from pipelines.append import Append
 from pipelines.engine.generations import chain
+from pipelines.engine.ownership import REPORT
 from pipelines.engine.storage import Folder
 from pipelines.engine.tombstones import NAME
 from pipelines.engine.verification import verify
+from pipelines.face.report.report import report
 from pipelines.forgetting.forgetting import Forgetting
 from pipelines.forgetting.rewriting import rewritten
 from pipelines.forgetting.selection import Selection
@@ -197,7 +199,14 @@ def kept(out: Path) -> dict[str, bytes]:
 
 def test_the_command_tells_what_it_forgot_and_where_it_stands_still(grown, tmp_path):
     out = copied(grown, tmp_path)
+    words = json.loads((grown / "logs1" / "first6.json").read_text())["steps"][1]["observation"]["results"][0][
+        "content"
+    ]
+    (out / REPORT).write_text(words)
     code, said, _ = ran("forget", out, "--source", "first6.json")
+    assert words.split()[0].encode() not in text_of(out)
+    assert f"written: {out / REPORT}" in said
+    assert (out / REPORT).read_bytes() == report(str(out))
     assert code == 0
     assert "forgotten: 1 trajectories, all that 1 logs held" in said
     assert f"raw log, which is not touched: {grown / 'logs1' / 'first6.json'}" in said

@@ -1,0 +1,201 @@
+"""What a report shows of the data itself: samples as they are trained on, and rejects beside what caused them.
+
+All of it was scrubbed when it was written. Texts are cut to a length, with a word on how much is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+import xxhash
+
+from pipelines.face.looking.loss_runs import Rendered, Run, Said, rendered
+from pipelines.face.looking.markup import visible
+from pipelines.face.report.sources import Sources, UnitFiles
+
+EXAMPLES: Final = 10
+"""Samples of a domain, and rejects of a reason."""
+
+CUT: Final = "cut"
+"""The label of a run that stands for text that is left out; its text says how much."""
+
+_HELD_BACK: Final = "eval"
+_SAMPLE: Final = 3_000
+"""Characters of a sample."""
+
+_RUN: Final = (420, 160)
+"""Characters of the beginning and of the end of a run that are shown where it is longer."""
+
+_GAP: Final = 120
+"""Characters that are left out at least, if any are."""
+
+_FIRST, _LAST = 5, 3
+"""Messages of a sample that are shown from its beginning and its end."""
+
+_TEXT: Final = 500
+"""Characters of each text beside a reject."""
+
+_EXPANDED: Final = 3
+"""Bytes of the page that a character may take on average."""
+
+_COLUMNS: Final = ("unit", "reason", "detail", "uri", "member", "offset", "connector", "trajectory_id", "step")
+
+
+class Beginning(NamedTuple):
+    """The beginning of a text, and how many characters of it are left out."""
+
+    text: str
+    left: int
+
+    @classmethod
+    def of(cls, text: str) -> Beginning:
+        """As much of a text as is shown beside a reject."""
+        begin = fitting(text, _TEXT)
+        return cls(begin, len(text) - len(begin))
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A reject and what caused it.
+
+    Attributes:
+        row: its columns, but for the excerpt.
+        excerpt: the bytes of the log, as text; empty where none are kept.
+        action: of the transition that was judged, or of the first one of the trajectory; empty where there is none.
+        answer: what followed it.
+    """
+
+    row: Mapping[str, Any]
+    excerpt: Beginning
+    action: Beginning
+    answer: Beginning
+
+
+def samples(sources: Sources) -> dict[str, list[Rendered]]:
+    """Domain → some samples of the pools that are trained on, drawn by the hash of their place."""
+    found: dict[str, list[tuple[int, str, str, int]]] = {}
+    for pool, domain, name in sources.shards():
+        if pool != _HELD_BACK and name.endswith(".parquet"):
+            for number in sources.some_rows(name, EXAMPLES):
+                rank = xxhash.xxh64_intdigest(f"{name} {number}")
+                found.setdefault(domain, []).append((rank, name, pool, number))
+    return {domain: _rendered(sources, domain, sorted(ranked)[:EXAMPLES]) for domain, ranked in sorted(found.items())}
+
+
+def _rendered(sources: Sources, domain: str, drawn: Sequence[tuple[int, str, str, int]]) -> list[Rendered]:
+    rows: dict[str, dict[int, dict[str, Any]]] = {}
+    for name in {name for _, name, _, _ in drawn}:
+        rows[name] = sources.rows(name, [number for _, of, _, number in drawn if of == name])
+    return [shortened(rendered(pool, domain, number, rows[name][number])) for _, name, pool, number in drawn]
+
+
+def shortened(sample: Rendered) -> Rendered:
+    """A sample with what is too long of it left out: messages in its middle, and the middles of its runs."""
+    messages = list(sample.messages)
+    left = len(messages) - _FIRST - _LAST
+    if left > 0:
+        gap = Said("", [Run(f"{left:,} messages", loss=False, label=CUT)])
+        messages = [*messages[:_FIRST], gap, *messages[-_LAST:]]
+    each = _SAMPLE // max(1, len(messages))
+    return replace(sample, messages=[said._replace(runs=list(_cut_runs(said.runs, each))) for said in messages])
+
+
+def _cut_runs(runs: Sequence[Run], most: int) -> Iterator[Run]:
+    """Runs of so many characters together, each with its middle left out where it is long."""
+    first, last = (round(one * min(1.0, most / sum(_RUN))) for one in _RUN)
+    for number, run in enumerate(runs):
+        if most <= 0:
+            rest = sum(len(one.text) for one in runs[number:])
+            yield Run(f"{rest:,} characters", loss=False, label=CUT)
+            return
+        if run.label == CUT:
+            yield run
+            continue
+        begin = fitting(run.text, first if len(run.text) > first + last + _GAP else len(run.text))
+        end = fitting(run.text[len(begin) :][-last:], last) if len(begin) < len(run.text) else ""
+        yield run._replace(text=begin)
+        if gone := len(run.text) - len(begin) - len(end):
+            yield Run(f"{gone:,} characters", loss=run.loss, label=CUT)
+        if end:
+            yield run._replace(text=end)
+        most -= len(begin) + len(end)
+
+
+def fitting(text: str, most: int) -> str:
+    """The beginning of a text: so many characters, or fewer where a page needs many bytes for them."""
+    begin = text[:most]
+    size = len(visible(begin).encode("utf-8", "replace"))
+    return begin if size <= _EXPANDED * most else begin[: _EXPANDED * most * len(begin) // size]
+
+
+def reject_rows(sources: Sources) -> pl.DataFrame:
+    """The rejects of the files that are looked at, without excerpts, and where they stand: `stage`, `name`, `row`."""
+    parts = [
+        sources.table(name, _COLUMNS)
+        .with_row_index("row")
+        .with_columns(pl.lit(stage).alias("stage"), pl.lit(name).alias("name"))
+        for name, stage in sources.rejects
+    ]
+    schema = {name: pl.Int64 if name in ("offset", "step") else pl.String for name in _COLUMNS}
+    empty = pl.DataFrame(schema={**schema, "row": pl.UInt32, "stage": pl.String, "name": pl.String})
+    return pl.concat([empty, *parts], how="diagonal_relaxed")
+
+
+def rejected(sources: Sources, rejects: pl.DataFrame) -> dict[tuple[str, str], list[Rejected]]:
+    """(stage, reason) → some rejects, spread evenly over those that are looked at."""
+    spread = (pl.int_range(pl.len()) * EXAMPLES // pl.len()).over("stage", "reason")
+    drawn = rejects.with_columns(spread.alias("place")).unique(["stage", "reason", "place"], keep="first")
+    chosen = drawn.sort("stage", "reason", "name", "row").to_dicts()
+    excerpts = _excerpts(sources, chosen)
+    texts = _judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
+    found: dict[tuple[str, str], list[Rejected]] = {}
+    for row in chosen:
+        place = row["name"], row["row"]
+        one = Rejected(row, *map(Beginning.of, (excerpts[place], *texts.get(place, ("", "")))))
+        found.setdefault((row["stage"], row["reason"]), []).append(one)
+    return found
+
+
+def _excerpts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], str]:
+    found: dict[tuple[str, int], str] = {}
+    for name in sorted({row["name"] for row in chosen}):
+        rows = sources.rows(name, [row["row"] for row in chosen if row["name"] == name], ["excerpt"])
+        found |= {(name, number): row["excerpt"] or "" for number, row in rows.items()}
+    return found
+
+
+def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[str, str]]:
+    """Name and row of a reject → the action and what followed of the transition that it speaks of."""
+    found: dict[tuple[str, int], tuple[str, str]] = {}
+    for name in sorted({row["name"] for row in chosen}):
+        unit = _unit_of(name)
+        if unit is None or unit.of("transitions") not in sources.names:
+            continue
+        mine = [row for row in chosen if row["name"] == name]
+        ids = sources.table(unit.of("transitions"), ["trajectory_id", "step"]).with_row_index("at")
+        wanted = pl.DataFrame(
+            {"trajectory_id": [row["trajectory_id"] for row in mine], "step": [max(0, row["step"]) for row in mine]},
+            schema={"trajectory_id": pl.String, "step": ids["step"].dtype},
+        )
+        there = ids.join(wanted, on=["trajectory_id", "step"], how="semi")
+        places = {(key, step): at for at, key, step in there.select("at", "trajectory_id", "step").iter_rows()}
+        rows = sources.rows(unit.of("transitions"), places.values(), ["action", "next_observation"])
+        for row in mine:
+            at = places.get((row["trajectory_id"], max(0, row["step"])))
+            if at is not None:
+                found[name, row["row"]] = _texts(rows[at])
+    return found
+
+
+def _texts(row: Mapping[str, Any]) -> tuple[str, str]:
+    return (row["action"] or {}).get("text") or "", (row["next_observation"] or {}).get("content") or ""
+
+
+def _unit_of(name: str) -> UnitFiles | None:
+    """The unit whose rejects stand in a file of the stages judge and mix; None of another stage's."""
+    lead, _, rest = name.rpartition("rejects/")
+    domain, dash, label = rest.partition("/")[2].partition("-")
+    return UnitFiles(lead, domain, label) if dash and label.startswith("part-") else None

@@ -1,0 +1,332 @@
+"""The numbers of a report: what manifests and records say of the whole, and what drawn files say of its spread."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from pipelines.account.conservation import Line
+from pipelines.face.looking.copies import COPIED, KEEPER
+from pipelines.face.looking.why import rules_of
+from pipelines.face.report.sources import Sources, UnitFiles
+from pipelines.judge.reasons import NEAR_DUPLICATE
+from schemas.verdict import SIGNAL_PREFIX
+
+LENGTHS: Final[Mapping[str, str]] = {
+    "turns": "turns a trajectory",
+    "text_bytes": "bytes of text a transition",
+    "tokens": "tokens a trajectory",
+}
+"""What is spread, by its column, in words."""
+
+ANSWER: Final = "answer"
+"""Of characters under loss whose class was not measured."""
+
+_CLUSTERS: Final = 8
+_BARS: Final = 24
+"""Bars of a histogram of a signal, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often values lie in each of adjoining ranges.
+
+    Attributes:
+        edges: of the ranges, one more than these.
+        counts: of the values.
+        median: of them.
+        total: how many they are.
+    """
+
+    edges: Sequence[float]
+    counts: Sequence[int]
+    median: float
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A rule of the recipe, and how the values of its signal are spread.
+
+    Attributes:
+        rule: its name.
+        signal: that it bounds.
+        least: smallest value that passes; None: no bound.
+        most: largest value that passes; None: no bound.
+        use: what becomes of what does not pass; empty: what the rule's kind says.
+        cap: share up to which what does not pass is kept all the same.
+        spread: of the values.
+        beyond: how many of each range do not pass.
+    """
+
+    rule: str
+    signal: str
+    least: float | None
+    most: float | None
+    use: str
+    cap: float | None
+    spread: Histogram
+    beyond: Sequence[int]
+
+    @property
+    def broken(self) -> int:
+        """How many values do not pass."""
+        return sum(self.beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Trajectories that were dropped because another is kept, among the rejects that were looked at.
+
+    Attributes:
+        sizes: copies of a kept trajectory → how many such there are.
+        largest: (beginning of the kept one's id, near copies, equal ones) of the largest clusters.
+    """
+
+    sizes: Mapping[int, int]
+    largest: Sequence[tuple[str, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a report counts.
+
+    Attributes:
+        recipe: the recipe, as the record of the run has it.
+        version: of trajmill that ran it.
+        digest: of what the shards were made from; empty before they are.
+        generations: how many.
+        lines: the balance of each unit, over all generations.
+        samples: `pool.domain` → samples; likewise tokens and loss_tokens.
+        tokens: tokens that are read and that are learnt.
+        uses: domain → use (or `dropped`) → transitions, of what was looked at.
+        domains: domain → what else is told of it.
+        spreads: domain → column of `LENGTHS` → histogram; those of a column share their edges.
+        signals: by rule.
+        classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
+        copies: clusters of copies.
+        ceilings: domain → what replicates agree on.
+        diversity: as the manifest of shards has it.
+        mixture: likewise.
+        seen: units that were looked at, and all of them.
+    """
+
+    recipe: Mapping[str, Any]
+    version: str
+    digest: str
+    generations: int
+    lines: Sequence[Line]
+    samples: Mapping[str, int]
+    drawn_tokens: Mapping[str, int]
+    loss_tokens: Mapping[str, int]
+    tokens: tuple[int, int]
+    uses: Mapping[str, Mapping[str, int]]
+    domains: Mapping[str, Mapping[str, Any]]
+    spreads: Mapping[str, Mapping[str, Histogram]]
+    signals: Sequence[Signal]
+    classes: Mapping[str, Mapping[str, int]]
+    copies: Copies
+    ceilings: Mapping[str, Mapping[str, float]]
+    diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
+    mixture: Mapping[str, Any]
+    seen: tuple[int, int]
+
+
+def figures(sources: Sources, rejects: pl.DataFrame) -> Figures:
+    """The numbers of an output folder.
+
+    Args:
+        sources: its files.
+        rejects: those that are looked at (`examples.reject_rows`).
+    """
+    shards = sources.manifest("shards")
+    counts = shards.counts if shards else {}
+    rows = _rows(sources)
+    trajectories = _trajectories(rows)
+    named = {name: _counted(counts, f"{name}.") for name in ("samples", "tokens", "loss_tokens")}
+    return Figures(
+        recipe=sources.recipe,
+        version=str(sources.records[-1].get("version", "")) if sources.records else "",
+        digest=shards.digest if shards else "",
+        generations=len(sources.leads),
+        lines=balance(sources.records),
+        samples=named["samples"],
+        drawn_tokens=named["tokens"],
+        loss_tokens=named["loss_tokens"],
+        tokens=_tokens(sources.records),
+        uses=_uses(rows),
+        domains=_domains(rows, trajectories),
+        spreads=_spreads(rows, trajectories),
+        signals=list(_signals(rows, rules_of(sources.recipe))),
+        classes=_classes(sources),
+        copies=_copies(rejects),
+        ceilings=_ceilings(sources),
+        diversity=shards.diversity if shards else {},
+        mixture=shards.mixture if shards else {},
+        seen=(len(sources.units), len(sources.all_units)),
+    )
+
+
+def _counted(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {key.removeprefix(prefix): number for key, number in sorted(counts.items()) if key.startswith(prefix)}
+
+
+def balance(records: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """The lines of the balance, summed over the records of the generations."""
+    found: dict[str, Line] = {}
+    for record in records:
+        for unit, told in record.get("counts", {}).items():
+            before = found.get(unit, Line(unit, 0, 0, {}, {}, {}))
+            added = {name: _summed(getattr(before, name), told[name]) for name in ("context", "lost", "merged")}
+            found[unit] = Line(unit, before.entered + told["entered"], before.kept + told["kept"], **added)
+    return list(found.values())
+
+
+def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in sorted({*one, *other})}
+
+
+def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    told = [record.get("tokens", {}) for record in records]
+    return sum(one.get("all", 0) for one in told), sum(one.get("target", 0) for one in told)
+
+
+def _rows(sources: Sources) -> pl.DataFrame:
+    """The rows of the units that are looked at: `domain`, `trajectory` (a number), what was measured and decided."""
+    signals = sorted({f"{SIGNAL_PREFIX}{rule.get('signal')}" for rule in rules_of(sources.recipe).values()})
+    parts = [_unit_rows(sources, unit, signals) for unit in sources.units]
+    rows = pl.concat(parts, how="diagonal")
+    return rows.with_columns((pl.col("step") == 0).cum_sum().alias("trajectory"))
+
+
+def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pl.DataFrame:
+    told = sources.table(unit.of("transitions"), ["step", "turn"])
+    if unit.of("verdicts") in sources.names:
+        columns = ["kept", "use", "reason", "tokens", "text_bytes", *signals]
+        verdicts = sources.table(unit.of("verdicts"), columns)
+        told = pl.concat([told, verdicts], how="horizontal")
+    return told.with_columns(pl.lit(unit.domain).alias("domain"))
+
+
+def _trajectories(rows: pl.DataFrame) -> pl.DataFrame:
+    has = [pl.col("tokens").sum(), pl.col("kept").first()] if "tokens" in rows.columns else []
+    return rows.group_by("trajectory", maintain_order=True).agg(
+        pl.col("domain").first(), (pl.col("turn").max() + 1).alias("turns"), pl.len().alias("steps"), *has
+    )
+
+
+def _uses(rows: pl.DataFrame) -> dict[str, dict[str, int]]:
+    if "use" not in rows.columns:
+        return {}
+    use = pl.when("kept").then("use").otherwise(pl.lit("dropped"))
+    counted = rows.group_by("domain", use.alias("use")).len().sort("domain", "use")
+    found: dict[str, dict[str, int]] = {}
+    for domain, name, number in counted.iter_rows():
+        found.setdefault(domain, {})[name] = number
+    return found
+
+
+def _domains(rows: pl.DataFrame, trajectories: pl.DataFrame) -> dict[str, dict[str, Any]]:
+    told = trajectories.group_by("domain").agg(pl.len().alias("trajectories")).sort("domain")
+    counted = dict(rows.group_by("domain").len().iter_rows())
+    kept = {}
+    if "kept" in trajectories.columns:
+        kept = dict(trajectories.group_by("domain").agg(pl.col("kept").sum()).iter_rows())
+    return {
+        domain: {"trajectories": number, "kept": kept.get(domain), "transitions": counted[domain]}
+        for domain, number in told.iter_rows()
+    }
+
+
+def _spreads(rows: pl.DataFrame, trajectories: pl.DataFrame) -> dict[str, dict[str, Histogram]]:
+    found: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(set(rows["domain"]))}
+    for column in LENGTHS:
+        of = trajectories if column in trajectories.columns else rows
+        if column not in of.columns or not len(of):
+            continue
+        largest = max(int(of[column].max() or 1), 1)  # type: ignore[arg-type]
+        edges = [0, *(1 << power for power in range(largest.bit_length() + 1))]
+        for domain, spreads in found.items():
+            spreads[column] = histogram(of.filter(pl.col("domain") == domain)[column], edges)
+    return found
+
+
+def histogram(values: pl.Series, edges: Sequence[float]) -> Histogram:
+    """How many of the values lie in each range; a value at an edge is of the range that it begins, but the last."""
+    there = values.drop_nulls().cast(pl.Float64)
+    place = np.searchsorted(np.array(edges[1:-1], np.float64), there.to_numpy(), side="right")
+    counts = np.bincount(place, minlength=len(edges) - 1).tolist()
+    return Histogram(edges, counts, float(there.median() or 0), len(there))  # type: ignore[arg-type]
+
+
+def _signals(rows: pl.DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Signal]:
+    for name, rule in sorted(rules.items()):
+        column = f"{SIGNAL_PREFIX}{rule.get('signal')}"
+        if column not in rows.columns:
+            continue
+        values = rows[column].drop_nulls().drop_nans().round(6)
+        least, most = rule.get("min"), rule.get("max")
+        if not len(values):
+            continue
+        is_within = values.is_between(-math.inf if least is None else least, math.inf if most is None else most)
+        edges = signal_edges(values, [one for one in (least, most) if one is not None])
+        told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
+        yield Signal(name, *told, histogram(values, edges), histogram(values.filter(~is_within), edges).counts)
+
+
+def signal_edges(values: pl.Series, bounds: Sequence[float]) -> list[float]:
+    """Ranges in which the values and the bounds lie: one for each number if they are few and whole."""
+    least = min([float(values.min()), *bounds])  # type: ignore[arg-type]
+    most = max([float(values.max()), *bounds])  # type: ignore[arg-type]
+    is_whole = bool((values == values.round()).all())
+    if is_whole and most - least < _BARS:
+        return [least - 0.5 + number for number in range(max(int(most - least), 1) + 2)]
+    width = (most - least) / _BARS or 1.0
+    return [least + width * number for number in range(_BARS + 1)]
+
+
+def _classes(sources: Sources) -> dict[str, dict[str, int]]:
+    found = {}
+    for pool, domain, name in sources.shards():
+        spans = sources.table(name, ["spans"]) if name.endswith(".parquet") else pl.DataFrame()
+        if "spans" not in spans.columns:
+            continue
+        every = spans.explode("spans").drop_nulls().unnest("spans")
+        sizes = every.group_by(pl.col("label").fill_null(ANSWER)).agg(
+            (pl.col("end") - pl.col("begin")).sum().alias("n")
+        )
+        found[f"{pool}.{domain}"] = {label: int(number) for label, number in sizes.sort("label").iter_rows()}
+    return found
+
+
+def _copies(rejects: pl.DataFrame) -> Copies:
+    told = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED))
+    near = pl.col("reason") == NEAR_DUPLICATE
+    of = (
+        told.select(pl.col("detail").str.extract(KEEPER, 1).alias("keeper"), near.alias("near"))
+        .drop_nulls()
+        .group_by("keeper")
+        .agg(pl.col("near").sum(), (~pl.col("near")).sum().alias("equal"))
+        .with_columns((pl.col("near") + pl.col("equal")).alias("size"))
+    )
+    sizes = dict(of.group_by("size").len().sort("size").iter_rows())
+    largest = of.sort("size", "keeper", descending=[True, False]).head(_CLUSTERS)
+    return Copies(sizes, list(largest.select("keeper", "near", "equal").iter_rows()))
+
+
+def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
+    """Of the last generation that measured any; those before it are not measured again."""
+    for lead in reversed(sources.leads):
+        try:
+            told = json.loads(sources.folder.found(f"{lead}measures/replicates.json") or b"{}")
+        except ValueError:
+            continue
+        if told:
+            return dict(sorted(told.items()))
+    return {}
