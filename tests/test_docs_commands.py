@@ -21,7 +21,7 @@ import typer
 from pipelines.face.cli import app
 from tests.conftest import ROOT
 from tests.pipelines.face.test_cli import ran
-from tests.test_docs import COMING, PAGES, named
+from tests.test_docs import PAGES, named
 
 GUIDE = "docs/own-logs.md"
 ALL = os.environ.get("TRAJMILL_DOCS") == "all"
@@ -101,7 +101,7 @@ def command_line() -> Any:
 
 
 SHOWN = [one for page in PAGES for one in commands_of(page)]
-OURS = [one for one in SHOWN if re.search(r"(^|\s)trajmill [a-z]", one.line) and one.words[0] not in COMING]
+OURS = [one for one in SHOWN if re.search(r"(^|\s)trajmill [a-z]", one.line)]
 TO_RUN = [one for one in SHOWN if one.line.startswith("trajmill ") and one.reason is None]
 SERIES = sorted({(one.page, None if named(one.page) == GUIDE else one.block) for one in TO_RUN}, key=str)
 """Pages and numbers of blocks whose commands follow each other; in the guide those of the whole page do."""
