@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pipelines.account.run_log import RunLog
 from pipelines.account.summary import StageStart, Summary
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.execution import Execution, Seeing
@@ -35,6 +36,7 @@ from pipelines.mix.passages.preparation import Prepared, passage_inputs
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
 from pipelines.plan.plan import Plan, make_plan
+from pipelines.plan.recognition import PlanCounts
 from pipelines.publish.diversity import kept_counts, variety_rows
 from pipelines.publish.published_generations import publish
 from pipelines.recipe.later_recipes import recipe_of_record, recorded
@@ -78,11 +80,12 @@ class Append:
         execution: Execution | None = None,
         tell: Callable[[StageStart], None] = lambda _: None,
         command: Sequence[str] = (),
+        log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
-        self._tell, self._command = tell, command
+        self._tell, self._command, self._log = tell, command, log
         self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership
 
@@ -193,7 +196,14 @@ class Append:
         self._clear({folder, *(one.folder for one in generations)})
         where, before = self.out / folder, replace(before, plan=plan)
         made_by = Run(
-            self.recipe, self.raws, where.url, self.execution, self._tell, command=self._command, before=before
+            self.recipe,
+            self.raws,
+            where.url,
+            self.execution,
+            self._tell,
+            command=self._command,
+            before=before,
+            log=self._log,
         )
         summary = replace(made_by.run(), out=self.out.path())
         made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
@@ -204,7 +214,8 @@ class Append:
         """What is new in the raw logs."""
         how, plans = self.execution, [self._read_plan(one.folder) for one in generations]
         found_before = FoundBefore.of(plans)
-        is_known = before.inputs.knows
+        is_known, counts = before.inputs.knows, PlanCounts()
+        self._tell(StageStart("plan", counts=counts))
         plan = make_plan(
             self.recipe,
             self.raws,
@@ -214,6 +225,7 @@ class Append:
             workers=how.workers,
             is_known=is_known,
             found_before=found_before,
+            counts=counts,
         )
         before.inputs.again += found_before.again
         told = {(one.uri, one.reason) for plan in plans for one in plan.unrecognized}

@@ -75,6 +75,7 @@ from pipelines.normalize.connector_errors import broken_connectors, failed_input
 from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
 from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from pipelines.plan.recognition import PlanCounts
 from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
 from pipelines.publish.dataset import Dataset, samples_in
 from pipelines.publish.diversity import Varieties, kept_variety, told_variety
@@ -153,7 +154,6 @@ class Run:
         self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
         self._owner.check(self.raws)
         clear_scratch()
-        self._tell(StageStart("plan"))
         plan = self._timed("plan", self._planned)
         with self._owner.held():
             try:
@@ -242,7 +242,10 @@ class Run:
         how = self.execution
         if self._before is not None and self._before.plan is not None:
             return self._before.plan
-        plan = make_plan(self.recipe, self.raws, how.part_bytes, how.limit, strict=how.strict, workers=how.workers)
+        counts = PlanCounts()
+        self._tell(StageStart("plan", counts=counts))
+        sizes = how.part_bytes, how.limit
+        plan = make_plan(self.recipe, self.raws, *sizes, strict=how.strict, workers=how.workers, counts=counts)
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

@@ -41,6 +41,11 @@ class Progress:
     finished: Sequence[str] = ()
 
     @property
+    def unit(self) -> str:
+        """What is counted as done: files that are told, or parts."""
+        return "files" if self.stage == "plan" else "parts"
+
+    @property
     def rate(self) -> float:
         """Bytes a second, of what is done since the stage began."""
         if not self.units or self.seconds <= 0:
@@ -109,8 +114,10 @@ class StageWatch:
                     if is_last:
                         self._finished.append(unit)
         start = self.start
-        done = start.units if is_over else self._through / max(1, len(start.steps))
+        units = start.units if start.counts is None else start.counts.files
+        through = self._through / max(1, len(start.steps)) if start.counts is None else start.counts.told
+        done = units if is_over else through
         seconds = time.monotonic() - self._begun
         counts = self._counts[-1] if self._counts else Counter()
         known = dict(counts), is_over, self._finished
-        return Progress(start.stage, start.units, done, start.done, start.bytes, seconds, *known)
+        return Progress(start.stage, units, done, start.done, start.bytes, seconds, *known)

@@ -10,6 +10,7 @@ from pipelines.account.conservation import Line
 from pipelines.engine.storage import Folder
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
+from pipelines.plan.recognition import PlanCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class StageStart:
         bytes: to read.
         steps: what each unit goes through: the folder in which its manifest appears then, and unit → the digest that
             manifest has. Empty of a stage that has no units, as planning.
+        counts: of planning, how many files were found and told so far.
     """
 
     stage: str
@@ -30,6 +32,7 @@ class StageStart:
     done: int = 0
     bytes: int = 0
     steps: tuple[tuple[Folder, Mapping[str, str]], ...] = ()
+    counts: PlanCounts | None = None
 
 
 OVER: Final = StageStart("")

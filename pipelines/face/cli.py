@@ -176,7 +176,7 @@ def run(
         if append:
             from pipelines.append import Append
 
-            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv), recipe)
+            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv, log), recipe)
         else:
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)

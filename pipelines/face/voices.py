@@ -79,13 +79,13 @@ def line(found: Progress) -> str:
     """One line that says how far a stage has come."""
     if not found.units:
         return f"{found.stage}: {duration(found.seconds)} so far"
-    told = (f"{found.done:,.0f} of {found.units:,} parts", _speed(found), words(found), _left(found))
+    told = (f"{found.done:,.0f} of {found.units:,} {found.unit}", _speed(found), words(found), _left(found))
     return f"{found.stage}: {', '.join(word for word in told if word)}"
 
 
 def first_line(found: Progress) -> str:
     """One line that says that a stage begins, and with what."""
-    if not found.units:
+    if found.stage == "plan" or not found.units:
         return f"{found.stage}: begins"
     before = f"; {found.before:,} done before" if found.before else ""
     return f"{found.stage}: begins, {found.units:,} parts of {found.bytes / 1e6:,.1f} MB{before}"
@@ -134,10 +134,10 @@ class Terminal:
         if self._task is None:
             return
         before = f"{found.before:,} done before" if found.before else ""
-        parts = f"{found.done:,.0f} of {found.units:,} parts" if found.units else ""
+        parts = f"{found.done:,.0f} of {found.units:,} {found.unit}" if found.units else ""
         note = ", ".join(word for word in (_speed(found), _left(found), before) if word)
         self._bars.below = words(found)
-        self._bars.update(self._task, completed=found.done, parts=parts, note=note)
+        self._bars.update(self._task, total=found.units or None, completed=found.done, parts=parts, note=note)
 
     def end(self, found: Progress) -> None:
         """The bar of the stage, full."""

@@ -19,7 +19,7 @@ from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.plan.column_mapping import ColumnMapping
 from pipelines.plan.raw_files import RawFile, gather
-from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Opened, Recognizer, Withdrawn
+from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Opened, PlanCounts, Recognizer, Withdrawn
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, Reject
 
@@ -205,6 +205,7 @@ def make_plan(
     is_known: Callable[[Input], bool] | None = None,
     workers: int = 1,
     found_before: FoundBefore | None = None,
+    counts: PlanCounts | None = None,
 ) -> Plan:
     """The plan of a run.
 
@@ -218,6 +219,7 @@ def make_plan(
         workers: processes that sniff files where there are many.
         found_before: what files were found to be by earlier ones, if they have not changed since; these are not opened
             again to tell.
+        counts: filled on the way, for who shows how far it has come.
 
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
@@ -229,7 +231,7 @@ def make_plan(
     salt = settings.scrub_salt or ""
     asked = asked_digest(recipe)
     is_done = None if found_before is None else found_before.among(asked)
-    more = strict, workers, found_before, is_done
+    more = strict, workers, found_before, is_done, counts
     recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]

@@ -132,6 +132,23 @@ class Recognized:
         self.claimed += other.claimed
 
 
+@dataclass(slots=True)
+class PlanCounts:
+    """How far planning has come.
+
+    Attributes:
+        files: that have to be looked into.
+        told: of them, those of which it is known what they are.
+    """
+
+    files: int = 0
+    told: int = 0
+
+    def add(self, told: int) -> None:
+        """So many files more are told."""
+        self.told += told
+
+
 @dataclass(frozen=True, slots=True)
 class Recognizer:
     """Tells what files are.
@@ -145,6 +162,7 @@ class Recognizer:
         workers: processes that sniff many files.
         known: the input that a file was found to be by itself, and still is; None if that is not known.
         is_done: of a file that was opened before, is no log by itself, and holds nothing that is not known.
+        counts: how many files were found and told, for who waits.
     """
 
     among: Sequence[Connector]
@@ -155,6 +173,7 @@ class Recognizer:
     workers: int = 1
     known: Callable[[RawFile], Input | None] | None = None
     is_done: Callable[[RawFile], bool] | None = None
+    counts: PlanCounts | None = None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
         """The inputs among the files, and a reject for each file that is of none, sorted by uri.
@@ -180,9 +199,12 @@ class Recognizer:
             alone |= {name: Recognized() for name in left if name not in alone and self.is_done(names.files[name])}
         asked = dict.fromkeys(name for name in left if name not in alone)
         sniffing = (
-            self if self.workers < 2 else replace(self, known=None, is_done=None)
+            self if self.workers < 2 else replace(self, known=None, is_done=None, counts=None)
         )  # what is known is not sent to processes
-        told = sniffed(partial(sniffing.alone, depth=depth), [names.files[name] for name in asked], self.workers)
+        counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
+        counts.files += len(asked)
+        some = [names.files[name] for name in asked]
+        told = sniffed(partial(sniffing.alone, depth=depth), some, self.workers, counts.add)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():

@@ -27,22 +27,30 @@ LEAST: Final = 500
 _AT_ONCE: Final = 64
 
 
-def sniffed(do: Callable[[Any], Any], files: Sequence[Any], workers: int) -> Iterator[Any]:
+def sniffed(
+    do: Callable[[Any], Any], files: Sequence[Any], workers: int, each: Callable[[int], None] = lambda _: None
+) -> Iterator[Any]:
     """What `do`, which can be pickled, makes of each file, in their order.
+
+    Args:
+        do: tells what a file is.
+        files: all of them.
+        workers: processes that do it where there are many.
+        each: called with how many more are done.
 
     Raises:
         What it raised.
         ShardError: a process ended.
     """
     if workers < 2 or len(files) < LEAST:
-        return map(do, files)
+        return _one_by_one(do, files, each)
     blocks = [files[begin : begin + _AT_ONCE] for begin in range(0, len(files), _AT_ONCE)]
     with ExitStack() as ends:
         free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         for _ in range(min(workers, len(blocks))):
             free.put(ends.enter_context(_started(do)))
         pool = ends.enter_context(ThreadPoolExecutor(workers))
-        return chain.from_iterable(list(pool.map(lambda block: _answered(block, free), blocks)))
+        return chain.from_iterable(list(pool.map(lambda block: _answered(block, free, each), blocks)))
 
 
 def _started(do: Callable[[Any], Any]) -> subprocess.Popen[bytes]:
@@ -55,7 +63,15 @@ def _started(do: Callable[[Any], Any]) -> subprocess.Popen[bytes]:
     return process
 
 
-def _answered(block: Sequence[Any], free: SimpleQueue[subprocess.Popen[bytes]]) -> list[Any]:
+def _one_by_one(do: Callable[[Any], Any], files: Sequence[Any], each: Callable[[int], None]) -> Iterator[Any]:
+    for file in files:
+        yield do(file)
+        each(1)
+
+
+def _answered(
+    block: Sequence[Any], free: SimpleQueue[subprocess.Popen[bytes]], each: Callable[[int], None]
+) -> list[Any]:
     process = free.get()
     try:
         _send(process, block)
@@ -68,6 +84,7 @@ def _answered(block: Sequence[Any], free: SimpleQueue[subprocess.Popen[bytes]]) 
     if isinstance(answer, str):
         raise original(RuntimeError(answer))
     found: list[Any] = answer
+    each(len(found))
     return found
 
 

@@ -17,6 +17,7 @@ from pipelines.engine.units import finish_unit, units_of
 from pipelines.face.printing import Printer
 from pipelines.face.progress import StageProgress
 from pipelines.face.voices import JsonLines, Lines, Terminal, Units, duration, line, words
+from pipelines.plan.recognition import PlanCounts
 from schemas import SCHEMA_VERSION
 from schemas.manifest import Manifest
 
@@ -55,6 +56,14 @@ def test_what_an_earlier_recipe_left_is_not_done(out: Folder):
     assert watch.look().done == 0
     finish(out / "verdicts", "a")
     assert watch.look().done == 1
+
+
+def test_planning_counts_the_files_that_are_told(out: Folder):
+    counts = PlanCounts(files=8, told=2)
+    watch = StageWatch(StageStart("plan", counts=counts))
+    assert line(watch.look()).startswith("plan: 2 of 8 files")
+    counts.add(6)
+    assert (watch.look().done, watch.look().units) == (8, 8)
 
 
 def test_what_was_done_before_counts_neither_for_the_speed_nor_for_the_time_left():
