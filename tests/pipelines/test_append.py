@@ -217,7 +217,7 @@ def test_an_append_that_was_killed_before_its_commit_goes_on_with_what_it_made(f
     Append(
         RECIPE, [str(logs)], str(tmp_path / "out"), tell=lambda one: begun.append((one.stage, one.units - one.done))
     ).run()
-    assert begun[0] == ("normalize", 0)
+    assert begun[:2] == [("plan", 0), ("normalize", 0)]
     assert bytes_of(tmp_path / "out" / "shards") == bytes_of(grown / "out" / "shards")
 
 
