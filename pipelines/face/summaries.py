@@ -63,6 +63,8 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
     took = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
     console.print(f"took: {took}")
     console.print(f"written: {summary.out}", soft_wrap=True)
+    if summary.last == "mix":
+        console.print(f"report: {summary.out}/report.html", soft_wrap=True)
     for command in _next(summary):
         console.print(f"next: {command}", soft_wrap=True)
 

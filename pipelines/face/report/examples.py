@@ -22,6 +22,9 @@ EXAMPLES: Final = 10
 CUT: Final = "cut"
 """The label of a run that stands for text that is left out; its text says how much."""
 
+_REJECTS: Final = 300
+"""Rejects of all reasons together: of many reasons, fewer each are shown."""
+
 _HELD_BACK: Final = "eval"
 _SAMPLE: Final = 3_000
 """Characters of a sample."""
@@ -38,7 +41,7 @@ _FIRST, _LAST = 5, 3
 _TEXT: Final = 500
 """Characters of each text beside a reject."""
 
-_EXPANDED: Final = 3
+_EXPANDED: Final = 2
 """Bytes of the page that a character may take on average."""
 
 _COLUMNS: Final = ("unit", "reason", "detail", "uri", "member", "offset", "connector", "trajectory_id", "step")
@@ -146,7 +149,8 @@ def reject_rows(sources: Sources) -> pl.DataFrame:
 
 def rejected(sources: Sources, rejects: pl.DataFrame) -> dict[tuple[str, str], list[Rejected]]:
     """(stage, reason) → some rejects, spread evenly over those that are looked at."""
-    spread = (pl.int_range(pl.len()) * EXAMPLES // pl.len()).over("stage", "reason")
+    most = min(EXAMPLES, max(1, _REJECTS // max(1, rejects.select("stage", "reason").n_unique())))
+    spread = (pl.int_range(pl.len()) * most // pl.len()).over("stage", "reason")
     drawn = rejects.with_columns(spread.alias("place")).unique(["stage", "reason", "place"], keep="first")
     chosen = drawn.sort("stage", "reason", "name", "row").to_dicts()
     excerpts = _excerpts(sources, chosen)

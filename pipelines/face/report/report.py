@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+
+from jinja2 import Environment
 
 from pipelines.engine.ownership import REPORT
 from pipelines.engine.storage import Folder
@@ -55,10 +58,15 @@ def page(template: str, values: Mapping[str, Any]) -> bytes:
     """A page of one file: its style sheet stands in it, and is all that a browser may use."""
     style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    templates = environment(TEMPLATES)
-    templates.optimized = False  # which takes longer than it saves in a page that is made once
-    made = templates.get_template(template).render(style=style, style_digest=digest, **values)
+    made = _templates().get_template(template).render(style=style, style_digest=digest, **values)
     return made.encode("utf-8", "replace")
+
+
+@lru_cache
+def _templates() -> Environment:
+    made = environment(TEMPLATES)
+    made.optimized = False  # which takes longer than it saves in a page that is made once
+    return made
 
 
 def _pools(found: Figures) -> list[str]:
