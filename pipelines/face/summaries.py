@@ -73,20 +73,22 @@ def _matrix(summary: Summary, recipe: Recipe) -> Table:
     """Pools by domains: samples made, and of how many trajectories, of those that the shares of pools ask for."""
     pools = summary.mixture["pools"]
     domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in pools.values() for one in of})
-    heads = ("pool", *domains, "samples", "tokens drawn of those asked for")
-    table = Table(*heads, title="samples (trajectories given of those asked for)", title_justify="left")
+    table = Table("pool", title="samples, and below trajectories: given of asked for", title_justify="left")
+    for name in (*domains, "samples", "tokens"):
+        table.add_column(name, justify="right", no_wrap=True)
     for pool in (one for one in POOLS if one in recipe.mix.pools):
         cells, total = [], 0
         for domain in domains:
             made = summary.samples.get(f"{pool}.{domain}", 0)
             total += made
             given = pools.get(pool, {}).get(domain)
-            asked = f" ({given['given']:,} of {given['asked']:,.0f})" if given else ""
-            cells.append(f"{made:,}{asked}")
+            asked = f"\n{given['given']:,} of {given['asked']:,.0f}" if given else ""
+            cells.append(text(f"{made:,}{asked}"))
         stage = recipe.mix.stages.get(pool)
         budget = None if stage is None else stage.budget
         drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
-        table.add_row(pool, *cells, f"{total:,}", f"{drawn:,}{'' if budget is None else f' of {budget:,}'}")
+        of = "" if budget is None else f"\nof {budget:,}"
+        table.add_row(pool, *cells, f"{total:,}", text(f"{drawn:,}{of}"))
     return table
 
 
@@ -173,7 +175,7 @@ def _next(summary: Summary) -> list[str]:
         return [f"trajmill inspect {summary.out}/transitions"]
     pools = {key.split(".")[0] for key, count in summary.samples.items() if count}
     config = next((pool for pool in ("sft", "cpt", "rl") if pool in pools), None)
-    look = [f"trajmill inspect {summary.out}", f"trajmill verify {summary.out}"]
+    look = [f"trajmill view {summary.out}", f"trajmill verify {summary.out}"]
     if config is None:
         return look
     load = f"load_dataset('{summary.out}/shards', '{config}')"

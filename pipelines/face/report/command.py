@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pipelines.account.summary import Summary
 from pipelines.face.printing import notices, results
+
+if TYPE_CHECKING:
+    from pipelines.account.summary import Summary
 
 NAMES: Final = ("report", "compare")
 """Of the commands."""

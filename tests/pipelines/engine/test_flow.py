@@ -63,7 +63,7 @@ def test_a_run_in_one_process_loads_no_engine(tmp_path):
     log = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
     loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
     assert (tmp_path / "out" / "shards" / "manifest.json").exists()
-    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc"}
+    assert not loaded & {"apache_beam", "pandas", "datasets", "grpc"}  # the report is made by polars
     assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
 
 
