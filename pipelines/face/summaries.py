@@ -15,7 +15,7 @@ from pipelines.account.summary import Summary
 from pipelines.face.printing import Printer, labelled, text
 from pipelines.normalize.connector_errors import Broken
 from pipelines.plan.plan import Plan
-from pipelines.recipe.recipe import POOLS, Recipe
+from pipelines.recipe.recipe import POOLS, Pool, Recipe
 from quality.turns import KEEPS
 from schemas.manifest import Manifest
 
@@ -70,26 +70,32 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
 
 
 def _matrix(summary: Summary, recipe: Recipe) -> Table:
-    """Pools by domains: samples made, and of how many trajectories, of those that the shares of pools ask for."""
-    pools = summary.mixture["pools"]
-    domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in pools.values() for one in of})
-    table = Table("pool", title="samples, and below trajectories: given of asked for", title_justify="left")
-    for name in (*domains, "samples", "tokens"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for pool in (one for one in POOLS if one in recipe.mix.pools):
-        cells, total = [], 0
-        for domain in domains:
-            made = summary.samples.get(f"{pool}.{domain}", 0)
-            total += made
-            given = pools.get(pool, {}).get(domain)
-            asked = f"\n{given['given']:,} of {given['asked']:,.0f}" if given else ""
-            cells.append(text(f"{made:,}{asked}"))
-        stage = recipe.mix.stages.get(pool)
-        budget = None if stage is None else stage.budget
-        drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
-        of = "" if budget is None else f"\nof {budget:,}"
-        table.add_row(pool, *cells, f"{total:,}", text(f"{drawn:,}{of}"))
+    """Domains by pools: samples made, and of how many trajectories, of those that the shares of pools ask for."""
+    given = summary.mixture["pools"]
+    pools = [one for one in POOLS if one in recipe.mix.pools]
+    domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in given.values() for one in of})
+    table = Table("", title="samples (trajectories given, of those asked for)", title_justify="left")
+    for pool in pools:
+        table.add_column(pool, justify="right", no_wrap=True)
+    for domain in domains:
+        cells = []
+        for pool in pools:
+            told = given.get(pool, {}).get(domain)
+            asked = f" ({told['given']:,} of {told['asked']:,.0f})" if told else ""
+            cells.append(f"{summary.samples.get(f'{pool}.{domain}', 0):,}{asked}")
+        table.add_row(domain, *cells)
+    of = {pool: sum(summary.samples.get(f"{pool}.{domain}", 0) for domain in domains) for pool in pools}
+    table.add_section()
+    table.add_row("samples", *(f"{of[pool]:,}" for pool in pools))
+    table.add_row("tokens", *(_tokens(summary, recipe, pool) for pool in pools))
     return table
+
+
+def _tokens(summary: Summary, recipe: Recipe, pool: Pool) -> str:
+    """Tokens drawn, of those that the recipe asks for, if it does."""
+    stage = recipe.mix.stages.get(pool)
+    drawn = sum(one["tokens"] for one in summary.mixture["stages"].get(pool, ()))
+    return f"{drawn:,}" if stage is None or stage.budget is None else f"{drawn:,} of {stage.budget:,}"
 
 
 def summary_event(summary: Summary) -> str:
