@@ -56,7 +56,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/developing ## check and test everything, and say how many lines of each package the tests reach
 	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT; \
 	{ $(LINT); } >"$$said" 2>&1 & lint=$$!; \
-	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 4 --assert=plain $(ARGS); tests=$$?; \
+	TRAJMILL_COVERAGE=1 $(BIN)/pytest -n 3 --assert=plain $(ARGS); tests=$$?; \
 	[ $$tests != 1 ] || $(BIN)/pytest --last-failed $(ARGS); \
 	wait $$lint; checks=$$?; \
 	cat "$$said"; \

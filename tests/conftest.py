@@ -74,6 +74,14 @@ def pytest_collection_finish() -> None:
         vars(userstate)["get_dofn_specs"] = lambda _: (set(), set())
 
 
+_COLLECTING = gc.get_threshold()
+
+
+def pytest_runtest_setup() -> None:
+    """A command that an earlier test ran in this process has the collector run rarely; memory is measured without."""
+    gc.set_threshold(*_COLLECTING)
+
+
 def corpora_folder() -> Path | None:
     """The folder of real corpora: from TRAJMILL_CORPORA, else beside the repository; None if there is none."""
     named = os.environ.get("TRAJMILL_CORPORA")
