@@ -1,13 +1,10 @@
-"""The command line: `trajmill init | run | plan | connectors | sniff | inspect | verify | turns | diversity |
-train-classifier | export | schema`, and those of `generation_commands`, `model_commands`, `pushing`, `flex_templates`,
-`viewer` and `report`.
+"""The command line: `trajmill init | run | plan`, and the commands of the modules that are registered here.
 
 How a command ends, and with which exit code, is the matter of `account.endings`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import traceback
@@ -23,11 +20,12 @@ import typer
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
-from pipelines.face import generation_commands, model_commands, pushing
+from pipelines.face import export_commands, generation_commands, inspection_commands, model_commands, pushing
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_flags, tell_summary
+from pipelines.face.inspection_commands import tell_withdrawn
 from pipelines.face.interrupts import interruptible, leave
-from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, tell_end
+from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, fail
 from pipelines.face.printing import guard, notices, results
 from pipelines.face.report import command as report_command
 from pipelines.face.viewer import command as view_command
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from pipelines.account.summary import Summary
     from pipelines.append import Append
     from pipelines.engine.execution import Execution
-    from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
 
 _EXAMPLES = """Begin with a folder of logs of any agents:
@@ -220,11 +217,11 @@ def init(
     from pipelines.face.recipe_draft import recipe_draft
 
     if out.exists():
-        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
+        fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
     try:
         text = recipe_draft(raw, str(out))
     except ConfigError as error:
-        _fail(error, Code.USAGE)
+        fail(error, Code.USAGE)
     Folder(str(out.parent)).write(out.name, text.encode())
     results().print(f"written: {out}", soft_wrap=True)
 
@@ -246,11 +243,11 @@ def plan(
     from pipelines.recipe.recipe_file import load_recipe
 
     if raw is None and out is None:
-        _fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
+        fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
     try:
         recipe = load_recipe(config)
     except ConfigError as error:
-        _fail(error, Code.USAGE)
+        fail(error, Code.USAGE)
 
     from pipelines.face.summaries import show_mixture, show_plan
     from pipelines.mix.mixture_plan import mixture_plan
@@ -264,255 +261,19 @@ def plan(
         if out is not None:
             show_mixture(mixture_plan(recipe, out), recipe, results())
     except ConfigError as error:
-        _fail(error, Code.USAGE)
+        fail(error, Code.USAGE)
     if made is not None:
-        _tell_withdrawn(made)
+        tell_withdrawn(made)
 
 
-@app.command()
-def connectors() -> None:
-    """List the formats that are read."""
-    from connectors.registry import connectors as known
-    from pipelines.face.summaries import show_connectors
-
-    show_connectors(known(), results())
-
-
-@app.command()
-def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
-    """Tell what each file or log is, and why."""
-    from pipelines.plan.plan import make_plan
-    from pipelines.recipe.recipe import Recipe
-
-    console = results()
-    try:
-        found = make_plan(Recipe(name="sniff", source="sniff"), files)
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-    for one in found.inputs:
-        console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
-    for reject in found.unrecognized:
-        console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
-    _tell_withdrawn(found)
-
-
-@app.command()
-def inspect(
-    path: Annotated[str, typer.Argument(help="A raw log, a stage folder, a shard, or a run's folder.")],
-    trajectory: Annotated[
-        str | None, typer.Option(help="Which one to show: its id, the id's beginning or a number.")
-    ] = None,
-    lines: Annotated[int, typer.Option(min=1, help="Lines of each text to show.")] = 20,
-) -> None:
-    """Show counts and one trajectory, step by step, with what each action changed."""
-    from pipelines.face.inspection import inspect as look
-    from pipelines.face.summaries import show_found
-
-    try:
-        show_found(look(path, trajectory), results(), lines)
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-
-
-@app.command()
-def verify(
-    out: Annotated[str, typer.Argument(help="A run's output folder.")],
-    consumer: Annotated[
-        list[str] | None,
-        typer.Option(help="A trainer or reader that is tried on the shards in an environment of its own; or 'all'."),
-    ] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="For consumers: the folder of a tokenizer.")] = None,
-    chat_template: Annotated[
-        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
-    ] = None,
-) -> None:
-    """Read all that a run wrote, load its dataset, and tell what is not as it was written, or stands in two pools.
-
-    It ends with 5 then.
-
-    With consumers, tell instead what each of them trains of the shards; ends with 5 if it trains what was not meant.
-    """
-    from pipelines.engine.generations import chain
-    from pipelines.engine.storage import Folder
-    from pipelines.engine.succession import rule_sets
-    from pipelines.engine.verification import verify as checked
-    from pipelines.face.consumer_tables import show_compared, show_tried
-    from pipelines.face.summaries import show_disjointness, show_rule_sets, show_verification
-    from pipelines.publish.consumers.consumers import tokenizer_of, tried
-    from pipelines.publish.disjointness import disjointness
-    from pipelines.publish.loading import loaded
-
-    try:
-        if consumer:
-            opened = tokenizer_of(tokenizer, chat_template)
-            tried_ones = tried(out, consumer, opened)
-            show_tried(out, opened, results())
-            if not show_compared(tried_ones, results()):
-                raise typer.Exit(Code.DAMAGE)
-            return
-        whole = loaded(checked(out))
-        found = disjointness(out) if whole.is_whole else None
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-    show_verification(whole, results())
-    if whole.is_whole:
-        show_rule_sets(rule_sets(chain(Folder(out))), results())
-    if found is not None:
-        show_disjointness(found, results())
-    if found is None or found.leaks:
-        raise typer.Exit(Code.DAMAGE)
-
-
-@app.command()
-def turns(
-    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
-) -> None:
-    """Count turns by the categories of the published loss mask, by domain, in our measure and in the paper's words."""
-    from pipelines.face.summaries import show_mask
-    from pipelines.face.turn_report import mask_report
-
-    try:
-        show_mask(mask_report(path), results())
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-
-
-@app.command()
-def diversity(
-    path: Annotated[str, typer.Argument(help="A run's folder, or its transitions folder.")],
-) -> None:
-    """Tell how many different tasks, environments, places, actions and commands a run holds, as effective numbers."""
-    from pipelines.face.summaries import show_variety
-    from pipelines.publish.diversity import variety
-
-    try:
-        show_variety(variety(path), results())
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-
-
-class Labels(StrEnum):
-    """Where a classifier's labels come from."""
-
-    COLUMN = "column"
-    OUTCOME = "outcome"
-    VERDICT = "verdict"
-
-
-@app.command()
-def train_classifier(
-    sources: Annotated[
-        list[str],
-        typer.Argument(help="Tables with labels (JSONL, JSON, Parquet, Arrow); for weak labels, runs' folders."),
-    ],
-    out: Annotated[str, typer.Option(help="The model that is written; its metrics go beside it, as OUT.json.")],
-    labels: Annotated[
-        Labels, typer.Option(help="A column of the tables, or weak labels of a run: its outcomes or its verdicts.")
-    ] = Labels.COLUMN,
-    label: Annotated[str, typer.Option(help="The column of the label.")] = "label",
-    good: Annotated[
-        list[str] | None,
-        typer.Option(help="A label that means good; may be given again. By default good, true, yes, 1."),
-    ] = None,
-    held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of the groups to measure on.")] = 0.2,
-    rows: Annotated[int, typer.Option(min=2, help="Use at most so many rows.")] = 200_000,
-    epochs: Annotated[int, typer.Option(min=1, help="How often the rows are read.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Of every choice.")] = 0,
-) -> None:
-    """Train a fastText classifier of good and bad transitions, for the signal `classifier`."""
-    from pipelines.face.summaries import show_classifier
-    from pipelines.judge.classifier_training import Training
-    from pipelines.judge.classifier_training import train_classifier as train
-    from pipelines.judge.training_rows import GOOD, Source
-
-    meaning = frozenset(one.lower() for one in good) if good else GOOD
-    try:
-        training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
-        report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-    show_classifier(report, results())
-    results().print(f"written: {out} and {out}.json", soft_wrap=True)
-
-
-@app.command()
-def schema(
-    out: Annotated[Path | None, typer.Option(help="A file to write; standard output by default.")] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="As a table for people.")] = False,
-) -> None:
-    """Export the transition schema as JSON Schema."""
-    from pipelines.engine.storage import Folder
-    from schemas import json_schema
-    from schemas.document import schema_markdown
-
-    text = schema_markdown() if markdown else json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-    if out is None:
-        results().document(text)
-    elif out.exists():
-        _fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
-    else:
-        Folder(str(out.parent)).write(out.name, text.encode())
-
-
-@app.command()
-def export(
-    path: Annotated[
-        str, typer.Argument(help="A run's folder; for atif and agent_sft also its transitions, or a file.")
-    ],
-    out: Annotated[str, typer.Option(help="The folder that is written.")],
-    form: Annotated[
-        str,
-        typer.Option(
-            "--to", "--format", help="atif, agent_sft (of transitions), or a form of shards: see docs/forms.md."
-        ),
-    ] = "atif",
-    tokenizer: Annotated[
-        str | None, typer.Option(help="For forms of token ids: a tokenizer.json, or a folder with one.")
-    ] = None,
-    chat_template: Annotated[
-        str | None, typer.Option(help="A file with a chat template, in place of the tokenizer's own.")
-    ] = None,
-    window: Annotated[int | None, typer.Option(min=2, help="Tokens that a conversation is cut or packed to.")] = None,
-) -> None:
-    """Write transitions or shards in the form of another tool."""
-    from pipelines.face.export import export as write
-    from pipelines.face.summaries import show_export
-    from pipelines.publish.forms.forms import FORMS, export_form
-
-    try:
-        if form in FORMS:
-            show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
-            return
-        if tokenizer is not None or chat_template is not None or window is not None:
-            _fail(ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}."), Code.USAGE)
-        count = write(path, form, out, also=tuple(FORMS))
-    except ConfigError as error:
-        _fail(error, Code.USAGE)
-    results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)
-
-
+inspection_commands.register(app)
+export_commands.register(app)
 generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)
 template_commands.register(app)
 view_command.register(app)
 report_command.register(app)
-
-
-def _tell_withdrawn(plan: Plan) -> None:
-    """Ends the command as connectors' bugs do where one failed when it was asked about a file."""
-    from pipelines.face.summaries import show_broken
-    from pipelines.normalize.connector_errors import broken_connectors, withdrawals
-
-    broken = broken_connectors(withdrawals(plan))
-    if broken:
-        show_broken(broken, notices())
-        raise typer.Exit(Code.CONNECTOR)
-
-
-def _fail(error: Exception, code: int) -> NoReturn:
-    tell_end(str(error), code)
-    raise typer.Exit(code)
 
 
 def _concerns_us(record: logging.LogRecord) -> bool:
@@ -552,7 +313,7 @@ def _end(error: Exception) -> NoReturn:
 
         show_broken(broken, notices())
     try:
-        _fail(ValueError(f"{ending.line}{_nearest(getattr(error, 'option', ''))}"), ending.code)
+        fail(ValueError(f"{ending.line}{_nearest(getattr(error, 'option', ''))}"), ending.code)
     except typer.Exit as done:
         sys.exit(done.exit_code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
@@ -95,3 +95,9 @@ def tell_end(line: str, code: int) -> None:
         notices().print(event("error", code=int(code), message=line), soft_wrap=True)
     else:
         notices().print(f"trajmill: {line}", soft_wrap=True)
+
+
+def fail(error: Exception, code: int) -> NoReturn:
+    """Ends the command with a code, and says why."""
+    tell_end(str(error), code)
+    raise typer.Exit(code)
