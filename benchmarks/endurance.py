@@ -1,7 +1,7 @@
 """`python -m benchmarks.endurance`: runs that are killed at random moments, and runs over more and more logs.
 
     python -m benchmarks.endurance --kills 200 --workers 1 2
-    python -m benchmarks.endurance --memory 0.1 1 10 --folder /where/there/is/room
+    python -m benchmarks.endurance --memory 0.1 1 10 --append 0.01 --folder /where/there/is/room
     python -m benchmarks.endurance --balance 1
     python -m benchmarks.endurance --skew 2 --logs claude_code asciicast
 
@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--memory", type=float, nargs="+", metavar="GB", help="of logs, instead of kills")
+    parser.add_argument("--append", type=float, metavar="SHARE", help="of new logs, to the largest of --memory")
     parser.add_argument("--balance", type=float, metavar="GB", help="of logs that two workers share")
     parser.add_argument("--skew", type=float, nargs="+", metavar="GB", help="of one log among a thousand small ones")
     parser.add_argument("--logs", nargs="+", default=skew.LOGS, choices=sorted(MADE), help="what the long log is")
@@ -50,6 +51,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="endurance-", dir=given.folder) as place:
         if given.memory:
             show(growth.HEADS, growth.rows(given.memory, Path(place), given.seed))
+            if given.append:
+                print()
+                show(growth.APPENDED, growth.appended(Path(place), max(given.memory), given.append, given.seed))
         elif given.balance:
             write_mixed(Path(place) / "raw", int(given.balance * 1e9), given.seed)
             show(balance.HEADS, balance.rows(Path(place)))

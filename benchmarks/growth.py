@@ -20,8 +20,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.bench import spent
+from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import ended, load_ours
+from pipelines.engine.generations import chain
+from pipelines.engine.storage import Folder
 
 MODULE: Final = "benchmarks.endurance"
 LIMIT: Final = 2_000_000_000
@@ -103,6 +106,27 @@ def rows(sizes: list[float], place: Path, seed: int) -> Iterator[tuple[str, ...]
         )
 
 
+def appended(place: Path, size: float, share: float, seed: int) -> Iterator[tuple[str, ...]]:
+    """A row for each append to the run of `rows` over so many GB: new logs twice, the first of which makes the ledgers.
+
+    At last one of nothing new.
+    """
+    raws = [place / "raw"]
+    for number, what in enumerate(("new logs, and the ledgers of all", "new logs", "nothing"), 1):
+        new = 0
+        if what != "nothing":
+            raws.append(place / f"raw{number}")
+            new = write_mixed(raws[-1], int(size * share * 1e9), seed + number)
+        words = [str(place / "growth.yaml"), "--out", str(place / "out"), "--append"]
+        for raw in raws:
+            words += ["--raw", str(raw)]
+        cost = cpu_seconds("run", *words)
+        if len(chain(Folder(str(place / "out")))) != len(raws):
+            raise RuntimeError(f"an append made no generation, or one of nothing: {what}")
+        yield what, f"{new / 1e9:.3f}", f"{cost:.1f}"
+
+
+APPENDED: Final = ("appended", "GB", "CPU s")
 HEADS: Final = (
     "GB",
     "inputs",
