@@ -127,6 +127,7 @@ def built_in_texts() -> list[str]:
     return [one.text for domain in DOMAINS for some in _of_domain(domain, None).values() for one in some]
 
 
+@cache
 def _of_domain(domain: str, folder: Path | None) -> dict[str, tuple[PromptTemplate, ...]]:
     """The templates of a domain by the kind of their file, each kind in the order of their names' numbers."""
     place: Traversable = configs() / "templates" / domain if folder is None else folder / domain

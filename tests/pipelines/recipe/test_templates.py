@@ -342,3 +342,8 @@ def test_a_file_of_another_name_is_named(tmp_path):
 def test_variables_are_those_that_our_templates_are_tried_with():
     assert set(values("os")) == VARIABLES
     assert configs().joinpath("templates", "os", "rl.md.j2").is_file()
+
+
+def test_templates_are_read_once_and_not_for_each_sample():
+    """The files of a domain are read before the first sample of it, and never again while shards are made."""
+    assert prompt_template("swe", "cpt", "one", 0) is prompt_template("swe", "cpt", "another", 1)
