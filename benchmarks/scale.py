@@ -81,12 +81,12 @@ def _drain(answers: Iterator[Any]) -> int:
 
 def _spilled(found: npt.NDArray[np.void]) -> Iterable[bytes]:
     """Records as they come to one place: a block a unit, read one at a time from where they were spilled."""
-    from pipelines.engine.exchange import SpilledBlocks, spill
+    from pipelines.engine.exchange import GatheredBlocks, spill
     from pipelines.engine.storage import Folder
     from pipelines.judge.packed_rows import by_unit
 
     folder = Folder(tempfile.mkdtemp(prefix="scale-"))
-    return SpilledBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
+    return GatheredBlocks(folder, [span for _, span in spill(0, by_unit(found), folder)])
 
 
 def keys(of: Corpus, count: int, whole: int) -> Made:

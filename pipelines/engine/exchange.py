@@ -1,29 +1,35 @@
 """How blocks of bytes come to their keys, the same result by two roads.
 
-Through spill files with an index (one file a part, for the local runner, which would hold a GroupByKey in memory), or
-through a GroupByKey (for runners that spill by themselves). `Exchange` is that of payload: blocks of samples to the
-shard they belong to. Blocks of a key come in no particular order: whoever takes them sorts.
+Through spill files with an index (one file a part, for the local runner, which would hold a GroupByKey in memory; a run
+in one process holds the first of them instead), or through a GroupByKey (for runners that spill by themselves).
+`Exchange` is that of payload: blocks of samples to the shard they belong to. Blocks of a key come in no particular
+order: whoever takes them sorts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pipelines.engine.flow import Collection, FlatMapTuple, GroupByKey, MapTuple, Transform
+from pipelines.engine.flow import Collection, FlatMapTuple, GroupByKey, Here, MapTuple, Transform
 from pipelines.engine.storage import Folder
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is at most about this large; runners cap the size of one element."""
 
+HELD_BYTES: Final = 128 << 20
+"""Of blocks that a run in one process holds before it spills: a small corpus then is not written and read again."""
+
 Key = TypeVar("Key", int, str)
-Produce = Callable[[Any], "Iterator[tuple[int, bytes | pa.Buffer]]"]
+Block: TypeAlias = "bytes | pa.Buffer"
+Produce = Callable[[Any], Iterator[tuple[int, Block]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +41,44 @@ class Span:
     length: int
 
 
-def spill(number: int, blocks: Iterable[tuple[Key, bytes | pa.Buffer]], folder: Folder) -> Iterator[tuple[Key, Span]]:
+class Room:
+    """How many bytes of blocks may still be held instead of spilled."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def takes(self, size: int) -> bool:
+        """Whether a block of this size may be held, which then takes its room."""
+        fits = size <= self._left
+        self._left -= size if fits else 0
+        return fits
+
+
+def spill(
+    number: int, blocks: Iterable[tuple[Key, Block]], folder: Folder, room: Room | None = None
+) -> Iterator[tuple[Key, Block | Span]]:
     """Writes blocks one after the other into one file and yields where each lies, by its key.
 
     Args:
         number: of the part; the file is named by it, so that a repeated attempt replaces it.
         blocks: (key, data).
         folder: of the spill files.
+        room: blocks that it takes are yielded as they are; None has none. A file of no blocks is not written.
     """
     name = f"spill-{number:05d}.blocks"
-    spans = []
-    with folder.writing(name, private=True) as path, Path(path).open("wb") as stream:
+    found: list[tuple[Key, Block | Span]] = []
+    stream: IO[bytes] | None = None
+    with ExitStack() as stack:
         for key, data in blocks:
-            spans.append((key, Span(name, stream.tell(), len(data))))
+            if room is not None and room.takes(len(data)):
+                found.append((key, data))
+                continue
+            if stream is None:
+                path = stack.enter_context(folder.writing(name, private=True))
+                stream = stack.enter_context(Path(path).open("wb"))
+            found.append((key, Span(name, stream.tell(), len(data))))
             stream.write(data)
-    yield from spans
+    yield from found
 
 
 def carried(
@@ -67,31 +96,38 @@ def carried(
         yield from blocks
         return
     for key, span in spill(number, blocks, folder / name):
+        assert isinstance(span, Span)
         yield key, replace(span, name=f"{name}/{span.name}")
 
 
 def fetched(values: Iterable[bytes | Span], folder: Folder | None) -> Iterator[bytes]:
     """The blocks of a key, from what `carried` gave; those that were spilled are read one at a time."""
-    spans = []
-    for value in values:
-        if isinstance(value, bytes):
-            yield value
-        else:
-            spans.append(value)
-    if spans:
-        assert folder is not None
-        yield from SpilledBlocks(folder, spans)
+    yield from GatheredBlocks(folder, values)
 
 
-class SpilledBlocks:
-    """The blocks that spans point to, read one at a time; iterating again reads them again."""
+class GatheredBlocks:
+    """The blocks of a key, some of them spilled, which are read one at a time; iterating again reads them again.
 
-    def __init__(self, folder: Folder, spans: Iterable[Span]) -> None:
+    Args:
+        folder: of the spill files; None where nothing is spilled.
+        values: blocks, and spans of others.
+    """
+
+    def __init__(self, folder: Folder | None, values: Iterable[Block | Span]) -> None:
         self._folder = folder
+        self._held: list[Block] = []
+        spans: list[Span] = []
+        for value in values:
+            if isinstance(value, Span):
+                spans.append(value)
+            else:
+                self._held.append(value)
         self._spans = sorted(spans, key=lambda span: (span.name, span.offset))
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Any]:
+        yield from self._held
         for name, spans in groupby(self._spans, attrgetter("name")):
+            assert self._folder is not None
             with self._folder.open(name) as stream:
                 for span in spans:
                     stream.seek(span.offset)
@@ -103,7 +139,8 @@ class Exchange(Transform):
 
     Args:
         produce: the blocks of a part, each with its key; called once or more for each part.
-        spill_folder: where blocks are spilled; None sends them through a GroupByKey.
+        spill_folder: where blocks are spilled, those of one process beyond `HELD_BYTES`; None sends them through a
+            GroupByKey.
     """
 
     def __init__(self, produce: Produce, spill_folder: Folder | None) -> None:
@@ -119,9 +156,10 @@ class Exchange(Transform):
                 | "Produce" >> FlatMapTuple(lambda _, part: ((key, bytes(block)) for key, block in produce(part)))
                 | "Gather" >> GroupByKey()
             )
+        room = Room(HELD_BYTES) if isinstance(parts, Here) else None
         return (
             parts
-            | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder))
+            | "Spill" >> FlatMapTuple(lambda number, part: spill(number, produce(part), folder, room))
             | "Gather" >> GroupByKey()
-            | "Fetch" >> MapTuple(lambda key, spans: (key, SpilledBlocks(folder, spans)))
+            | "Fetch" >> MapTuple(lambda key, values: (key, GatheredBlocks(folder, values)))
         )

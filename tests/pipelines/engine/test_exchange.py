@@ -2,9 +2,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
+from pipelines.engine import exchange
 from pipelines.engine.beam_steps import OnBeam
 from pipelines.engine.exchange import Exchange, Span, carried, fetched
 from pipelines.engine.execution import Execution
+from pipelines.engine.flow import Here
 from pipelines.engine.storage import Folder
 
 PARTS = {0: [(7, b"a"), (9, b"b" * 1000)], 1: [(7, b"c"), (7, b"")], 2: []}
@@ -29,11 +31,11 @@ def test_every_block_arrives_at_its_key_by_either_road(tmp_path, spilled):
 
 
 def test_spilled_blocks_can_be_read_twice(tmp_path):
-    from pipelines.engine.exchange import SpilledBlocks, spill
+    from pipelines.engine.exchange import GatheredBlocks, spill
 
     folder = Folder(str(tmp_path))
     spans = [span for _, span in spill(0, PARTS[0], folder)]
-    blocks = SpilledBlocks(folder, spans)
+    blocks = GatheredBlocks(folder, spans)
     assert list(blocks) == list(blocks) == [b"a", b"b" * 1000]
 
 
@@ -49,3 +51,14 @@ def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
         9: [b"b" * 1000] * 2,
     }
     assert bool(list(tmp_path.rglob("*.blocks"))) == spilled
+
+
+@pytest.mark.parametrize("room", [0, 2, 1002, 1003])
+def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_path, monkeypatch, room):
+    monkeypatch.setattr(exchange, "HELD_BYTES", room)
+    parts = Here([(number, number) for number in PARTS])
+    found = {
+        key: sorted(map(bytes, blocks)) for key, blocks in (parts | Exchange(produced, Folder(str(tmp_path)))).elements
+    }
+    assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == {0: 1002, 2: 1000, 1002: 0, 1003: 0}[room]
