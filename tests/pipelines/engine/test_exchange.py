@@ -56,9 +56,7 @@ def test_what_is_carried_is_fetched_as_it_was(tmp_path, spilled):
 @pytest.mark.parametrize("room", [0, 2, 1002, 1003])
 def test_one_process_holds_blocks_while_there_is_room_and_spills_the_others(tmp_path, monkeypatch, room):
     monkeypatch.setattr(exchange, "HELD_BYTES", room)
-    parts = Here([(number, number) for number in PARTS])
-    found = {
-        key: sorted(map(bytes, blocks)) for key, blocks in (parts | Exchange(produced, Folder(str(tmp_path)))).elements
-    }
+    made = Here([(number, number) for number in PARTS]) | Exchange(produced, Folder(str(tmp_path)))
+    found = {key: sorted(map(bytes, blocks)) for key, blocks in made.as_dict().items()}
     assert found == {7: [b"", b"a", b"c"], 9: [b"b" * 1000]}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == {0: 1002, 2: 1000, 1002: 0, 1003: 0}[room]
