@@ -28,7 +28,9 @@ HELD_BYTES: Final = 128 << 20
 """Of blocks that a run in one process holds before it spills: a small corpus then is not written and read again."""
 
 Key = TypeVar("Key", int, str)
-Block: TypeAlias = "bytes | pa.Buffer"
+Block: TypeAlias = "bytes | pa.RecordBatch"
+"""Bytes, or rows, which become bytes (as `serialize` writes them) where they leave the process."""
+
 Produce = Callable[[Any], Iterator[tuple[int, Block]]]
 
 
@@ -70,14 +72,15 @@ def spill(
     stream: IO[bytes] | None = None
     with ExitStack() as stack:
         for key, data in blocks:
-            if room is not None and room.takes(len(data)):
+            if room is not None and room.takes(len(data) if isinstance(data, bytes) else data.nbytes):
                 found.append((key, data))
                 continue
+            written = data if isinstance(data, bytes) else data.serialize()
             if stream is None:
                 path = stack.enter_context(folder.writing(name, private=True))
                 stream = stack.enter_context(Path(path).open("wb"))
-            found.append((key, Span(name, stream.tell(), len(data))))
-            stream.write(data)
+            found.append((key, Span(name, stream.tell(), len(written))))
+            stream.write(written)
     yield from found
 
 
@@ -124,7 +127,7 @@ class GatheredBlocks:
                 self._held.append(value)
         self._spans = sorted(spans, key=lambda span: (span.name, span.offset))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # of blocks; whoever sent bytes alone gets bytes alone
         yield from self._held
         for name, spans in groupby(self._spans, attrgetter("name")):
             assert self._folder is not None
@@ -132,6 +135,11 @@ class GatheredBlocks:
                 for span in spans:
                     stream.seek(span.offset)
                     yield stream.read(span.length)
+
+
+def _as_bytes(blocks: Iterable[tuple[Key, Block]]) -> Iterator[tuple[Key, bytes]]:
+    for key, data in blocks:
+        yield key, data if isinstance(data, bytes) else data.serialize().to_pybytes()
 
 
 class Exchange(Transform):
@@ -148,13 +156,11 @@ class Exchange(Transform):
         self._produce = produce
         self._folder = spill_folder
 
-    def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[bytes]]]:
+    def expand(self, parts: Collection[tuple[int, Any]]) -> Collection[tuple[int, Iterable[Block]]]:
         produce, folder = self._produce, self._folder
         if folder is None:
             return (
-                parts
-                | "Produce" >> FlatMapTuple(lambda _, part: ((key, bytes(block)) for key, block in produce(part)))
-                | "Gather" >> GroupByKey()
+                parts | "Produce" >> FlatMapTuple(lambda _, part: _as_bytes(produce(part))) | "Gather" >> GroupByKey()
             )
         room = Room(HELD_BYTES) if isinstance(parts, Here) else None
         return (

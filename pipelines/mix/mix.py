@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
-from pipelines.engine.exchange import BLOCK_BYTES, Exchange
+from pipelines.engine.exchange import BLOCK_BYTES, Block, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
 from pipelines.engine.garbage_collection import give_back_memory, rare_collections
 from pipelines.engine.parquet import read_table, write_parquet
@@ -234,12 +235,18 @@ def _asked(
     return asked, np.bincount(of[is_first], minlength=len(draws))
 
 
-def _block(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Buffer:
-    return pa.RecordBatch.from_pylist(rows, schema=schema).serialize()
-
-
+@cache
 def _with_order(pool: str) -> pa.Schema:
     return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in (*_ORDER, *_HELD))])
+
+
+def _block(pool: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=_with_order(pool))
+
+
+def _batch(pool: str, block: Block) -> pa.RecordBatch:
+    """A block as `sample_blocks` gave it."""
+    return pa.ipc.read_record_batch(pa.py_buffer(block), _with_order(pool)) if isinstance(block, bytes) else block
 
 
 def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
@@ -249,17 +256,18 @@ def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str,
     return drawn_passages(unit, mixing.passages, read_draws(mixing.draws, unit.label))
 
 
-def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, pa.Buffer]]:
+def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Blocks of a unit's samples with the number of the shard they belong to; rejects are written on the way.
 
     The first unit also gives every shard a block without rows, so that a shard which no sample falls to is written too.
     """
     if unit.number == 0:
-        yield from ((number, _block(_with_order(mixing.shards[number].pool), [])) for number in sorted(mixing.open))
+        yield from ((number, _block(mixing.shards[number].pool, [])) for number in sorted(mixing.open))
     by_place = {(shard.pool, shard.domain, shard.index): shard for shard in mixing.shards}
     waiting: dict[int, list[dict[str, Any]]] = {}
     sizes: Counter[int] = Counter()
     rejects: list[Reject] = []
+    made = 0
     with rare_collections():
         for pool, domain, sample in _drawn(unit, mixing):
             if isinstance(sample, Reject):
@@ -270,14 +278,17 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
             if shard.number not in mixing.open:
                 continue
             waiting.setdefault(shard.number, []).append(sample)
-            sizes[shard.number] += _weight(sample)
+            weight = _weight(sample)
+            sizes[shard.number] += weight
+            made += weight
             if sizes[shard.number] >= BLOCK_BYTES // 2:
-                yield shard.number, _block(_with_order(pool), waiting.pop(shard.number))
+                yield shard.number, _block(pool, waiting.pop(shard.number))
                 sizes[shard.number] = 0
     for number, rows in sorted(waiting.items()):
-        yield number, _block(_with_order(mixing.shards[number].pool), rows)
+        yield number, _block(mixing.shards[number].pool, rows)
     _write_rejects(unit, mixing, rejects)
-    give_back_memory()
+    if made >= _LARGE:
+        give_back_memory()
 
 
 def _weight(sample: Mapping[str, Any]) -> int:
@@ -294,12 +305,11 @@ def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Rejec
     finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
 
 
-def write_shard(number: int, blocks: Iterable[bytes | pa.Buffer], mixing: Mixing) -> Manifest:
+def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
     shard = mixing.shards[number]
-    schema = _with_order(shard.pool)
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
-    ordered = pa.Table.from_batches(batches, schema).sort_by([(name, "ascending") for name, _ in _ORDER])
+    unordered = pa.Table.from_batches([_batch(shard.pool, block) for block in blocks])
+    ordered = unordered.sort_by([(name, "ascending") for name, _ in _ORDER])
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
     table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
@@ -333,6 +343,10 @@ def _begun(ordered: pa.Table) -> int:
     first = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
     return len(first["_row"].unique())
 
+
+_LARGE: Final = 64 << 20
+"""Characters of a unit's samples from which on what was freed of them goes back to the system: that of smaller ones is
+sooner used again than had anew."""
 
 SHARD_ROW_GROUP_BYTES: Final = 16 << 20
 

@@ -23,6 +23,6 @@ def turn_holds(row: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], shows
         calls: the rows of what was called at once, where the turn shows what others said before them; else none.
         shows_state: whether it shows the state before the action.
     """
-    bits = row.get("control", 0)
-    said = any(one.get("control", 0) & SAID for one in calls)
-    return said or bool(bits & (ALWAYS | STATE if shows_state else ALWAYS))
+    if row.get("control", 0) & (ALWAYS | STATE if shows_state else ALWAYS):
+        return True
+    return bool(calls) and any(one.get("control", 0) & SAID for one in calls)

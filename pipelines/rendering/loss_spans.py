@@ -44,24 +44,21 @@ def turn_spans(turn: Turn) -> list[LossSpan]:
     if not turn.loss:
         return []
     head, end = len(MARKER), len(MARKER) + len(turn.observation)
-    found = [_FRAME]
-    after = turn.row["next_observation"]
     labels: Sequence[Mapping[str, Any]] | None = turn.row.get("spans")
-    text = turn.view.text(after)
+    after = turn.row["next_observation"]
+    text = None if labels is None else turn.view.text(after)
     if labels is None or text is None or turn.view.capped(text) is not text:
-        found.append(LossSpan(head, end, None))
-    else:
-        spans = list(_classed(after["content"], labels))
-        if text is not after["content"]:
-            spans = in_envelope(after["content"], text, spans)
-        if turn.view.escapes:
-            spans = in_escaped(text, spans)
-        last = len(turn.view.plain(text))
-        if spans[-1][2] == "new":
-            last = spans.pop()[0]
-        spans.append((last, end - head, "new"))  # such as an exit code
-        found += [LossSpan(head + begin, head + end, label) for begin, end, label in spans]
-    return [span for span in found if span.begin < span.end]
+        return [_FRAME, LossSpan(head, end, None)] if head < end else [_FRAME]
+    spans = list(_classed(after["content"], labels))
+    if text is not after["content"]:
+        spans = in_envelope(after["content"], text, spans)
+    if turn.view.escapes:
+        spans = in_escaped(text, spans)
+    last = len(turn.view.plain(text))
+    if spans[-1][2] == "new":
+        last = spans.pop()[0]
+    spans.append((last, end - head, "new"))  # such as an exit code
+    return [_FRAME, *(LossSpan(head + begin, head + end, label) for begin, end, label in spans if begin < end)]
 
 
 def in_escaped(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

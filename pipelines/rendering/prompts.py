@@ -118,8 +118,8 @@ def _shape(rows: Rows, texts: Sequence[str], view: View) -> Shape:
     visible = [row for row in rows if row["use"] != "omit"]
     shown = [row["next_observation"] for row in visible]
     forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
-    ends = any(ending(row) for row in visible)
-    enveloped = any(view.text(one) is not one["content"] for one in shown)
+    ends = domain in COMMANDS and any(ending(row) for row in visible)
+    enveloped = view.mcp == "envelope" and any(view.text(one) is not one["content"] for one in shown)
     return Shape(domain, forms, dialects, ends, enveloped, _screen(rows), tuple(map(bool, texts)))
 
 

@@ -59,9 +59,7 @@ class View:
             observed: `content`, and `envelope` where the view asks for it; a row without text has neither.
         """
         content: str | None = observed["content"]
-        if self.mcp == "text" or content is None:
-            return content
-        return observed.get("envelope") or content
+        return content if self.mcp == "text" or content is None else observed.get("envelope") or content
 
     def seen(self, text: str) -> str:
         """What stands for an observation as it is shown."""
@@ -190,21 +188,27 @@ def outlined(rows: Rows, view: View) -> list[Outline]:
     """The turns of one trajectory, as `turns` shows them, before they are rendered."""
     found: list[Outline] = []
     shown: str | None = None
-    for _, group in groupby(rows, key=itemgetter("turn")):
+    for _, group in groupby(rows, key=_TURN):
         calls = list(group)
         visible = [row for row in calls if row["use"] != "omit"]
-        speaks = bool(visible) and view.harness == "keep" and any(said(row["interleaved"]) for row in calls)
-        for row in visible:
-            is_first = row is visible[0]
-            state = state_of(row, view)
-            shows = is_first and state is not None and state != shown
-            speaking = calls if speaks and is_first else []
-            size = sum(one.get("said_tokens", 0) for one in speaking)
-            holds = turn_holds(row, speaking, shows)
-            found.append(Outline(row["step"], bears_loss(row, view), row, shows, size, holds, speaking))
-        if visible:
-            shown = view.text(visible[-1]["next_observation"])
+        if not visible:
+            continue
+        speaks = view.harness == "keep" and any(said(row["interleaved"]) for row in calls)
+        first = visible[0]
+        state = state_of(first, view)
+        shows, speaking = state is not None and state != shown, calls if speaks else []
+        size = sum(one.get("said_tokens", 0) for one in speaking) if speaks else 0
+        holds = turn_holds(first, speaking, shows)
+        found.append(Outline(first["step"], bears_loss(first, view), first, shows, size, holds, speaking))
+        found += [
+            Outline(row["step"], bears_loss(row, view), row, False, 0, turn_holds(row, (), False), ())
+            for row in visible[1:]
+        ]
+        shown = view.text(visible[-1]["next_observation"])
     return found
+
+
+_TURN: Final = itemgetter("turn")
 
 
 def rendered(outlines: Sequence[Outline], view: View, opening: str = "") -> list[Turn]:
@@ -213,7 +217,7 @@ def rendered(outlines: Sequence[Outline], view: View, opening: str = "") -> list
     for number, one in enumerate(outlines, 1):
         row, state = one.row, state_of(one.row, view)
         before = view.capped(state) if one.shows_state and state is not None else None
-        told = "".join(said(other["interleaved"]) for other in one.speaking)
+        told = "".join([said(other["interleaved"]) for other in one.speaking]) if one.speaking else ""
         user = user_text(number, row, before, told, view, opening if number == 1 else "")
         observed = answer(row, view)
         known = None if state is None else view.plain(state)
