@@ -305,11 +305,16 @@ def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Rejec
     finish_unit(mixing.rejects, Manifest(STAGE, unit.label, mixing.digest, SCHEMA_VERSION, (entry,), counts))
 
 
+def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
+    """The samples of a shard in their order, in memory of their own: what was read of blocks is free again."""
+    batches = [_batch(pool, block) for block in blocks]
+    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in _ORDER])
+
+
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
     shard = mixing.shards[number]
-    unordered = pa.Table.from_batches([_batch(shard.pool, block) for block in blocks])
-    ordered = unordered.sort_by([(name, "ascending") for name, _ in _ORDER])
+    ordered = _ordered(shard.pool, blocks)
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
     table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
     entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
