@@ -349,7 +349,7 @@ def _begun(ordered: pa.Table) -> int:
     return len(first["_row"].unique())
 
 
-_LARGE: Final = 64 << 20
+_LARGE: Final = 32 << 20
 """Characters of a unit's samples from which on what was freed of them goes back to the system: that of smaller ones is
 sooner used again than had anew."""
 
