@@ -117,12 +117,28 @@ def picture(tests: Sequence[Test]) -> str:
 
 
 def show_effect(effect: Effect, console: Printer) -> None:
-    """The tests, a table for each family of them."""
+    """A table for each family of tests: by domain and arm the difference on each set, in bits per byte."""
+    if not effect.tests:
+        console.print("Nothing can be compared: no domain has trajectories in every arm.")
     for learner in dict.fromkeys(one.learner for one in effect.tests):
         for family, title in FAMILIES.items():
             some = [one for one in effect.tests if (one.family, one.learner) == (family, learner)]
             if some:
-                table = Table(*_HEADS, title=f"{title}: {learner}", title_justify="left")
-                for row in rows_of(some):
-                    table.add_row(*row)
-                console.print(table)
+                console.print(_differences(some, f"{title}: {learner}, bits per byte"))
+
+
+def _differences(tests: Sequence[Test], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column("domain", no_wrap=True)
+    table.add_column("arm", overflow="fold")
+    sets = list(dict.fromkeys(one.what for one in tests))
+    for what in sets:
+        table.add_column(what, no_wrap=True)
+    for domain, arm in dict.fromkeys((one.domain, one.arm) for one in tests):
+        told = {one.what: one for one in tests if (one.domain, one.arm) == (domain, arm)}
+        table.add_row(domain, arm, *(_told(told[what]) for what in sets))
+    return table
+
+
+def _told(one: Test) -> str:
+    return one.word if one.apart is None else f"{one.apart.mean:+.4f} {one.word}"
