@@ -27,7 +27,7 @@ ACTION, ANSWER, END = range(3)
 _SPECIAL: Final = ("<|action|>", "<|answer|>", "<|end|>")
 
 CLASSES: Final = ("shown", "new", *LABELS)
-"""What a token is of: what stands before answers, or of an answer by its label; `new` has none."""
+"""What a token is of: what stands before answers of the world, or of such an answer by its label; `new` has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,15 @@ class Tokens:
             before, answer = self.of(turn.user.partition("\n")[2]), self.of(turn.observation)
             own = self._sizes[answer]
             labels = _labels(turn.row["spans"], own) if labelled else np.ones(len(answer), np.int8)
+            is_of_world = turn.row["next_observation"]["origin"] == "environment"
+            if not is_of_world:  # what harnesses say can be learnt, but is no answer that a world model is asked for
+                labels, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
             ids += [[ACTION], before, [ANSWER], answer, [END]]
-            kinds += [np.zeros(len(before) + 2, np.int8), labels, [1]]
+            kinds += [np.zeros(len(before) + 2, np.int8), labels, [int(is_of_world)]]
             sizes += [np.zeros(len(before) + 2, np.int64), own, [0]]
             bears = np.full(len(answer) + 1, turn.loss)
             if loss == "spans" and turn.loss:
-                bears[:-1] = labels == 1
+                bears[:-1] = labels <= 1
             borne += [np.full(len(before) + 2, loss == "all"), bears | (loss == "all")]
             total += len(before) + len(answer) + 3
             if total >= MOST_TOKENS:

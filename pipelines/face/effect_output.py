@@ -29,7 +29,7 @@ _PAGE: Final = """# Effect
 Bits per byte of next observations that were held out by group: less is better. What was to be tested stands in
 `plan.json`, which was written before. A difference counts if it is beyond chance at {level:g} after Holm's correction
 within its table (bootstrap over groups and seeds, paired); a set with fewer than {fewest} groups of a domain is not
-measurable. `as logged` are all answers of the logs, `as kept` those that the recipe keeps.
+measurable. `as logged` are all answers of the world, `as kept` those that the recipe keeps.
 
 | domain | tokens learnt by each arm |
 |---|---|
