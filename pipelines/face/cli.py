@@ -20,7 +20,14 @@ import typer
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import collect_rarely
 from pipelines.engine.unused_imports import without_pandas
-from pipelines.face import export_commands, generation_commands, inspection_commands, model_commands, pushing
+from pipelines.face import (
+    effect_command,
+    export_commands,
+    generation_commands,
+    inspection_commands,
+    model_commands,
+    pushing,
+)
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_flags, tell_summary
 from pipelines.face.inspection_commands import tell_withdrawn
@@ -268,6 +275,7 @@ def plan(
 
 inspection_commands.register(app)
 export_commands.register(app)
+effect_command.register(app)
 generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)

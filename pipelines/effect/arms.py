@@ -1,0 +1,98 @@
+"""The arms that are compared: what each keeps of one normalized corpus, and on what of it the loss stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from pipelines.engine.execution import Execution
+from pipelines.engine.flow import run_over
+from pipelines.engine.storage import Folder
+from pipelines.judge.judge import UnitsToVerdicts
+from pipelines.judge.judging import Judging, Unit, packed_records
+from pipelines.recipe.judgement import RuleValues
+from pipelines.recipe.recipe import Recipe
+
+Loss: TypeAlias = Literal["answers", "all", "spans"]
+"""answers: on those that verdicts call targets; all: on actions and whatever else is shown too; spans: on what of the
+answers no label of spans tells."""
+
+RAW: Final = "raw"
+EXACT: Final = "exact copies dropped"
+NEAR: Final = "near copies dropped"
+EQUAL: Final = "near, equal transitions masked"
+EVERYTHING: Final = "everything"
+RULE: Final = "near, and rule "
+ALL_TEXT: Final = "everything, loss on all text"
+TURN_MASK: Final = "everything, turn mask"
+SPANS: Final = "everything, loss on spans"
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to make training text of the corpus.
+
+    Attributes:
+        name: that tables show.
+        against: the arm that it is compared with; empty for the first.
+        family: of tests that are corrected together: `whole`, `steps`, `rules`, or `masks`.
+        judge: what its section `judge` has in place of the recipe's; None takes the verdicts of the run, and of `raw`
+            all rows.
+        loss: on what the loss stands.
+    """
+
+    name: str
+    against: str
+    family: str
+    judge: Mapping[str, Any] | None = None
+    loss: Loss = "answers"
+
+
+def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
+    """The arms of a recipe, the one that others are compared with before them."""
+    judge = recipe.judge
+    masks = judge.mask_duplicate_transitions
+    plain: dict[str, Any] = {
+        "rules": {},
+        "measure": judge.measured(),
+        "benchmarks": (),
+        "max_share": {},
+        "replicates": None,
+        "spans": False,
+        "mask_duplicate_transitions": False,
+    }
+    masked = {"rules": {**judge.rules, "turn_mask": RuleValues(signal="turn_mask", min=1, use="context")}}
+    return [
+        Arm(RAW, "", ""),
+        Arm(EVERYTHING, RAW, "whole"),
+        Arm(EXACT, RAW, "steps", {**plain, "near_duplicates": None}),
+        Arm(NEAR, EXACT, "steps", plain),
+        *([Arm(EQUAL, NEAR, "steps", {**plain, "mask_duplicate_transitions": True})] if masks else []),
+        *(Arm(RULE + name, NEAR, "rules", {**plain, "rules": {name: rule}}) for name, rule in judge.rules.items()),
+        Arm(ALL_TEXT, EVERYTHING, "masks", loss="all"),
+        *([] if "turn_mask" in judge.rules else [Arm(TURN_MASK, EVERYTHING, "masks", masked)]),
+        *([Arm(SPANS, EVERYTHING, "masks", loss="spans")] if has_spans else []),
+    ]
+
+
+def judged(recipe: Recipe, arm: Arm, transitions: Folder, units: Sequence[Unit], place: Folder) -> Folder:
+    """The verdicts of an arm that judges in its own way, written below a folder.
+
+    Arms that measure alike share what was measured.
+    """
+    own = recipe.model_copy(update={"judge": recipe.judge.model_copy(update=dict(arm.judge or {}))})
+    measures = place / ("measures" if own.judge.near_duplicates is not None else "measures-alone")
+    at = place / arm.name.replace(" ", "-")
+    judging = Judging(
+        own,
+        transitions,
+        measures,
+        at / "verdicts",
+        at / "rejects",
+        at / "spans",
+        arm.name,
+        partitions=Execution().partitions_of(packed_records(own, transitions)),
+    )
+    run_over(judging.work(units), UnitsToVerdicts(judging), Execution())
+    return at / "verdicts"

@@ -1,0 +1,155 @@
+"""What is compared: the trajectories of a judged run, with their groups, and what each arm makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from pipelines.effect.arms import Arm
+from pipelines.engine.generations import chain
+from pipelines.engine.parquet import read_table
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, read_manifest
+from pipelines.judge.judging import Unit
+from pipelines.judge.measure_files import costs_name
+from pipelines.mix.drawn_rows import drawn_rows
+from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
+from pipelines.rendering.turns import Turn, View, turns
+from schemas import ConfigError
+
+Bools = npt.NDArray[np.bool_]
+
+LEAK: Final = "contaminated"
+"""The reason of trajectories that are of no arm: what shows a benchmark may not be trained on, whatever it teaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What an arm decides of the rows of a unit: which are kept, and their uses."""
+
+    kept: Bools
+    use: npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a unit, whatever arm they are of.
+
+    Attributes:
+        unit: that they are of.
+        beside: what rendering asks for beside the transitions; without `use`.
+        ordinal: of each row the number of its trajectory in the unit.
+        groups: of each trajectory.
+        text_bytes: of each trajectory, of actions and next observations.
+        leaks: of each trajectory whether it shows an item of a benchmark.
+        has_text: of each row whether its next observation holds text.
+        decided: what the run itself decided.
+    """
+
+    unit: Unit
+    beside: pa.Table
+    ordinal: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.str_]
+    text_bytes: npt.NDArray[np.int64]
+    leaks: Bools
+    has_text: Bools
+    decided: Decided
+
+
+def units_in(out: Folder) -> list[Unit]:
+    """The units of a judged run.
+
+    Raises:
+        ConfigError: it is not judged, or was added to.
+    """
+    transitions = read_manifest(out / "transitions", MANIFEST)
+    if transitions is None or read_manifest(out / "verdicts", MANIFEST) is None:
+        raise ConfigError(f"{out.path()} holds no judged run. Run with --stop-after judge, or to the end, first.")
+    if len(chain(out)) > 1:
+        raise ConfigError(f"{out.path()} was added to. What it holds is compared after a run over all logs.")
+    return [Unit(number, file.name, file.sha256) for number, file in enumerate(transitions.files)]
+
+
+def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
+    """The rows of a unit; `spans` whether those of its answers are read too."""
+    table = read_table(
+        out / "verdicts", unit.name, ["step", "kept", "use", "reason", "group", "text_bytes", "has_text"]
+    )
+    costs = read_table(out / "measures", costs_name(unit.label), ["segment", *COST_COLUMNS, *COST_HASHES])
+    step, segment = table["step"].to_numpy(), costs["segment"].to_numpy()
+    begins = (step == 0) & (segment == 0)
+    ordinal = np.cumsum(begins) - 1
+    starts = np.flatnonzero(begins)
+    columns = {name: costs[name] for name in costs.column_names} | {"ordinal": pa.chunked_array([ordinal])}
+    if spans:
+        columns["spans"] = read_table(out / "spans", unit.name, ["spans"])["spans"]
+    leaks = np.array([one == LEAK for one in table["reason"].take(pa.array(starts)).to_pylist()], np.bool_)
+    sizes = np.add.reduceat(table["text_bytes"].to_numpy(), starts) if len(starts) else np.zeros(0, np.int64)
+    return Rows(
+        unit,
+        pa.table(columns),
+        ordinal,
+        np.array(table["group"].take(pa.array(starts)).to_pylist(), np.str_),
+        sizes,
+        leaks,
+        table["has_text"].to_numpy(),
+        Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_)),
+    )
+
+
+def decided_by(arm: Arm, rows: Rows, verdicts: Folder | None) -> Decided:
+    """What an arm decides: by its own verdicts if it has some, else by those of the run, and `raw` by none."""
+    if verdicts is not None:
+        table = read_table(verdicts, rows.unit.name, ["kept", "use"])
+        found = Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_))
+    elif arm.against:
+        found = rows.decided
+    else:
+        found = Decided(np.ones(len(rows.ordinal), np.bool_), np.where(rows.has_text, "target", "omit"))
+    return Decided(found.kept & ~rows.leaks[rows.ordinal], found.use)
+
+
+def chosen_groups(rows: Sequence[Rows], most_bytes: int) -> set[str]:
+    """The groups of a domain that are looked at: in the order of their hashes, up to so many bytes of text."""
+    sizes: dict[str, int] = {}
+    for one in rows:
+        for group, size, leaks in zip(one.groups.tolist(), one.text_bytes.tolist(), one.leaks.tolist(), strict=True):
+            if not leaks:
+                sizes[group] = sizes.get(group, 0) + size
+    found, total = set[str](), 0
+    for group in sorted(sizes, key=lambda name: xxhash.xxh3_64_intdigest(f"group:{name}".encode())):
+        if total >= most_bytes and found:
+            break
+        found.add(group)
+        total += sizes[group]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A trajectory as an arm shows it: where it stands, its group, and its turns."""
+
+    unit: int
+    ordinal: int
+    group: str
+    turns: Sequence[Turn]
+
+
+def shown(out: Folder, rows: Rows, decided: Decided, groups: set[str], view: View) -> Iterator[Shown]:
+    """The trajectories of a unit that an arm keeps, of some groups, as samples show them."""
+    of_groups = np.isin(rows.groups, np.array(sorted(groups), np.str_))
+    wanted = decided.kept & of_groups[rows.ordinal]
+    beside = rows.beside.append_column("use", pa.array(decided.use.tolist()))
+    parts: dict[int, list[Turn]] = {}
+    for part in drawn_rows(out / "transitions", rows.unit.name, beside, wanted, envelopes=view.mcp == "envelope"):
+        found: Sequence[Mapping[str, Any]] = part
+        parts.setdefault(found[0]["ordinal"], []).extend(turns(found, view))
+    for ordinal, told in parts.items():
+        if told:
+            yield Shown(rows.unit.number, ordinal, str(rows.groups[ordinal]), told)

@@ -1,0 +1,345 @@
+"""The instrument: what is to be tested is written down, then arms are judged, learnt and scored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.effect import transformers
+from pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
+from pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
+from pipelines.effect.documents import VOCABULARY, Tokens, trained
+from pipelines.effect.ngrams import DISCOUNT, ORDER
+from pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, difference, holm
+from pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
+from pipelines.engine.storage import Folder
+from pipelines.recipe.recipe import Recipe
+from pipelines.rendering.turns import View
+from schemas import ConfigError
+
+PLAN: Final = "plan.json"
+FOUND: Final = "effect.json"
+
+SHOWN: Final = ("effect.md", "effect.svg")
+"""What is made of it for people, beside it."""
+
+NEUTRAL: Final = 16
+"""One group of so many teaches the tokenizer alone, and is of no arm."""
+
+NEUTRAL_BYTES: Final = 2_000_000
+"""Of the tokenizer's texts, at most, of each domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an effect is measured.
+
+    Attributes:
+        seeds: how many.
+        folds: into how many the groups of a domain are cut.
+        tokens: that an arm learns at most, of a domain.
+        megabytes: of the text of a domain that is looked at, at most.
+        workers: processes.
+        transformers: whether small transformers are asked too, which needs PyTorch in an environment of its own.
+    """
+
+    seeds: int = 5
+    folds: int = 4
+    tokens: int = 400_000
+    megabytes: float = 24.0
+    workers: int = 1
+    transformers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One comparison: an arm with another, of a domain, on a set.
+
+    Attributes:
+        domain: of seven.
+        what: the set, of `SETS`.
+        arm: that is looked at.
+        against: that it is compared with.
+        family: of tests that are corrected together.
+        learner: that was asked.
+        groups: that were scored.
+        costs: bits per byte of the arm.
+        costs_against: of the other one.
+        parts: the same of both by class of what was scored, where answers bear spans.
+        apart: their difference; None where nothing can be claimed.
+        p: its chance, corrected in the family.
+    """
+
+    domain: str
+    what: str
+    arm: str
+    against: str
+    family: str
+    learner: str
+    groups: int
+    costs: float
+    costs_against: float
+    parts: Mapping[str, tuple[float, float]]
+    apart: Difference | None
+    p: float = 1.0
+
+    @property
+    def word(self) -> str:
+        """What may be said of it: `better`, `worse`, `within noise` or `not measurable`."""
+        if self.apart is None:
+            return "not measurable"
+        if self.p >= LEVEL:
+            return "within noise"
+        return "better" if self.apart.mean < 0 else "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What was found.
+
+    Attributes:
+        tests: in the order of the plan.
+        unchanged: by domain the arms that do there what those do that they are compared with.
+        tokens: that each arm learnt of a domain, in the mean.
+    """
+
+    tests: tuple[Test, ...]
+    unchanged: Mapping[str, tuple[str, ...]]
+    tokens: Mapping[str, int]
+
+
+def measured(
+    recipe: Recipe, out: str, place: str, settings: Settings, tell: Callable[[str], None] = lambda _: None
+) -> Effect:
+    """Measures the effect of a recipe on its run.
+
+    Args:
+        recipe: by which the run was made.
+        out: the folder of the judged run, which is only read.
+        place: the folder that is written: the plan first, then what was found.
+        settings: how.
+        tell: is told how far it is.
+
+    Raises:
+        ConfigError: the run is not judged, nothing in it can be compared, or the folder holds another measurement.
+    """
+    source, target = Folder.named(out), Folder.named(place)
+    units = units_in(source)
+    if not units:
+        raise ConfigError(f"{source.path()} holds no trajectories.")
+    arms = arms_of(recipe, has_spans=recipe.judge.spans)
+    begin(target, planned(recipe, arms, settings, source))
+    with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as scratch:
+        verdicts: dict[str, Folder] = {}
+        for arm in arms:
+            if arm.judge is not None:
+                tell(f"judging: {arm.name}")
+                verdicts[arm.name] = judged(recipe, arm, source / "transitions", units, Folder(scratch))
+        domains, unchanged = read(recipe, source, arms, verdicts, settings)
+    tests, tokens = [], {}
+    for one in domains:
+        tell(f"learning: {one.name}, {len(one.arms)} arms")
+        found = trials(one, Counting(one.vocabulary), settings)
+        tests += list(compared(one, arms, found, "n-grams"))
+        tokens[one.name] = int(np.mean([size for trial in found for size in trial.budgets]))
+    if settings.transformers:
+        tests += transformed(domains, arms, tests, settings, tell)
+    effect = Effect(tuple(corrected(tests)), unchanged, tokens)
+    target.write(FOUND, json.dumps(told(effect), indent=1).encode())
+    return effect
+
+
+def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
+    """What is to be tested, as it is written down before anything is."""
+    learners: dict[str, Any] = {"n-grams": {"order": ORDER, "discount": DISCOUNT}}
+    if settings.transformers:
+        learners["transformer"] = {"arms": transformers.ARMS, "tokens": transformers.TOKENS}
+    chosen = asdict(settings)
+    return {
+        "question": "does an arm teach more than the one it is compared with, at equal tokens of training text",
+        "recipe": recipe.digest(),
+        "verdicts": hashlib.sha256(out.read("verdicts/manifest.json")).hexdigest(),
+        "score": "bits per byte of next observations that were held out by group",
+        "sets": SETS,
+        "arms": [{"name": arm.name, "against": arm.against, "family": arm.family, "loss": arm.loss} for arm in arms],
+        "settings": {name: chosen[name] for name in ("seeds", "folds", "tokens", "megabytes")},
+        "learners": learners,
+        "tokenizer": {"vocabulary": VOCABULARY, "groups": f"one of {NEUTRAL}, of no arm"},
+        "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice",
+        "held": {"tokens": HELD, "fewest groups": FEWEST},
+        "test": {"bootstrap": DRAWS, "over": "groups and seeds, paired", "corrected": "Holm", "level": LEVEL},
+    }
+
+
+def begin(target: Folder, plan: Mapping[str, Any]) -> None:
+    """Writes the plan, before anything is tested.
+
+    Raises:
+        ConfigError: there is another one, or something else that we did not write.
+    """
+    data = json.dumps(plan, indent=1).encode()
+    if target.found(PLAN) not in (None, data):
+        raise ConfigError(f"{target.path()} holds another measurement. Choose another --out.")
+    if set(target.names()) - {PLAN, FOUND, *SHOWN}:
+        raise ConfigError(f"{target.path()} holds files of somebody else. Choose another --out.")
+    target.write(PLAN, data)
+
+
+def read(
+    recipe: Recipe, out: Folder, arms: Sequence[Arm], verdicts: Mapping[str, Folder], settings: Settings
+) -> tuple[list[Domain], dict[str, tuple[str, ...]]]:
+    """The documents of each domain by arm, and the arms that change nothing there."""
+    by_domain: dict[str, list[Rows]] = {}
+    for unit in units_in(out):
+        by_domain.setdefault(unit.domain, []).append(rows_of(out, unit, spans=recipe.judge.spans))
+    view, loss = View.of(recipe.mix), {arm.name: arm.loss for arm in arms}
+    groups = {domain: chosen_groups(rows, int(settings.megabytes * 1e6)) for domain, rows in sorted(by_domain.items())}
+    decided = {
+        (arm.name, rows.unit.number): decided_by(arm, rows, verdicts.get(arm.name))
+        for arm in arms
+        for some in by_domain.values()
+        for rows in some
+    }
+    neutral = {name for some in groups.values() for name in some if int(name, 16) % NEUTRAL == 0}
+    tokens = Tokens(trained(_texts(out, by_domain, decided, neutral, view)))
+    found, unchanged = [], {}
+    for domain, rows in sorted(by_domain.items()):
+        same = [arm.name for arm in arms if arm.against and _changes_nothing(arm, rows, decided, loss)]
+        unchanged[domain] = tuple(same)
+        documents = {
+            arm.name: [
+                tokens.document(one, arm.loss, labelled=recipe.judge.spans)
+                for some in rows
+                for one in shown(out, some, decided[arm.name, some.unit.number], groups[domain] - neutral, view)
+            ]
+            for arm in arms
+            if arm.name not in same
+        }
+        if all(documents.values()):
+            found.append(Domain(domain, documents, tokens.vocabulary, settings.tokens, settings.folds))
+    return found, unchanged
+
+
+def _texts(
+    out: Folder,
+    by_domain: Mapping[str, Sequence[Rows]],
+    decided: Mapping[tuple[str, int], Decided],
+    neutral: set[str],
+    view: View,
+) -> Iterator[str]:
+    """The texts that the tokenizer is taught: those of raw rows of neutral groups, each once."""
+    for _, some in sorted(by_domain.items()):
+        known, size = set[str](), 0
+        for rows in some:
+            for one in shown(out, rows, decided[RAW, rows.unit.number], neutral, view):
+                for text in (text for turn in one.turns for text in (turn.user, turn.observation)):
+                    if text not in known and size < NEUTRAL_BYTES:
+                        known.add(text)
+                        size += len(text)
+                        yield text
+
+
+def _changes_nothing(
+    arm: Arm, rows: Sequence[Rows], decided: Mapping[tuple[str, int], Decided], loss: Mapping[str, str]
+) -> bool:
+    """Whether an arm is, in a domain, the one that it is compared with; what all are compared with stays."""
+    if arm.name in (EVERYTHING, NEAR) or loss[arm.name] != loss[arm.against]:
+        return False
+    pairs = [(decided[arm.name, one.unit.number], decided[arm.against, one.unit.number]) for one in rows]
+    return all(
+        np.array_equal(mine.kept, theirs.kept) and np.array_equal(mine.use[mine.kept], theirs.use[theirs.kept])
+        for mine, theirs in pairs
+    )
+
+
+def trials(domain: Domain, learner: Counting, settings: Settings) -> list[Trial]:
+    """A trial for each seed."""
+    work = partial(trial, domain, learner=learner, folds=range(settings.folds))
+    if settings.workers == 1:
+        return [work(seed) for seed in range(settings.seeds)]
+    with ProcessPoolExecutor(settings.workers, get_context("fork")) as pool:
+        return list(pool.map(work, range(settings.seeds)))
+
+
+def transformed(
+    domains: Sequence[Domain],
+    arms: Sequence[Arm],
+    counted: Sequence[Test],
+    settings: Settings,
+    tell: Callable[[str], None],
+) -> list[Test]:
+    """The tests of the second learner, of domains that can be measured."""
+    wanted = {one.domain for one in counted if one.apart is not None}
+    some = [arm for arm in arms if arm.name in transformers.ARMS]
+    found: list[Test] = []
+    with transformers.python() as interpreter, tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
+        for domain in domains:
+            if domain.name in wanted:
+                made = transformers.trials(domain, settings.seeds, interpreter, Path(place), tell)
+                found += compared(domain, some, made, "transformer")
+    return found
+
+
+def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learner: str) -> Iterator[Test]:
+    """The tests of a domain, uncorrected."""
+    for arm in arms:
+        if arm.name not in domain.arms or not arm.against:
+            continue
+        against = arm.against if arm.against in domain.arms else RAW
+        for what in SETS:
+            ours, theirs = ([one.found[name, what] for one in found] for name in (arm.name, against))
+            groups = sorted({group for one in ours for group, _ in one.size})
+            apart = None
+            if len(groups) >= FEWEST:
+                sizes = by_group([one.size for one in ours], groups)
+                bits = [by_group([one.bits for one in some], groups) for some in (ours, theirs)]
+                apart = difference(bits[0], bits[1], sizes)
+            costs = per_byte(ours), per_byte(theirs)
+            kinds = sorted({kind for one in ours for _, kind in one.size})
+            parts = {kind: (per_byte(ours, kind), per_byte(theirs, kind)) for kind in kinds} if len(kinds) > 1 else {}
+            yield Test(domain.name, what, arm.name, against, arm.family, learner, len(groups), *costs, parts, apart)
+
+
+def by_group(found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
+    """What was scored, by seed and group."""
+    place = {name: number for number, name in enumerate(groups)}
+    summed = np.zeros((len(found), len(groups)))
+    for seed, one in enumerate(found):
+        for (group, _), number in one.items():
+            summed[seed, place[group]] += number
+    return summed
+
+
+def per_byte(found: Sequence[Scored], kind: str = "") -> float:
+    """The bits that a byte cost, of one class or of all."""
+    bits = sum(n for one in found for (_, name), n in one.bits.items() if kind in ("", name))
+    size = sum(n for one in found for (_, name), n in one.size.items() if kind in ("", name))
+    return bits / max(size, 1)
+
+
+def corrected(tests: Sequence[Test]) -> list[Test]:
+    """The tests with their chances corrected, in each family and for each learner."""
+    found = list(tests)
+    for family in {(one.family, one.learner) for one in tests}:
+        places = [at for at, one in enumerate(tests) if (one.family, one.learner) == family and one.apart is not None]
+        chances = [apart.p for at in places if (apart := tests[at].apart) is not None]
+        for at, p in zip(places, holm(chances), strict=True):
+            found[at] = replace(found[at], p=p)
+    return found
+
+
+def told(effect: Effect) -> dict[str, Any]:
+    """What was found, as JSON takes it."""
+    tests = [{**asdict(one), "word": one.word} for one in effect.tests]
+    return {"tests": tests, "unchanged": dict(effect.unchanged), "tokens": dict(effect.tokens)}

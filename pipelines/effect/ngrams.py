@@ -1,0 +1,180 @@
+"""A model of tokens that counts: n-grams of what it was taught, and of the prompt that it reads.
+
+After PPM (Cleary and Witten 1984) with absolute discounting (Ney, Essen and Kneser 1994): what follows a context of k
+tokens is told by its counts, which lose a fixed part each to what follows k - 1 tokens, down to every token alike. What
+stood before in the same document counts as what was taught does, so the model has a cache of its own prompt. All of it
+is arithmetic on columns: a position has a hash of the k tokens before it, and what was seen is counted by sorting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Hashes = npt.NDArray[np.uint64]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ORDER: Final = 5
+"""Tokens of the longest context."""
+
+DISCOUNT: Final = 0.75
+"""What each count gives to shorter contexts."""
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT: Final = np.uint64(29)
+
+
+def _mixed(one: Hashes, other: npt.NDArray[np.generic]) -> Hashes:
+    """A hash of both, in their order; arithmetic is modulo 2^64."""
+    found: Hashes = (one * _ODD) ^ (other.astype(np.uint64) + np.uint64(1))
+    found ^= found >> _SHIFT
+    found *= np.uint64(0xBF58476D1CE4E5B9)
+    return found ^ (found >> np.uint64(32))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Documents of tokens, one behind the other.
+
+    Attributes:
+        tokens: ids from 0 on.
+        first: of each position the place at which its document begins.
+        contexts: of each length of a context, from none, the hash of the tokens before each position.
+    """
+
+    tokens: Ints
+    first: Ints
+    contexts: tuple[Hashes, ...]
+
+    @classmethod
+    def of(cls, tokens: Ints, lengths: Ints) -> Self:
+        """Documents of so many tokens each."""
+        first = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        place = np.arange(len(tokens))
+        contexts = [np.zeros(len(tokens), np.uint64)]
+        for back in range(1, ORDER + 1):
+            inside = place - back >= first
+            before = np.where(inside, tokens[np.maximum(place - back, 0)], -1) + 1
+            contexts.append(_mixed(contexts[-1], before))
+        return cls(tokens, first, tuple(contexts))
+
+    def followed(self, order: int) -> Hashes:
+        """Of each position the hash of its context of so many tokens and of the token itself."""
+        return _mixed(self.contexts[order], self.tokens)
+
+
+def _counted(keys: Hashes) -> tuple[Hashes, Ints]:
+    found, counts = np.unique(keys, return_counts=True)
+    return found, counts
+
+
+def _looked_up(keys: Hashes, values: Ints, asked: Hashes) -> Ints:
+    """The values of what is asked for; 0 where it is not among the sorted keys."""
+    if not len(keys):
+        return np.zeros(len(asked), np.int64)
+    place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.where(keys[place] == asked, values[place], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taught:
+    """Of one length of contexts: how often each was seen, with how many followers, and each with its follower."""
+
+    contexts: Hashes
+    seen: Ints
+    kinds: Ints
+    pairs: Hashes
+    counts: Ints
+
+
+class Reading:
+    """Documents that are scored, with what each position has seen of its own document: the same for every model.
+
+    Args:
+        stream: the documents.
+        scored: the positions that are scored.
+    """
+
+    def __init__(self, stream: Stream, scored: Bools) -> None:
+        self.stream, self.scored = stream, np.flatnonzero(scored)
+        documents = stream.first.astype(np.uint64)
+        self._own: list[tuple[tuple[Ints, Bools], Ints, Ints]] = []
+        for order in range(ORDER + 1):
+            context = _grouped(_mixed(stream.contexts[order], documents))
+            pair = _grouped(_mixed(stream.followed(order), documents))
+            ones = np.ones(len(documents), np.int64)
+            self._own.append((context, _before(context, ones), _before(pair, ones)))
+
+    def own(self, order: int, is_taught: Bools) -> tuple[Ints, Ints, Ints]:
+        """Of each scored position: how often its document had shown the context, followed by this token, by how many.
+
+        Args:
+            order: tokens of the context.
+            is_taught: of each position whether the pair of context and token was taught, and counts no more as a kind.
+        """
+        context, seen, counts = self._own[order]
+        fresh = (counts == 0) & ~is_taught
+        kinds = _before(context, fresh.astype(np.int64))
+        return seen[self.scored], counts[self.scored], kinds[self.scored]
+
+
+def _grouped(keys: Hashes) -> tuple[Ints, Bools]:
+    """The places by their keys, in their order among equal ones, and which of these begin a key."""
+    order = np.argsort(keys, kind="stable")
+    begins = np.ones(len(keys), np.bool_)
+    begins[1:] = keys[order][1:] != keys[order][:-1]
+    return order, begins
+
+
+def _before(keys: tuple[Ints, Bools], flags: Ints) -> Ints:
+    """The sum of the flags of equal keys before each place."""
+    order, begins = keys
+    ordered = flags[order]
+    total = np.cumsum(ordered) - ordered
+    found = np.zeros(len(order), np.int64)
+    found[order] = total - np.maximum.accumulate(np.where(begins, total, 0))
+    return found
+
+
+class Ngrams:
+    """What was taught.
+
+    Args:
+        stream: the documents.
+        borne: the positions that bear the loss: nothing is learnt from others, which only stand before these.
+        vocabulary: how many tokens there are.
+    """
+
+    def __init__(self, stream: Stream, borne: Bools, vocabulary: int) -> None:
+        self._vocabulary = vocabulary
+        self._taught = []
+        for order in range(ORDER + 1):
+            context, pair = stream.contexts[order][borne], stream.followed(order)[borne]
+            pairs, first, counts = np.unique(pair, return_index=True, return_counts=True)
+            kinds_of, kinds = _counted(context[first])
+            contexts, seen = _counted(context)
+            assert len(kinds_of) == len(contexts)
+            self._taught.append(_Taught(contexts, seen, kinds, pairs, counts))
+
+    def bits(self, reading: Reading) -> Floats:
+        """The bits that each scored position costs, given all of its document before it."""
+        stream, at = reading.stream, reading.scored
+        chance = np.full(len(at), 1.0 / self._vocabulary)
+        for order, taught in enumerate(self._taught):
+            pair = stream.followed(order)
+            known = _looked_up(taught.pairs, taught.counts, pair)
+            context = stream.contexts[order][at]
+            seen, counts, kinds = reading.own(order, known > 0)
+            seen = seen + _looked_up(taught.contexts, taught.seen, context)
+            kinds = kinds + _looked_up(taught.contexts, taught.kinds, context)
+            counts = counts + known[at]
+            there = seen > 0
+            own = np.maximum(counts - DISCOUNT, 0.0) + DISCOUNT * kinds * chance
+            chance = np.where(there, own / np.maximum(seen, 1), chance)
+        found: Floats = -np.log2(chance)
+        return found

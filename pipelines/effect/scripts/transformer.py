@@ -1,0 +1,120 @@
+"""Teaches small transformers and scores what they were not taught; stands alone, in an environment that has PyTorch.
+
+    python transformer.py JOBS
+
+JOBS is a folder of `<name>.npz` with, for each arm, tokens and which of them bear the loss, and for each set that is
+scored its tokens, where their documents begin, and which of them are scored. Beside each comes `<name>.bits.npz`.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+WIDTH, LAYERS, HEADS, WINDOW, BATCH = 96, 4, 4, 512, 4
+RATE = 3e-3
+
+
+class Block(nn.Module):
+    """Attention to what stood before, and a layer of its own for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.asked, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.wide = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same tokens, one layer further."""
+        rows, length, _ = x.shape
+        parts = self.asked(self.first(x)).view(rows, length, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(rows, length, WIDTH))
+        return x + self.wide(self.second(x))
+
+
+class Model(nn.Module):
+    """A decoder whose embedding is its output too."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, WIDTH), nn.Embedding(WINDOW, WIDTH)
+        self.blocks, self.last = nn.Sequential(*(Block() for _ in range(LAYERS))), nn.LayerNorm(WIDTH)
+        for one in self.modules():
+            if isinstance(one, nn.Linear | nn.Embedding):
+                nn.init.normal_(one.weight, std=0.02)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Scores of the token behind each."""
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        return self.last(self.blocks(x)) @ self.tokens.weight.T
+
+
+def taught(tokens: np.ndarray, borne: np.ndarray, vocabulary: int, seed: int, device: str) -> Model:
+    """A model that has read the tokens once, and learnt what bears the loss."""
+    torch.manual_seed(seed)
+    model = Model(vocabulary).to(device)
+    windows = [(at, min(at + WINDOW + 1, len(tokens))) for at in range(0, max(len(tokens) - 1, 1), WINDOW)]
+    windows = [one for one in windows if one[1] - one[0] == WINDOW + 1 and borne[one[0] + 1 : one[1]].any()]
+    order = np.random.default_rng(seed).permutation(len(windows))
+    steps = [order[at : at + BATCH] for at in range(0, len(order), BATCH)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.1)
+    warm = max(1, len(steps) // 10)
+    for number, step in enumerate(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min(1.0, (number + 1) / warm) * (1 - number / len(steps))
+        ids = torch.tensor(np.stack([tokens[slice(*windows[at])] for at in step]), device=device)
+        bears = torch.tensor(np.stack([borne[slice(*windows[at])] for at in step])[:, 1:], device=device)
+        lost = functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+        loss = (lost * bears.flatten()).sum() / bears.sum()
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model.eval()
+
+
+@torch.no_grad()
+def bits(model: Model, tokens: np.ndarray, first: np.ndarray, scored: np.ndarray, device: str) -> np.ndarray:
+    """The bits of each scored token, given at least half a window of its document, or all of it before."""
+    half, found = WINDOW // 2, np.zeros(len(tokens))
+    begins = np.unique(first)
+    ends = np.append(begins[1:], len(tokens))
+    parts = []
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        places = range(begin, max(end - half, begin + 1), half)
+        parts += [(at, min(at + WINDOW, end), at + half if at > begin else begin) for at in places]
+    for begin in range(0, len(parts), 16):
+        some = parts[begin : begin + 16]
+        ids = torch.zeros((len(some), WINDOW), dtype=torch.int64)
+        for row, (low, high, _) in enumerate(some):
+            ids[row, : high - low] = torch.from_numpy(tokens[low:high])
+        chances = functional.log_softmax(model(ids.to(device)[:, :-1]), -1)
+        told = chances.gather(-1, ids.to(device)[:, 1:, None])[..., 0].cpu().numpy() / -np.log(2)
+        for row, (low, high, fresh) in enumerate(some):
+            beginning = max(fresh, low + 1)
+            found[beginning:high] = told[row, beginning - low - 1 : high - low - 1]
+    return found[scored]
+
+
+def main() -> None:
+    """Does every job of the folder that is not done."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    for path in sorted(Path(sys.argv[1]).glob("*.job.npz")):
+        job = np.load(path)
+        found = {}
+        for arm in range(int(job["arms"])):
+            tokens, borne = job[f"tokens{arm}"], job[f"borne{arm}"]
+            model = taught(tokens, borne, int(job["vocabulary"]), int(job["seed"]), device)
+            for number in range(int(job["sets"])):
+                asked = (job[f"{name}{number}"] for name in ("asked", "first", "scored"))
+                found[f"{arm}-{number}"] = bits(model, *asked, device)
+        np.savez(path.with_name(path.name.replace(".job.", ".bits.")), **found)
+
+
+if __name__ == "__main__":
+    main()

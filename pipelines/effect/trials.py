@@ -1,0 +1,215 @@
+"""Trials: an arm's share of a domain is learnt, and what it does not hold is scored, fold by fold and seed by seed.
+
+Groups are cut into folds, anew for each seed; each fold is held out once, so that of every group each arm is asked what
+it never saw. All arms learn equally many tokens, drawn by hash, no trajectory twice. Two sets are scored, on bytes that
+are fixed whatever arm is asked: all answers as they were logged, and those that the recipe keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from pipelines.effect.arms import EVERYTHING, RAW
+from pipelines.effect.documents import CLASSES, Document
+from pipelines.effect.ngrams import Ngrams, Reading, Stream
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+LOGGED: Final = "as logged"
+CURATED: Final = "as kept"
+SETS: Final = (LOGGED, CURATED)
+
+FILLED: Final = 0.9
+"""Of what the smallest arm has outside a fold, the share that each arm learns: so seeds differ in each of them."""
+
+HELD: Final = 120_000
+"""Tokens of a fold that are scored at most, of each set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """What is compared in a domain.
+
+    Attributes:
+        name: of the domain.
+        arms: the documents of each arm, by its name.
+        vocabulary: how many tokens there are.
+        most_tokens: that an arm learns at most.
+        folds: into how many its groups are cut.
+    """
+
+    name: str
+    arms: Mapping[str, Sequence[Document]]
+    vocabulary: int
+    most_tokens: int
+    folds: int
+
+    def fold(self, group: str, seed: int) -> int:
+        """The fold of a group."""
+        return _drawn(f"fold:{group}", seed) % self.folds
+
+    def learnt(self, arm: str, seed: int, fold: int) -> list[Document]:
+        """The documents of an arm outside a fold, in the order in which they are drawn."""
+        found = [one for one in self.arms[arm] if self.fold(one.group, seed) != fold]
+        return sorted(found, key=lambda one: _drawn(one.key, seed))
+
+    def budget(self, seed: int, fold: int) -> int:
+        """The tokens that each arm learns."""
+        sizes = [sum(len(one.tokens) for one in self.learnt(arm, seed, fold)) for arm in self.arms]
+        return min(int(FILLED * min(sizes)), self.most_tokens)
+
+    def held(self, what: str, seed: int, fold: int) -> list[Document]:
+        """The documents of a fold that are scored, of one of `SETS`."""
+        found: list[Document] = []
+        total = 0
+        of = self.arms[RAW if what == LOGGED else EVERYTHING]
+        for one in sorted(of, key=lambda one: _drawn(one.key, 0)):
+            if self.fold(one.group, seed) == fold and total < HELD:
+                found.append(one)
+                total += len(one.tokens)
+        return found
+
+
+def _drawn(key: str, seed: int) -> int:
+    return xxhash.xxh3_64_intdigest(f"effect:{key}".encode(), seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What the answers of a set cost: bits and bytes by (group, class)."""
+
+    bits: Mapping[tuple[str, str], float]
+    size: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One seed: of each arm and set what its answers cost, over all folds.
+
+    Attributes:
+        seed: of its draws.
+        budgets: tokens that each arm learnt, fold by fold.
+        found: by (arm, set).
+    """
+
+    seed: int
+    budgets: tuple[int, ...]
+    found: Mapping[tuple[str, str], Scored]
+
+
+class Learner(Protocol):
+    """What is taught and asked."""
+
+    def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
+        """The bits of each scored token of what is asked, after learning so many tokens of some documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Documents that are scored, one behind the other.
+
+    Attributes:
+        stream: their tokens.
+        scored: which positions are.
+        reading: the same for models that count.
+        groups: of each scored token the number of its group.
+        kinds: of each the number of its class.
+        sizes: of each its bytes.
+        names: of the groups.
+    """
+
+    stream: Stream
+    scored: npt.NDArray[np.bool_]
+    reading: Reading
+    groups: Ints
+    kinds: Ints
+    sizes: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], what: str) -> Asked:
+        """Documents of a set."""
+        names = sorted({one.group for one in documents})
+        stream = stream_of(documents)
+        kinds = _joined([one.kinds for one in documents]).astype(np.int64)
+        borne = _joined([one.borne for one in documents]).astype(np.bool_)
+        scored = (kinds > 0) & (borne if what == CURATED else True)
+        numbers = np.array([names.index(one.group) for one in documents], np.int64)
+        groups = np.repeat(numbers, [len(one.tokens) for one in documents])
+        sizes = _joined([one.sizes for one in documents])
+        reading = Reading(stream, scored)
+        return cls(stream, scored, reading, groups[scored], kinds[scored], sizes[scored], tuple(names))
+
+    def summed(self, bits: Floats) -> Scored:
+        """What was scored, by group and class."""
+        key, count = self.groups * len(CLASSES) + self.kinds, len(self.names) * len(CLASSES)
+        costs, sizes = np.bincount(key, bits, count), np.bincount(key, self.sizes, count)
+        places = np.flatnonzero(np.bincount(key, minlength=count)).tolist()
+        names = {at: (self.names[at // len(CLASSES)], CLASSES[at % len(CLASSES)]) for at in places}
+        return Scored(
+            {name: float(costs[at]) for at, name in names.items()},
+            {name: int(sizes[at]) for at, name in names.items()},
+        )
+
+
+def _joined(columns: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.zeros(0, np.int64), *columns])
+
+
+def stream_of(documents: Sequence[Document]) -> Stream:
+    """Documents one behind the other."""
+    lengths = np.array([len(one.tokens) for one in documents], np.int64)
+    return Stream.of(_joined([one.tokens for one in documents]), lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The learner that counts n-grams."""
+
+    vocabulary: int
+    name: str = field(default="n-grams", init=False)
+
+    def costs(self, taught: Sequence[Document], most: int, asked: Sequence[Asked]) -> list[Floats]:
+        """See `Learner`."""
+        first = first_tokens(taught, most)
+        borne = _joined([one.borne for one in first]).astype(np.bool_)
+        model = Ngrams(stream_of(first), borne, self.vocabulary)
+        return [model.bits(one.reading) for one in asked]
+
+
+def first_tokens(documents: Sequence[Document], most: int) -> list[Document]:
+    """The first documents that hold so many tokens, the last of them cut."""
+    found, left = [], most
+    for one in documents:
+        if left <= 0:
+            break
+        cut = slice(0, left)
+        columns = one.tokens[cut], one.kinds[cut], one.sizes[cut], one.borne[cut]
+        found.append(Document(one.key, one.group, *columns))
+        left -= len(one.tokens)
+    return found
+
+
+def trial(domain: Domain, seed: int, learner: Learner, folds: Sequence[int]) -> Trial:
+    """All arms on some folds of a domain."""
+    budgets = []
+    bits: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
+    sizes: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
+    for fold in folds:
+        asked = [Asked.of(domain.held(what, seed, fold), what) for what in SETS]
+        budget = domain.budget(seed, fold)
+        budgets.append(budget)
+        for arm in domain.arms:
+            costs = learner.costs(domain.learnt(arm, seed, fold), budget, asked)
+            for what, one, cost in zip(SETS, asked, costs, strict=True):
+                scored = one.summed(cost)
+                bits.setdefault((arm, what), {}).update(scored.bits)
+                sizes.setdefault((arm, what), {}).update(scored.size)
+    return Trial(seed, tuple(budgets), {key: Scored(bits[key], sizes[key]) for key in bits})

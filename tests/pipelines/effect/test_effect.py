@@ -1,0 +1,123 @@
+"""A planted world: an item stands on a shelf, which its name tells; most logs are copies of one that asks for few."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from pipelines.effect.effect import FOUND, PLAN, Settings, measured, told
+from pipelines.effect.trials import CURATED, LOGGED
+from pipelines.face.effect_output import markdown, picture
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run
+from schemas import ConfigError
+
+ITEMS = [f"{first}{second}" for first in ("oak", "iron", "clay", "wool") for second in ("cup", "bolt", "lamp", "rope")]
+RECIPE = """name: planted
+source: planted
+judge:
+  spans: true
+  rules:
+    few_turns: {signal: turns, min: 2}
+    never: {signal: turns, min: 0}
+"""
+QUICK = Settings(seeds=3, folds=2, tokens=1_000)
+
+
+def log(number, items):
+    """A session that asks where items stand."""
+    steps = [{"step_id": 1, "source": "user", "message": f"Find the goods of order {number}."}]
+    for at, item in enumerate(items, 2):
+        place = ITEMS.index(item)
+        call = {"tool_call_id": f"c{at}", "function_name": "bash", "arguments": {"command": f"stock --find {item}"}}
+        answer = (
+            f"{item}: hall {place % 3}, shelf {place * 7 % 16:02}, {('left', 'right')[place % 2]} of the {item} sign"
+        )
+        results = [{"source_call_id": f"c{at}", "content": f"stock --find {item}\n{answer}"}]
+        steps.append(
+            {"step_id": at, "source": "agent", "message": "", "tool_calls": [call], "observation": {"results": results}}
+        )
+    agent = {"name": "a", "version": "1"}
+    return {"schema_version": "ATIF-v1.4", "session_id": f"s{number}", "agent": agent, "steps": steps}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A judged run over the planted logs."""
+    place = tmp_path_factory.mktemp("planted")
+    raw = place / "raw"
+    raw.mkdir()
+    random = np.random.default_rng(0)
+    logs = [log(number, random.choice(ITEMS, 5, replace=False).tolist()) for number in range(50)]
+    logs += [log(100, ITEMS[:5]) | {"session_id": f"copy{number}"} for number in range(100)]
+    logs += [log(200 + number, ITEMS[:1]) for number in range(6)]
+    for number, one in enumerate(logs):
+        (raw / f"{number}.json").write_text(json.dumps(one))
+    Run(recipe(), [str(raw)], str(place / "out")).run("judge")
+    return place / "out"
+
+
+def recipe():
+    return parse_recipe(RECIPE, "planted")
+
+
+@pytest.fixture(scope="module")
+def found(out, tmp_path_factory):
+    """What was measured, and where."""
+    place = tmp_path_factory.mktemp("effect") / "effect"
+    return measured(recipe(), str(out), str(place), QUICK), place
+
+
+def of(found, arm, what=LOGGED):
+    (one,) = [one for one in found.tests if (one.arm, one.what) == (arm, what)]
+    return one
+
+
+def test_copies_teach_less_and_what_is_equal_elsewhere_teaches_something(found):
+    effect, _ = found
+    assert of(effect, "exact copies dropped", CURATED).word == "better"
+    assert of(effect, "exact copies dropped", CURATED).apart.mean < -0.05
+    assert of(effect, "near, equal transitions masked").word == "worse"  # most of what the world says has no loss then
+
+
+def test_a_rule_that_drops_nothing_is_no_arm_and_one_that_does_little_is_noise(found):
+    effect, _ = found
+    assert "near, and rule never" in effect.unchanged["terminal"]
+    assert of(effect, "near, and rule few_turns").word == "within noise"
+
+
+def test_classes_of_what_is_scored_are_told_apart(found):
+    parts = of(found[0], "everything").parts
+    assert parts["action"][0] < 0.5 * parts["new"][0]  # what the command says is read from it
+
+
+def test_the_plan_is_written_first_and_another_is_not_written_over_it(out, found, tmp_path):
+    effect, place = found
+    plan = json.loads((place / PLAN).read_text())
+    assert {one.arm for one in effect.tests} <= {one["name"] for one in plan["arms"]}
+    assert json.loads((place / FOUND).read_text())["tests"][0]["arm"] == "everything"
+    with pytest.raises(ConfigError, match="another measurement"):
+        measured(recipe(), str(out), str(place), Settings(seeds=2))
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="somebody else"):
+        measured(recipe(), str(out), str(tmp_path), QUICK)
+
+
+def test_the_same_seeds_give_the_same_numbers_with_any_workers(out, found, tmp_path):
+    again = measured(recipe(), str(out), str(tmp_path / "again"), Settings(**{**asdict(QUICK), "workers": 2}))
+    assert told(again) == told(found[0])
+
+
+def test_a_run_that_is_not_judged_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no judged run"):
+        measured(recipe(), str(tmp_path), str(tmp_path / "effect"), QUICK)
+
+
+def test_page_and_picture_show_every_test(found):
+    effect, _ = found
+    page, drawn = markdown(effect), picture(effect.tests)
+    for one in effect.tests:
+        assert f"| {one.domain} | {one.what} | {one.arm} |" in page
+        assert (one.apart is None) or f"{one.domain}, {one.what}: {one.arm}" in drawn
+    assert drawn.startswith("<svg")

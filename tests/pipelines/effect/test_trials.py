@@ -1,0 +1,53 @@
+import numpy as np
+
+from pipelines.effect.arms import EVERYTHING, RAW
+from pipelines.effect.documents import Document
+from pipelines.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
+
+
+def document(number, length=60):
+    """A document in a group that two share."""
+    random = np.random.default_rng(number)
+    kinds = (np.arange(length) % 3 > 0).astype(np.int8)
+    tokens = random.integers(0, 20, length)
+    return Document(f"0:{number}", f"{number // 2:016x}", tokens, kinds, kinds.astype(np.int64) * 4, kinds > 0)
+
+
+def domain(most=100_000):
+    documents = [document(number) for number in range(40)]
+    return Domain("web", {RAW: documents, EVERYTHING: documents[::2]}, 20, most, 4)
+
+
+def test_each_group_is_held_out_once_and_never_learnt_there():
+    one = domain()
+    held = []
+    for fold in range(one.folds):
+        asked = {document.group for document in one.held(LOGGED, 3, fold)}
+        assert asked.isdisjoint(document.group for arm in one.arms for document in one.learnt(arm, 3, fold))
+        held += sorted(asked)
+    assert sorted(held) == sorted({document.group for document in one.arms[RAW]})
+
+
+def test_arms_learn_equally_many_tokens_no_document_twice():
+    one = domain()
+    for fold in range(one.folds):
+        budget = one.budget(0, fold)
+        for arm in one.arms:
+            learnt = first_tokens(one.learnt(arm, 0, fold), budget)
+            assert sum(len(document.tokens) for document in learnt) == budget
+            assert len({document.key for document in learnt}) == len(learnt)
+    assert domain(most=100).budget(0, 0) == 100
+
+
+def test_seeds_cut_and_draw_anew_and_the_same_one_does_not():
+    one = domain()
+    learnt = [[document.key for document in one.learnt(RAW, seed, 0)] for seed in (0, 0, 1)]
+    assert learnt[0] == learnt[1] != learnt[2]
+
+
+def test_all_groups_are_scored_on_the_same_bytes_whatever_the_arm():
+    one = domain()
+    found = trial(one, 0, Counting(20), range(one.folds)).found
+    assert found[RAW, LOGGED].size == found[EVERYTHING, LOGGED].size
+    assert sum(found[RAW, LOGGED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[RAW])
+    assert sum(found[RAW, CURATED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[EVERYTHING])
