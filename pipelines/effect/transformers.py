@@ -21,6 +21,9 @@ ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS)
 TOKENS: Final = 200_000
 """Tokens that each learns at most."""
 
+HELD: Final = 40_000
+"""Tokens of a fold that are scored at most, of each set."""
+
 
 @contextmanager
 def python() -> Iterator[str]:
@@ -47,7 +50,7 @@ def trials(domain: Domain, seeds: int, interpreter: str, place: Path, tell: Call
         ConfigError: it fails, with its last lines.
     """
     chosen = {name: found for name, found in domain.arms.items() if name in ARMS}
-    domain = replace(domain, arms=chosen, most_tokens=min(domain.most_tokens, TOKENS))
+    domain = replace(domain, arms=chosen, most_tokens=min(domain.most_tokens, TOKENS), most_held=HELD)
     script = Path(__file__).with_name("scripts") / "transformer.py"
     found = []
     for seed in range(seeds):

@@ -43,6 +43,7 @@ class Domain:
         vocabulary: how many tokens there are.
         most_tokens: that an arm learns at most.
         folds: into how many its groups are cut.
+        most_held: tokens of a fold that are scored at most, of each set.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Domain:
     vocabulary: int
     most_tokens: int
     folds: int
+    most_held: int = HELD
 
     def fold(self, group: str, seed: int) -> int:
         """The fold of a group."""
@@ -71,7 +73,7 @@ class Domain:
         total = 0
         of = self.arms[RAW if what == LOGGED else EVERYTHING]
         for one in sorted(of, key=lambda one: _drawn(one.key, 0)):
-            if self.fold(one.group, seed) == fold and total < HELD:
+            if self.fold(one.group, seed) == fold and total < self.most_held:
                 found.append(one)
                 total += len(one.tokens)
         return found
