@@ -337,7 +337,7 @@ def main() -> None:
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
     collect_rarely()
-    if {run.__name__, *report_command.NAMES} & set(sys.argv[1:2]):
+    if {run.__name__, view_command.NAME, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)

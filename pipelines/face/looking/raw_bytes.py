@@ -17,8 +17,6 @@ from typing import Final, TypeAlias
 from pipelines.engine.compression import MAGIC_BYTES, is_compressed
 from pipelines.engine.paths import Place, opened, text_of
 from pipelines.engine.stored_blob import open_raw
-from pipelines.plan.plan import Plan
-from quality.scrub import scrub_name
 from schemas import ParseError, ShardError
 
 BEFORE: Final = 400
@@ -125,12 +123,16 @@ def _listed(plans: Iterable[_Members], uri: str, member: str) -> Place | None:
 
 def _scrubbed(plan: _Members) -> _Members:
     """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
+    from quality.scrub import scrub_name
+
     names = {uri: scrub_name(uri) for uri in plan}
     changed = ((name, plan[uri]) for uri, name in names.items())
     return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
 
 
 def _members(plan: Path) -> dict[str, Mapping[str, Place]]:
+    from pipelines.plan.plan import Plan  # here, since it brings connectors, which a list of trajectories does not need
+
     try:
         return {one.uri: one.members for one in Plan.from_json(plan.read_bytes()).inputs}
     except (OSError, ValueError, KeyError, TypeError):

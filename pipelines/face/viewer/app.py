@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -47,7 +46,7 @@ _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, A
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
     """The application that shows something on a port of this machine, to who has the token."""
-    templates, held = _templates(), pages.Pages(contents)
+    templates, held = environment(_HERE), pages.Pages(contents)
 
     def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -81,15 +80,6 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
         Route("/static/{name}", _static),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
-
-
-@lru_cache
-def _templates() -> Environment:
-    """The templates, all of them read, so that no page waits for its own."""
-    made = environment(_HERE)
-    for name in made.list_templates(["html"]):
-        made.get_template(name)
-    return made
 
 
 @lru_cache
