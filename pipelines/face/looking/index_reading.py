@@ -23,7 +23,7 @@ from schemas import ShardError
 DAMAGED: Final = (pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """What reading a damaged file raises."""
 
-PATIENCE_S: Final = 0.1
+PATIENCE_S: Final = 0.05
 """How long a page waits for the rest: a small run is shown whole at once."""
 
 
