@@ -45,7 +45,7 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
         raws: the paths.
         recipe: that the plan was made with.
     """
-    found = next(_unknown(plan, raws, recipe), None)
+    found = unknown_table(plan, raws, recipe)
     if found is None:
         return []
     name, columns = found
@@ -65,6 +65,11 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
         f"#     columns: {{{drafted}}}",
         "#     domain: terminal       # of the rows: one of `domains` below",
     ]
+
+
+def unknown_table(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[str, list[str]] | None:
+    """Uri and columns of the first table that no known layout reads; None if there is none. Arguments as above."""
+    return next(_unknown(plan, raws, recipe), None)
 
 
 def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[str, list[str]]]:
