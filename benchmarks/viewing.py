@@ -26,7 +26,7 @@ from pipelines.engine.execution import Execution
 from pipelines.engine.parquet import ParquetSink
 from pipelines.engine.storage import Folder
 from pipelines.face.looking.contents import RunContents
-from pipelines.face.viewer.app import viewer
+from pipelines.face.viewer.app import prepare, viewer
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 
@@ -128,12 +128,13 @@ def _cpu_of(pid: int) -> float:
 def _measure(large: Path) -> None:
     begin, cpu = time.perf_counter(), _cpu()
     contents = RunContents(str(large))
-    opened = time.perf_counter() - begin
     rows = int(contents.index["steps"].sum())
+    opened = time.perf_counter() - begin
     print(f"{len(contents.index):,} trajectories, {rows:,} transitions")
-    print(f"opened in {opened:.2f} s ({_cpu() - cpu:.2f} s CPU), held in {contents.index.estimated_size('mb'):.0f} MB")
+    print(f"read in {opened:.2f} s ({_cpu() - cpu:.2f} s CPU), held in {contents.index.estimated_size('mb'):.0f} MB")
     client = TestClient(viewer(contents, _TOKEN, 80), base_url="http://localhost:80", headers={"host": "localhost:80"})
     client.get("/", params={"token": _TOKEN})
+    prepare(contents)
     keys = contents.index["key"].gather_every(len(contents.index) // 40)
     pages = {
         "first page": ["/"],

@@ -215,6 +215,7 @@ def init(
 ) -> None:
     """Write a recipe for what a folder holds: its formats' domains, with the rules of the built-in recipe."""
     from pipelines.engine.storage import Folder
+    from pipelines.face.column_draft import SECTION
     from pipelines.face.recipe_draft import recipe_draft
 
     if out.exists():
@@ -222,6 +223,9 @@ def init(
     text = recipe_draft(raw, str(out))
     Folder(str(out.parent)).write(out.name, text.encode())
     results().print(f"written: {out}", soft_wrap=True)
+    if SECTION in text.splitlines():
+        results().print("fill in there what the columns of the table hold: normalize.dataset", soft_wrap=True)
+    results().print(f"next: {text.splitlines()[0].removeprefix('# ')}", soft_wrap=True)
 
 
 @app.command()

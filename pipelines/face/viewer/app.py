@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,7 +20,7 @@ from pipelines.face.looking.markup import STYLE, environment
 from pipelines.face.viewer import pages
 from pipelines.face.viewer.guard import Guard
 from pipelines.face.viewer.images import image_type
-from schemas import ShardError
+from schemas import ConfigError, ShardError
 
 _HERE: Final = Path(__file__).with_name("templates")
 _STATIC: Final = {
@@ -46,7 +48,7 @@ _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, A
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
     """The application that shows something on a port of this machine, to who has the token."""
-    templates, held = environment(_HERE), pages.Pages(contents)
+    templates, held = _templates(), pages.Pages(contents)
 
     def page(template: str, made: Callable[[pages.Pages, Request], dict[str, Any]]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -80,6 +82,20 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
         Route("/static/{name}", _static),
     ]
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
+
+
+def prepare(contents: Contents) -> None:
+    """Makes what pages would else make when the first of them is asked for, once the index is there."""
+    for name in _templates().list_templates(["html"]):
+        _templates().get_template(name)
+    with suppress(ShardError, ConfigError):  # which the pages tell
+        contents.trajectory("")
+        _ = contents.rejects
+
+
+@lru_cache
+def _templates() -> Environment:
+    return environment(_HERE)
 
 
 @lru_cache

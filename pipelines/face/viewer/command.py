@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 import webbrowser
 from contextlib import suppress
 from typing import Annotated, Final
@@ -43,7 +44,7 @@ def view(
 
     import uvicorn
 
-    from pipelines.face.viewer.app import viewer
+    from pipelines.face.viewer.app import prepare, viewer
     from pipelines.face.viewer.guard import ADDRESS, TOKEN
 
     contents.so_far(0.0)  # what is damaged is told here, not on a page
@@ -55,6 +56,7 @@ def view(
         )
         results().print(f"{contents.title}: {address}", soft_wrap=True)
         notices().print("Ctrl-C ends it.")
+        threading.Thread(target=prepare, args=(contents,), name="prepare", daemon=True).start()
         if browser:
             webbrowser.open(address)
         with suppress(Interrupted):  # which is how it ends
