@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,10 @@ _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, A
     ("/samples/{pool}/{domain}/{number:int}", "sample.html", pages.sample),
 )
 """Address, template, and what makes the template's values."""
+
+
+_LATE: Final = ("pipelines.plan.plan", "pipelines.recipe.recipe_file", "quality.scrub")
+"""Modules that only some pages ask for: those of raw bytes and of samples."""
 
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
@@ -86,11 +91,13 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
 
 def prepare(contents: Contents) -> None:
     """Makes what pages would else make when the first of them is asked for, once the index is there."""
-    for name in _templates().list_templates(["html"]):
-        _templates().get_template(name)
     with suppress(ShardError, ConfigError):  # which the pages tell
         contents.trajectory("")
         _ = contents.rejects
+    for name in _templates().list_templates(["html"]):
+        _templates().get_template(name)
+    for module in _LATE:
+        import_module(module)
 
 
 @lru_cache

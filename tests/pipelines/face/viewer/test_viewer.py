@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from dataclasses import replace
 
@@ -14,7 +15,8 @@ from typer.testing import CliRunner
 from pipelines.face.cli import app as command_line
 from pipelines.face.looking.contents import RunContents
 from pipelines.face.looking.index import file_index
-from pipelines.face.viewer.app import viewer
+from pipelines.face.viewer.app import prepare, viewer
+from pipelines.face.viewer.command import listening
 from pipelines.face.viewer.images import image_type
 from schemas import Attachment, Observation
 from tests.make import trajectory
@@ -150,6 +152,17 @@ def examined(page):
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]", page
     )
     return len(elements)
+
+
+def test_who_opens_the_address_before_the_server_has_begun_waits_for_it():
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=5) as early:
+        assert early.getpeername() == listener.getsockname()
+
+
+def test_what_pages_share_is_made_before_they_are_asked_for(made):
+    contents = RunContents(str(made[0]))
+    prepare(contents)
+    assert {"_by_key", "rejects"} <= vars(contents).keys()
 
 
 def test_only_what_begins_as_an_image_is_one():
