@@ -29,6 +29,7 @@ from benchmarks.small_pictures import made_small
 from pipelines.engine.execution import Execution
 from pipelines.face.looking.contents import Contents, RunContents
 from pipelines.face.looking.opening import opened
+from pipelines.face.report.report import report
 from pipelines.face.viewer.app import viewer
 from pipelines.face.viewer.command import listening
 from pipelines.face.viewer.guard import ADDRESS
@@ -44,6 +45,12 @@ _OWN: Final = re.compile(r"(?:https?://)?[a-z0-9-]+\.(?:google|googleapis)\.com[
 """What Chromium asks for on its own account, whatever page it shows; no hostile text names it."""
 
 _SIZE: Final = "1280,860"
+_OF_REPORT: Final[Mapping[str, tuple[str, bool, str]]] = {
+    "light": ("", False, "1120,1130"), "dark": ("signals", True, "1120,880"),
+    "samples": ("samples", False, "1120,1000"), "rejects": ("rejects", False, "1120,1000"),
+}  # fmt: skip
+"""Name of a picture → the section that it begins with, whether it is dark, and its size."""
+
 _QUIET: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
@@ -119,11 +126,12 @@ class Browser:
         """The page as it is after its scripts have run."""
         return self._run(url, "--dump-dom")
 
-    def picture(self, url: str, file: Path, *, dark: bool) -> None:
+    def picture(self, url: str, file: Path, *, dark: bool, size: str = _SIZE) -> None:
         """Takes a picture of a page."""
         scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-        self._run(url, scheme, f"--window-size={_SIZE}", f"--screenshot={file}")
+        self._run(url, scheme, f"--window-size={size}", f"--screenshot={file}")
         made_small(file)
+        print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
 
 
 def attacked(browser: Browser, listener: int) -> int:
@@ -159,8 +167,8 @@ def control(browser: Browser, listener: int) -> int:
     return 1
 
 
-def pictured(browser: Browser, out: str | None) -> None:
-    """Takes the pictures of a run of the samples; one is made if none is given."""
+def pictured(browser: Browser, listener: int, out: str | None) -> None:
+    """Takes the pictures of a run of the samples, and of its report; a run is made if none is given."""
     with tempfile.TemporaryDirectory() as scratch:
         place = out or f"{scratch}/samples"
         if out is None:
@@ -171,11 +179,22 @@ def pictured(browser: Browser, out: str | None) -> None:
             for name, (path, dark) in _views(contents).items():
                 file = _IMAGES / f"viewer-{name}.png"
                 browser.picture(f"http://{ADDRESS}:{port}{path}?token={_TOKEN}", file, dark=dark)
-                print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1000:.0f} kB")
+        whole = report(place)
+        for name, (section, dark, size) in _OF_REPORT.items():
+            Heard.page = _from(whole, section)
+            file = _IMAGES / f"report-{name}.png"
+            browser.picture(f"http://{ADDRESS}:{listener}/report.html", file, dark=dark, size=size)
         log = ROOT / "samples" / "os" / "pyautogui"
         with served(opened(str(log))) as port:
             file = _IMAGES / "viewer-raw-log.png"
             browser.picture(f"http://{ADDRESS}:{port}/?token={_TOKEN}", file, dark=False)
+
+
+def _from(page: bytes, section: str) -> bytes:
+    """A report without what stands before a section."""
+    if not section:
+        return page
+    return page[: page.index(b"<header")] + b"<main>" + page[page.index(f'<section id="{section}"'.encode()) :]
 
 
 def _views(contents: Contents) -> Mapping[str, tuple[str, bool]]:
@@ -212,7 +231,7 @@ def main() -> None:
             faults = control(browser, server.server_port) or attacked(browser, server.server_port)
             print(f"{len(TEXTS)} hostile texts: {faults} faults")
         if arguments.only != "attacks":
-            pictured(browser, arguments.out)
+            pictured(browser, server.server_port, arguments.out)
         server.shutdown()
     sys.exit(1 if faults else 0)
 

@@ -6,10 +6,17 @@ The run is that of the samples, with every trajectory as often as it takes, unde
 from __future__ import annotations
 
 import argparse
+import http.client
+import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -19,11 +26,12 @@ from pipelines.engine.execution import Execution
 from pipelines.engine.parquet import ParquetSink
 from pipelines.engine.storage import Folder
 from pipelines.face.looking.contents import RunContents
-from pipelines.face.viewer.app import viewer
+from pipelines.face.viewer.app import prepare, viewer
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 
 _COPIES_A_FILE = 25
+_STARTS = 5
 _TOKEN = "t"
 
 
@@ -62,18 +70,71 @@ def main() -> None:
             raws = [f"samples/{name}" for name in ("mcp", "search", "terminal", "swe", "web", "os", "android")]
             Run(load_recipe("all"), raws, str(small), Execution()).run()
             enlarged(small, large, -(-arguments.trajectories // len(RunContents(str(small)).index)))
+        _measure_starts(str(large))
         _measure(large)
+
+
+def _measure_starts(out: str) -> None:
+    """From the command to its first page, by the script that is installed, as often as `_STARTS`."""
+    taken = []
+    for _ in range(_STARTS):
+        begin = time.perf_counter()
+        with _command(out) as (process, address):
+            told = time.perf_counter() - begin
+            page = _first_page(address)
+            taken.append((time.perf_counter() - begin, _cpu_of(process.pid), told, b"/t/" in page))
+    middle = sorted(taken)[len(taken) // 2]
+    assert all(one[-1] for one in taken)
+    print(
+        f"from the command to the first page: {middle[0]:.2f} s ({middle[1]:.2f} s CPU), the address after"
+        f" {middle[2]:.2f} s; from {min(taken)[0]:.2f} to {max(taken)[0]:.2f} s"
+    )
+
+
+@contextmanager
+def _command(out: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`trajmill view`, and the address that it tells."""
+    script = Path(sys.executable).with_name("trajmill")
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(
+        [str(script), "view", out], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=plain
+    )
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _first_page(address: str) -> bytes:
+    """The page that a browser shows who opens the address: behind the token, and the page that sets the cookie."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port)
+    connection.request("GET", f"{parts.path}?{parts.query}")
+    answer = connection.getresponse()
+    cookie = str(answer.headers["set-cookie"]).partition(";")[0]
+    answer.read()
+    connection.request("GET", parts.path, headers={"cookie": cookie})
+    return connection.getresponse().read()
+
+
+def _cpu_of(pid: int) -> float:
+    """Seconds that a process has computed, without what came before its last words in parentheses."""
+    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _measure(large: Path) -> None:
     begin, cpu = time.perf_counter(), _cpu()
     contents = RunContents(str(large))
-    opened = time.perf_counter() - begin
     rows = int(contents.index["steps"].sum())
+    opened = time.perf_counter() - begin
     print(f"{len(contents.index):,} trajectories, {rows:,} transitions")
-    print(f"opened in {opened:.2f} s ({_cpu() - cpu:.2f} s CPU), held in {contents.index.estimated_size('mb'):.0f} MB")
+    print(f"read in {opened:.2f} s ({_cpu() - cpu:.2f} s CPU), held in {contents.index.estimated_size('mb'):.0f} MB")
     client = TestClient(viewer(contents, _TOKEN, 80), base_url="http://localhost:80", headers={"host": "localhost:80"})
     client.get("/", params={"token": _TOKEN})
+    prepare(contents)
     keys = contents.index["key"].gather_every(len(contents.index) // 40)
     pages = {
         "first page": ["/"],

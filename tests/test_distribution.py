@@ -6,6 +6,7 @@ Its run has several workers and something for every stage, so that it also shows
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,10 @@ def test_the_wheel_says_its_licence_and_where_it_is_from(wheel):
     assert "License-Expression: Apache-2.0 AND CC-BY-SA-3.0" in told
     assert "Classifier: Typing :: Typed" in told
     assert "Project-URL: Documentation" in told
+    links = re.findall(r"\]\(([^)]*)\)", told)
+    assert len(links) > 10
+    assert all(one.startswith("https://") for one in links)
+    assert any(one.startswith("https://raw.") and one.endswith(".svg") for one in links)
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_an_index_can_show_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert len(project["description"]) < 512
     assert "\n" not in project["description"]
-    assert project["readme"] == "README.md"
+    assert project["dynamic"] == ["readme"]  # of README.md, with whole addresses: hatch_build.py
     assert {"Homepage", "Documentation", "Issues", "Changelog"} <= project["urls"].keys()
     assert all(address.startswith("https://") for address in project["urls"].values())
 

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fsspec.utils import glob_translate
 
@@ -26,9 +26,11 @@ from pipelines.engine.paths import JUNK, local_path, url_of
 from pipelines.engine.scratch import scratch_folder
 from pipelines.engine.storage import MARKER, Folder, is_unfinished
 from pipelines.engine.units import MANIFEST, UNITS, read_manifest
-from pipelines.recipe.recipe import Recipe
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
+
+if TYPE_CHECKING:
+    from pipelines.recipe.recipe import Recipe
 
 LOCK: Final = ".lock"
 SPILL: Final = "spill"

@@ -29,7 +29,7 @@ from pipelines.face import (
     pushing,
 )
 from pipelines.face.flex_templates import commands as template_commands
-from pipelines.face.generation_commands import PASS_ON, Config, Raw, paths_and_flags, tell_summary
+from pipelines.face.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
 from pipelines.face.inspection_commands import tell_withdrawn
 from pipelines.face.interrupts import interruptible, leave
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, fail
@@ -49,6 +49,7 @@ _EXAMPLES = """Begin with a folder of logs of any agents:
   trajmill sniff LOGS                     what each file is, and why
   trajmill init LOGS                      writes recipe.yaml for it
   trajmill run recipe.yaml --raw LOGS --out OUT
+  trajmill view OUT                       look at it in a browser
   trajmill inspect OUT                    counts, and a trajectory
   trajmill verify OUT                     is all as it was written?
   trajmill run recipe.yaml --raw LOGS --out OUT --append
@@ -104,7 +105,7 @@ def trajmill(
     del version  # its callback has told it
 
 
-@app.command(context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
+@app.command(cls=PassingOn, context_settings=PASS_ON, epilog=_RUN_EXAMPLES)
 def run(
     context: typer.Context,
     config: Config,
@@ -221,16 +222,17 @@ def init(
 ) -> None:
     """Write a recipe for what a folder holds: its formats' domains, with the rules of the built-in recipe."""
     from pipelines.engine.storage import Folder
+    from pipelines.face.column_draft import SECTION
     from pipelines.face.recipe_draft import recipe_draft
 
     if out.exists():
-        fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
-    try:
-        text = recipe_draft(raw, str(out))
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+        raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
+    text = recipe_draft(raw, str(out))
     Folder(str(out.parent)).write(out.name, text.encode())
     results().print(f"written: {out}", soft_wrap=True)
+    if SECTION in text.splitlines():
+        results().print("fill in there what the columns of the table hold: normalize.dataset", soft_wrap=True)
+    results().print(f"next: {text.splitlines()[0].removeprefix('# ')}", soft_wrap=True)
 
 
 @app.command()
@@ -250,25 +252,19 @@ def plan(
     from pipelines.recipe.recipe_file import load_recipe
 
     if raw is None and out is None:
-        fail(ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run."), Code.USAGE)
-    try:
-        recipe = load_recipe(config)
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+        raise ConfigError("There is nothing to plan: give --raw, what is read, or --out, a judged run.")
+    recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
 
     from pipelines.face.summaries import show_mixture, show_plan
     from pipelines.mix.mixture_plan import mixture_plan
     from pipelines.plan.plan import make_plan
 
     made = None
-    try:
-        if raw is not None:
-            made = make_plan(recipe, raw)
-            show_plan(made, recipe, results())
-        if out is not None:
-            show_mixture(mixture_plan(recipe, out), recipe, results())
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    if raw is not None:
+        made = make_plan(recipe, raw)
+        show_plan(made, recipe, results())
+    if out is not None:
+        show_mixture(mixture_plan(recipe, out), recipe, results())
     if made is not None:
         tell_withdrawn(made)
 
@@ -345,7 +341,7 @@ def main() -> None:
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
     collect_rarely()
-    if {run.__name__, *report_command.NAMES} & set(sys.argv[1:2]):
+    if {run.__name__, view_command.NAME, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)

@@ -26,8 +26,15 @@ _SHOWN: Final = 20
 """How many rows of JSON Lines tell the columns, and how many columns are named."""
 
 _TABLES: Final = (".jsonl", ".ndjson", ".json")
+SECTION: Final = "# normalize:"
+"""The line with which the section begins."""
+
+_IDS: Final = (
+    "episode_id", "trajectory_id", "traj_id", "session_id", "conversation_id", "conv_id", "dialogue_id", "chat_id",
+    "run_id", "episode", "ep", "trajectory", "session", "id",
+)  # fmt: skip
 _USUAL: Final = {
-    "id": ("episode_id", "trajectory_id", "traj_id", "session_id", "run_id", "episode", "trajectory", "session", "id"),
+    "id": _IDS,
     "instruction": ("instruction", "goal", "task_description", "task", "query"),
     "observation": ("observation", "obs", "state", "before", "input_state"),
     "action": ("action", "command", "cmd", "tool_call", "call", "act"),
@@ -35,6 +42,14 @@ _USUAL: Final = {
     "reward": ("reward",),
 }
 """Role → names that its column usually has, the likeliest first."""
+
+_OF_CONVERSATIONS: Final = {
+    "id": _IDS,
+    "messages": ("messages", "conversations", "conversation", "dialogue", "dialog", "chat", "turns", "history"),
+    "instruction": ("instruction", "goal", "task_description", "task", "query"),
+    "tools": ("tools", "functions"),
+}
+"""The same of a table each of whose rows is a conversation."""
 
 
 def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
@@ -45,26 +60,37 @@ def column_draft(plan: Plan, raws: Sequence[str], recipe: Recipe) -> list[str]:
         raws: the paths.
         recipe: that the plan was made with.
     """
-    found = next(_unknown(plan, raws, recipe), None)
+    found = unknown_table(plan, raws, recipe)
     if found is None:
         return []
     name, columns = found
     more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
     held = ", ".join(columns[:_SHOWN]) + more
-    roles = {role: next((one for one in names if one in columns), None) for role, names in _USUAL.items()}
-    drafted = ", ".join(
-        f"{role}: {column or '…'}" for role, column in roles.items() if column or role in ("id", "action")
+    talks = not {"action", "actions", *_USUAL["action"]} & set(columns) and {*_OF_CONVERSATIONS["messages"]} & set(
+        columns
+    )
+    layout, usual = ("messages", _OF_CONVERSATIONS) if talks else ("transitions", _USUAL)
+    roles = {role: next((one for one in names if one in columns), None) for role, names in usual.items()}
+    needed = () if talks else ("id", "action")
+    drafted = ", ".join(f"{role}: {column or '…'}" for role, column in roles.items() if column or role in needed)
+    rows = (
+        "a row is a conversation; or `steps`, `transitions`" if talks else "a row is one step; or `steps`, `messages`"
     )
     return [
         f"# {name} has columns that no known layout has: {held}.",
         "# It is read once the recipe says what they hold. This is a guess by their names: mend it, take the marks",
         "# away, and see what `trajmill plan` says. All roles and layouts: docs/datasets.md.",
-        "# normalize:",
+        SECTION,
         "#   dataset:",
-        "#     layout: transitions    # a row is one step; or `steps`, `messages`: a row is a whole trajectory",
+        f"#     layout: {layout}    # {rows}",
         f"#     columns: {{{drafted}}}",
         "#     domain: terminal       # of the rows: one of `domains` below",
     ]
+
+
+def unknown_table(plan: Plan, raws: Sequence[str], recipe: Recipe) -> tuple[str, list[str]] | None:
+    """Uri and columns of the first table that no known layout reads; None if there is none. Arguments as above."""
+    return next(_unknown(plan, raws, recipe), None)
 
 
 def _unknown(plan: Plan, raws: Sequence[str], recipe: Recipe) -> Iterator[tuple[str, list[str]]]:

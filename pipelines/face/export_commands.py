@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from pipelines.account.endings import Code
-from pipelines.face.manner import fail
 from pipelines.face.printing import results
 from schemas import ConfigError
 
@@ -55,11 +53,8 @@ def train_classifier(
     from pipelines.judge.training_rows import GOOD, Source
 
     meaning = frozenset(one.lower() for one in good) if good else GOOD
-    try:
-        training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
-        report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    training = Training(held_out=held_out, rows=rows, epochs=epochs, seed=seed)
+    report = train([Source(path, labels.value, label, meaning) for path in sources], out, training)
     show_classifier(report, results())
     results().print(f"written: {out} and {out}.json", soft_wrap=True)
 
@@ -77,7 +72,7 @@ def schema(
     if out is None:
         results().document(text)
     elif out.exists():
-        fail(ConfigError(f"{out} is there, and is not replaced. Choose another --out."), Code.USAGE)
+        raise ConfigError(f"{out} is there, and is not replaced. Choose another --out.")
     else:
         Folder(str(out.parent)).write(out.name, text.encode())
 
@@ -106,13 +101,10 @@ def export(
     from pipelines.face.summaries import show_export
     from pipelines.publish.forms.forms import FORMS, export_form
 
-    try:
-        if form in FORMS:
-            show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
-            return
-        if tokenizer is not None or chat_template is not None or window is not None:
-            fail(ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}."), Code.USAGE)
-        count = write(path, form, out, also=tuple(FORMS))
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    if form in FORMS:
+        show_export(export_form(path, form, out, tokenizer, chat_template, window), results())
+        return
+    if tokenizer is not None or chat_template is not None or window is not None:
+        raise ConfigError(f"--tokenizer, --chat-template and --window are for: {', '.join(FORMS)}.")
+    count = write(path, form, out, also=tuple(FORMS))
     results().print(f"{count:,} trajectories written below {out}", soft_wrap=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from pipelines.account.endings import Code
 from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet
@@ -25,9 +27,25 @@ Config = Annotated[str, typer.Argument(help="A recipe file, or the name of a bui
 Raw = Annotated[list[str], typer.Option("--raw", help="Raw logs: a file, a folder or a glob; may be given again.")]
 
 
+class PassingOn(typer.core.TyperCommand):
+    """A command that passes on what it does not know, and tells which of that may be meant for an option it needs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See the base class; where an option is missing, a word that is much like it is named."""
+        words = [word.partition("=")[0] for word in args if word.startswith("--")]
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            missing = getattr(error.param, "opts", []) if type(error) is not typer.BadParameter else []
+            close = next((near[0] for one in missing if (near := get_close_matches(one, words, 1))), None)
+            if close is not None and close not in missing:
+                error.message = f"Did you mean it by {close}?"
+            raise
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    app.command(context_settings=PASS_ON)(rebuild)
+    app.command(cls=PassingOn, context_settings=PASS_ON)(rebuild)
     app.command()(forget)
 
 

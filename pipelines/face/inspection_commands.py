@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.account.endings import Code
-from pipelines.face.manner import fail
 from pipelines.face.printing import notices, results
-from schemas import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.plan.plan import Plan
@@ -31,18 +30,23 @@ def connectors() -> None:
 
 def sniff(files: Annotated[list[str], typer.Argument(help="Files, folders or globs.")]) -> None:
     """Tell what each file or log is, and why."""
+    from pipelines.face.column_draft import unknown_table
     from pipelines.plan.plan import make_plan
     from pipelines.recipe.recipe import Recipe
 
-    console = results()
-    try:
-        found = make_plan(Recipe(name="sniff", source="sniff"), files)
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    console, recipe = results(), Recipe(name="sniff", source="sniff")
+    found = make_plan(recipe, files)
     for one in found.inputs:
         console.print(f"{one.uri}: {one.connector} ({one.why})", soft_wrap=True)
     for reject in found.unrecognized:
         console.print(f"{reject.uri}: {reject.reason} ({reject.detail})", soft_wrap=True)
+    table = unknown_table(found, files, recipe)
+    if table is not None:
+        notices().print(
+            f"{table[0]} is a table whose columns no known layout has: `trajmill init {shlex.join(files)}` drafts a"
+            " recipe that reads it.",
+            soft_wrap=True,
+        )
     tell_withdrawn(found)
 
 
@@ -57,10 +61,7 @@ def inspect(
     from pipelines.face.inspection import inspect as look
     from pipelines.face.summaries import show_found
 
-    try:
-        show_found(look(path, trajectory), results(), lines)
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    show_found(look(path, trajectory), results(), lines)
 
 
 def verify(
@@ -90,18 +91,15 @@ def verify(
     from pipelines.publish.disjointness import disjointness
     from pipelines.publish.loading import loaded
 
-    try:
-        if consumer:
-            opened = tokenizer_of(tokenizer, chat_template)
-            tried_ones = tried(out, consumer, opened)
-            show_tried(out, opened, results())
-            if not show_compared(tried_ones, results()):
-                raise typer.Exit(Code.DAMAGE)
-            return
-        whole = loaded(checked(out))
-        found = disjointness(out) if whole.is_whole else None
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    if consumer:
+        opened = tokenizer_of(tokenizer, chat_template)
+        tried_ones = tried(out, consumer, opened)
+        show_tried(out, opened, results())
+        if not show_compared(tried_ones, results()):
+            raise typer.Exit(Code.DAMAGE)
+        return
+    whole = loaded(checked(out))
+    found = disjointness(out) if whole.is_whole else None
     show_verification(whole, results())
     if whole.is_whole:
         show_rule_sets(rule_sets(chain(Folder(out))), results())
@@ -118,10 +116,7 @@ def turns(
     from pipelines.face.summaries import show_mask
     from pipelines.face.turn_report import mask_report
 
-    try:
-        show_mask(mask_report(path), results())
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    show_mask(mask_report(path), results())
 
 
 def diversity(
@@ -131,10 +126,7 @@ def diversity(
     from pipelines.face.summaries import show_variety
     from pipelines.publish.diversity import variety
 
-    try:
-        show_variety(variety(path), results())
-    except ConfigError as error:
-        fail(error, Code.USAGE)
+    show_variety(variety(path), results())
 
 
 def tell_withdrawn(plan: Plan) -> None:

@@ -74,9 +74,10 @@ def _matrix(summary: Summary, recipe: Recipe) -> Table:
     given = summary.mixture["pools"]
     pools = [one for one in POOLS if one in recipe.mix.pools]
     domains = sorted({key.partition(".")[2] for key in summary.samples} | {one for of in given.values() for one in of})
-    table = Table("", title="samples (trajectories given, of those asked for)", title_justify="left")
+    table = Table(title="samples (trajectories given, of those asked for)", title_justify="left")
+    table.add_column("", no_wrap=True)  # where a terminal is narrow, numbers break between words, and names not at all
     for pool in pools:
-        table.add_column(pool, justify="right", no_wrap=True)
+        table.add_column(pool, justify="right")
     for domain in domains:
         cells = []
         for pool in pools:

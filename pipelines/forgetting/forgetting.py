@@ -36,7 +36,7 @@ from pipelines.forgetting.rewriting import (
     rewritten,
     without_lines,
 )
-from pipelines.forgetting.selection import Selection, found
+from pipelines.forgetting.selection import Selection, found, nearest
 from pipelines.forgetting.traces import (
     attached,
     drawn_places,
@@ -165,11 +165,12 @@ class Forgetting:
             generations = chain(self.out, moved=True)
             stages = [stages_of(self.out, one) for one in generations] or [self.out]
             journal = _Journal.begun(self.out)
-            chosen = found(selection, [one / "transitions" for one in stages])
+            transitions = [one / "transitions" for one in stages]
+            chosen = found(selection, transitions)
             journal.ids |= chosen.ids
             journal.uris |= chosen.uris
             if not journal.ids:
-                raise ConfigError("Nothing of that is in the folder.")
+                raise ConfigError("Nothing of that is in the folder.", nearest(selection, transitions))
             journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
             for one in stages:
                 self._note_places(one, journal)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from difflib import get_close_matches
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,8 @@ from pipelines.engine.storage import Folder
 from schemas import ConfigError
 
 _COLUMNS = ("trajectory_id", "step", "source", "started_at", "provenance.uri", "provenance.licence")
+_COMPARED: Final = 20_000
+"""Names with which one that is not there is compared, the shortest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,24 @@ def found(selection: Selection, folders: list[Folder]) -> Found:
         for one, uri in zip(table["trajectory_id"].to_pylist(), uris, strict=True):
             (gone if one in ids else left).add(uri)
     return Found(frozenset(ids), frozenset(gone - left))
+
+
+def nearest(selection: Selection, folders: list[Folder]) -> str | None:
+    """Of what is in these folders the name most like one that was selected, for who wrote it amiss; None if none is."""
+    names: dict[str, set[str]] = {"sources": set(), "trajectories": set(), "licences": set()}
+    for table in (first for folder in folders for first in _firsts(folder)):
+        places = table["provenance"].combine_chunks()
+        uris = set(pc.struct_field(places, "uri").to_pylist())
+        folders_of = {uri[:end] for uri in uris for end, letter in enumerate(uri) if letter == "/"}
+        names["sources"] |= {*table["source"].to_pylist(), *folders_of, *uris}
+        names["trajectories"] |= set(table["trajectory_id"].to_pylist())
+        names["licences"] |= {one for one in pc.struct_field(places, "licence").to_pylist() if one}
+    for kind, there in names.items():
+        for name in getattr(selection, kind):
+            close = get_close_matches(name, sorted(there, key=lambda one: (len(one), one))[:_COMPARED], 1)
+            if close:
+                return close[0]
+    return None
 
 
 def _firsts(transitions: Folder) -> Iterator[pa.Table]:

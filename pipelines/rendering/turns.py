@@ -14,14 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from pipelines.recipe.recipe import Mix
 from pipelines.rendering.actions import Grammar, shown_action
 from pipelines.rendering.capping import capped
 from pipelines.rendering.control_bits import turn_holds
 from pipelines.rendering.edits import Edits
 from quality.control_strings import escaped
+
+if TYPE_CHECKING:
+    from pipelines.recipe.recipe import Mix
 
 MARKER: Final = "**Environment Observation:**\n"
 STATE: Final = "**Current State:**\n"

@@ -6,12 +6,13 @@ Both answer alike, so that a page need not know which of them it shows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import polars as pl
 
-from pipelines.face.looking.index import by_key, trajectory_index
+from pipelines.face.looking.index import by_key
+from pipelines.face.looking.index_reading import PATIENCE_S, IndexReading, SoFar
 from pipelines.face.looking.raw_bytes import RawPlaces
 from pipelines.face.looking.rejects import excerpt_of, reject_index
 from pipelines.face.looking.run_files import Judged, RunFiles
@@ -35,14 +36,22 @@ class Contents(Protocol):
     """
 
     title: str
-    index: pl.DataFrame
     rows: Rows
     places: RawPlaces
     rules: Mapping[str, Mapping[str, Any]]
     files: RunFiles | None
     notes: tuple[str, ...]
-    rejects: pl.DataFrame
     searchable: Sequence[Judged]
+
+    @property
+    def index(self) -> pl.DataFrame: ...
+
+    @property
+    def rejects(self) -> pl.DataFrame: ...
+
+    def so_far(self, patience: float = PATIENCE_S) -> SoFar:
+        """As much of the index as there is after so many seconds; of a run, at least its first file."""
+        ...
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """The row of the index with that key; None if there is none."""
@@ -57,39 +66,48 @@ class Contents(Protocol):
         ...
 
 
-@dataclass
 class RunContents:
-    """A run's folder; see `Contents`. It is read when it is asked, but for the index, which is made at once.
+    """A run's folder; see `Contents`. Its index is begun at once and waited for when it is asked for.
 
     Args:
         out: the folder.
 
     Raises:
         ConfigError: it holds no run.
-        ShardError: a file of it is damaged.
     """
 
-    out: str
-    title: str = field(init=False)
-    index: pl.DataFrame = field(init=False)
-    rows: Rows = field(init=False)
-    places: RawPlaces = field(init=False)
-    rules: Mapping[str, Mapping[str, Any]] = field(init=False)
-    files: RunFiles | None = field(init=False)
-    notes: tuple[str, ...] = ()
-    rejects: pl.DataFrame = field(init=False)
-    searchable: Sequence[Judged] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.files = self._run = RunFiles(self.out)
+    def __init__(self, out: str) -> None:
+        self._run = RunFiles(out)
+        self._reading = IndexReading(self._run.judged, self._run.draws)
+        self.files: RunFiles | None = self._run
         self.title = self._run.root.name or str(self._run.root)
-        self.index = trajectory_index(self._run.judged, self._run.draws)
-        self._by_key = by_key(self.index)
-        self.rejects = reject_index(self._run.rejects)
-        self.searchable = self._run.judged
-        self.rows = RunRows(self._run.judged)
+        self.searchable: Sequence[Judged] = self._run.judged
+        self.rows: Rows = RunRows(self._run.judged)
         self.places = RawPlaces(self._run.plans)
-        self.rules = rules_of(self._run.recipe)
+        self.rules: Mapping[str, Mapping[str, Any]] = rules_of(self._run.recipe)
+        self.notes: tuple[str, ...] = ()
+
+    @property
+    def index(self) -> pl.DataFrame:
+        """See `Contents`.
+
+        Raises:
+            ShardError: a file is damaged.
+        """
+        return self._reading.whole
+
+    def so_far(self, patience: float = PATIENCE_S) -> SoFar:
+        """See `Contents`; raises as `index`."""
+        return self._reading.so_far(patience)
+
+    @cached_property
+    def rejects(self) -> pl.DataFrame:
+        """See `Contents`."""
+        return reject_index(self._run.rejects)
+
+    @cached_property
+    def _by_key(self) -> dict[str, int]:
+        return by_key(self.index)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """See `Contents`."""

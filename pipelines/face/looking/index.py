@@ -6,10 +6,10 @@ Of a million transitions it reads the columns that are needed, and of most of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from pipelines.face.looking.run_files import Judged
@@ -37,43 +37,44 @@ SCHEMA: Final = pl.Schema(
 say where its rows stand, `steps` how many they are; `dropped_by` is the reason of a dropped one."""
 
 
-def trajectory_index(files: Sequence[Judged], draws: Sequence[Any] = ()) -> pl.DataFrame:
+def trajectory_index(files: Sequence[Judged]) -> pl.DataFrame:
     """The trajectories of files of transitions in the order of their rows, with the columns of `SCHEMA`.
 
     Args:
         files: of transitions, with what lies beside them; `file` counts them.
-        draws: tables of what was drawn (`RunFiles.draws`), by which a trajectory's pool is known.
 
     Raises:
         ShardError: verdicts are not aligned to their transitions.
     """
-    parts = [_of_file(number, file) for number, file in enumerate(files)]
+    return joined([file_index(number, file) for number, file in enumerate(files)])
+
+
+def joined(parts: Sequence[pl.DataFrame], draws: Sequence[Path] = ()) -> pl.DataFrame:
+    """The trajectories of some files as one table, with the pools that they were drawn into.
+
+    Args:
+        parts: of each file (`file_index`).
+        draws: tables of what was drawn (`RunFiles.draws`), by which a trajectory's pool is known.
+    """
     found = pl.concat(parts) if parts else pl.DataFrame(schema=SCHEMA)
     if not draws:
         return found
     drawn = pl.concat([pl.scan_parquet(file).select("trajectory_id", "pool") for file in draws]).unique("trajectory_id")
-    joined = found.drop("pool").lazy().join(drawn, on="trajectory_id", how="left", maintain_order="left")
+    both = found.drop("pool").lazy().join(drawn, on="trajectory_id", how="left", maintain_order="left")
     pool = pl.when(pl.col("fate") == KEPT).then(pl.col("pool"))
-    return joined.with_columns(pool).select(SCHEMA.names()).collect()
+    return both.with_columns(pool).select(SCHEMA.names()).collect()
 
 
-def _starts(step: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The row at which each trajectory begins, and how many it has."""
-    starts = np.flatnonzero(step.to_numpy() == 0)
-    return starts, np.diff(np.append(starts, len(step)))
-
-
-def _of_file(number: int, file: Judged) -> pl.DataFrame:
+def file_index(number: int, file: Judged) -> pl.DataFrame:
+    """The trajectories of one file, of which nothing is said yet about pools; raises as `trajectory_index`."""
     scan = scan_transitions(file.transitions)
-    step = scan.select("step").collect()["step"]
-    starts, steps = _starts(step)
-    named = scan.filter(pl.col("step") == 0).select(_descriptions()).collect()
+    named = scan.with_row_index("first").filter(pl.col("step") == 0).select("first", *_descriptions()).collect()
+    starts, rows = named["first"].to_numpy().astype(np.int64), scan.select(pl.len()).collect().item()
     columns = {
-        "steps": pl.Series(steps, dtype=pl.UInt32),
-        "first": pl.Series(starts, dtype=pl.UInt32),
+        "steps": pl.Series(np.diff(np.append(starts, rows)), dtype=pl.UInt32),
         "file": pl.Series(np.full(len(starts), number), dtype=pl.UInt32),
     }
-    told = _decisions(file, starts, len(step))
+    told = _decisions(file, starts, rows)
     return named.with_columns(**columns, **told).select(SCHEMA.names()).cast(SCHEMA)
 
 

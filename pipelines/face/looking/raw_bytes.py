@@ -1,7 +1,7 @@
 """The raw bytes at the place that a row or a reject names: a member of an input, at an offset into its own bytes.
 
 Only what a plan lists is opened, by the uri and the member that it lists it under. What is read is what the log holds,
-secrets and all: it is for a page of this machine, and goes into no file.
+secrets and all: it is for a page of this machine, and goes into no file unless who writes it scrubs it first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from typing import Final, TypeAlias
 from pipelines.engine.compression import MAGIC_BYTES, is_compressed
 from pipelines.engine.paths import Place, opened, text_of
 from pipelines.engine.stored_blob import open_raw
-from pipelines.plan.plan import Plan
-from quality.scrub import scrub_name
 from schemas import ParseError, ShardError
 
 BEFORE: Final = 400
@@ -30,7 +28,8 @@ _CHUNK: Final = 1 << 20
 _TABLES: Final = (b"PAR1", b"ARROW1")
 
 
-_Members: TypeAlias = Mapping[str, Mapping[str, Place]]
+Members: TypeAlias = Mapping[str, Mapping[str, Place]]
+"""uri → member → where it lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,7 @@ class RawBytes:
         at: bytes from it on, to the end of its line.
         after: bytes that follow these.
         fault: why there are none, or no more; empty if all is well.
+        is_gone: whether the file cannot be opened.
     """
 
     path: str
@@ -52,6 +52,7 @@ class RawBytes:
     at: bytes = b""
     after: bytes = b""
     fault: str = ""
+    is_gone: bool = False
 
     def hex_lines(self, most: int = 16) -> list[tuple[str, str, str]]:
         """The first bytes from the place on as (offset, hex digits, printable ASCII), 16 a line."""
@@ -75,18 +76,19 @@ class RawPlaces:
 
     Args:
         plans: files, the first of which that knows a place is believed.
+        deepest: decompressed bytes that are read through to come to a place.
     """
 
-    def __init__(self, plans: Iterable[Path]) -> None:
-        self._plans = list(plans)
-        self._members: list[_Members] | None = None
-        self._scrubbed: list[_Members] | None = None
+    def __init__(self, plans: Iterable[Path], deepest: int = _DEEPEST) -> None:
+        self._plans, self._deepest = list(plans), deepest
+        self._members: list[Members] | None = None
+        self._scrubbed: list[Members] | None = None
 
     @classmethod
-    def of(cls, members: _Members) -> RawPlaces:
-        """The places of inputs that are known: uri → member → place."""
-        made = cls([])
-        made._members = [members]
+    def of(cls, *members: Members, deepest: int = _DEEPEST) -> RawPlaces:
+        """The places of inputs that are known, of which the first that knows one is believed."""
+        made = cls([], deepest)
+        made._members = list(members)
         return made
 
     def at(self, uri: str, member: str, offset: int) -> RawBytes | None:
@@ -96,13 +98,14 @@ class RawPlaces:
             return None
         path = "/".join([_told(place.path), *map(text_of, place.within)])
         try:
-            return _around(place, uri, member, max(offset, 0), path)
+            return _around(place, uri, member, max(offset, 0), path, self._deepest)
         except (ParseError, ShardError, OSError) as error:
-            return RawBytes(path, offset, fault=getattr(error, "detail", "") or str(error))
+            gone = not isinstance(error, ParseError)
+            return RawBytes(path, offset, fault=getattr(error, "detail", "") or str(error), is_gone=gone)
 
     def _place(self, uri: str, member: str) -> Place | None:
         if self._members is None:
-            self._members = [_members(plan) for plan in self._plans]
+            self._members = [members_of(plan.read_bytes()) for plan in self._plans]
         found = _listed(self._members, uri, member)
         if found is None:
             if self._scrubbed is None:
@@ -111,7 +114,7 @@ class RawPlaces:
         return found
 
 
-def _listed(plans: Iterable[_Members], uri: str, member: str) -> Place | None:
+def _listed(plans: Iterable[Members], uri: str, member: str) -> Place | None:
     for one in plans:
         members = one.get(uri, {})
         if member in members:
@@ -123,23 +126,28 @@ def _listed(plans: Iterable[_Members], uri: str, member: str) -> Place | None:
     return None
 
 
-def _scrubbed(plan: _Members) -> _Members:
+def _scrubbed(plan: Members) -> Members:
     """What a plan lists, by the names that rows have where theirs held a secret of a kind that is default."""
+    from quality.scrub import scrub_name
+
     names = {uri: scrub_name(uri) for uri in plan}
     changed = ((name, plan[uri]) for uri, name in names.items())
     return {name: {scrub_name(member): place for member, place in members.items()} for name, members in changed}
 
 
-def _members(plan: Path) -> dict[str, Mapping[str, Place]]:
+def members_of(plan: bytes) -> Members:
+    """What a plan's file lists; nothing where it is damaged."""
+    from pipelines.plan.plan import Plan  # here, since it brings connectors, which a list of trajectories does not need
+
     try:
-        return {one.uri: one.members for one in Plan.from_json(plan.read_bytes()).inputs}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {one.uri: one.members for one in Plan.from_json(plan).inputs}
+    except (ValueError, KeyError, TypeError):
         return {}
 
 
-def _around(place: Place, uri: str, member: str, offset: int, path: str) -> RawBytes:
+def _around(place: Place, uri: str, member: str, offset: int, path: str, deepest: int) -> RawBytes:
     begin = max(0, offset - BEFORE)
-    data = _read(place, uri, member, begin, offset + AFTER)
+    data = _read(place, uri, member, begin, offset + AFTER, deepest)
     if begin == 0 and data.startswith(_TABLES):
         return RawBytes(path, offset, at=data[:256], fault=f"it is a table: the place is row {offset}, not a byte")
     before, rest = data[: offset - begin], data[offset - begin :]
@@ -157,7 +165,7 @@ def _record_end(data: bytes) -> int:
     return data.find(b"\n") + 1 or len(data)
 
 
-def _read(place: Place, uri: str, member: str, begin: int, end: int) -> bytes:
+def _read(place: Place, uri: str, member: str, begin: int, end: int, deepest: int) -> bytes:
     if not place.within:
         with opened(place.path) as plain:
             head = plain.read(MAGIC_BYTES)
@@ -166,9 +174,9 @@ def _read(place: Place, uri: str, member: str, begin: int, end: int) -> bytes:
                     begin, end = 0, 512
                 plain.seek(begin)
                 return plain.read(end - begin)
-    if end > _DEEPEST:
-        raise ParseError(uri, begin, "too_large", f"it stands beyond {_DEEPEST} bytes of a compressed file", member)
-    with open_raw(place, uri, member, _DEEPEST + 1) as stream:
+    if end > deepest:
+        raise ParseError(uri, begin, "too_large", f"it stands beyond {deepest:,} bytes of a compressed file", member)
+    with open_raw(place, uri, member, deepest + 1) as stream:
         rest = begin
         while rest and (skipped := stream.read(min(rest, _CHUNK))):
             rest -= len(skipped)

@@ -19,6 +19,7 @@ from connectors.reading.attached import handed_to
 from pipelines.engine.parquet import ROW_GROUP_BYTES, ParquetSink
 from pipelines.engine.storage import Folder
 from pipelines.face.looking.index import by_key, trajectory_index
+from pipelines.face.looking.index_reading import SoFar
 from pipelines.face.looking.raw_bytes import RawPlaces
 from pipelines.face.looking.rejects import rejects_at_hand
 from pipelines.face.looking.run_files import Judged, RunFiles
@@ -102,6 +103,10 @@ class RawLog:
         words = f"A raw log, before any run: read as {', '.join(sorted({one.connector for one in inputs}))}."
         left = f" Only its first {read:,} trajectories are shown." if taken < len(inputs) else ""
         self.notes: tuple[str, ...] = (words + left,)
+
+    def so_far(self, patience: float = 0.0) -> SoFar:
+        """See `Contents`."""
+        return SoFar(self.index, 1, 1, 0.0)
 
     def trajectory(self, key: str) -> dict[str, Any] | None:
         """See `Contents`."""

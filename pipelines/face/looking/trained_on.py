@@ -11,8 +11,6 @@ import polars as pl
 
 from pipelines.face.looking.loss_runs import Rendered, Run, Said, runs, sample_at, samples_of
 from pipelines.face.looking.run_files import RunFiles
-from pipelines.recipe.recipe import Recipe
-from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.loss_spans import turn_spans
 from pipelines.rendering.turns import View, turns
 from schemas import ConfigError
@@ -26,6 +24,9 @@ def drawn_samples(files: RunFiles, trajectory_id: str, domain: str) -> list[Rend
 
 def view_of(files: RunFiles | None) -> View:
     """How the recipe of a run shows trajectories; as by default where its record is no recipe any more."""
+    from pipelines.recipe.recipe import Recipe
+    from pipelines.recipe.recipe_file import load_recipe
+
     mix = Recipe(name="view", source="view").mix
     if files is not None and files.recipe:
         with suppress(ConfigError, OSError):

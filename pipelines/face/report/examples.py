@@ -1,6 +1,7 @@
 """What a report shows of the data itself: samples as they are trained on, and rejects beside what caused them.
 
-All of it was scrubbed when it was written. Texts are cut to a length, with a word on how much is left out.
+All of it was scrubbed when it was written, or is now (`raw_causes`). Texts are cut to a length, with a word on how much
+is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import xxhash
 
 from pipelines.face.looking.loss_runs import Rendered, Run, Said, rendered
 from pipelines.face.looking.markup import visible
+from pipelines.face.report.raw_causes import RawCauses
 from pipelines.face.report.sources import Sources, UnitFiles
 
 EXAMPLES: Final = 10
@@ -44,6 +46,9 @@ _TEXT: Final = 500
 _EXPANDED: Final = 2
 """Bytes of the page that a character may take on average."""
 
+_REPLACED: Final = "scrubbed"
+"""The column that counts what was replaced in a row."""
+
 _COLUMNS: Final = ("unit", "reason", "detail", "uri", "member", "offset", "connector", "trajectory_id", "step")
 
 
@@ -61,18 +66,29 @@ class Beginning(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A transition that a reject speaks of: what was done, what followed, and whether its trajectory held secrets."""
+
+    action: str
+    answer: str
+    is_replaced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rejected:
     """A reject and what caused it.
 
     Attributes:
         row: its columns, but for the excerpt.
-        excerpt: the bytes of the log, as text; empty where none are kept.
+        excerpt: the bytes of the log, as text, as they were kept or, where none were, as they are there now.
+        why: there is no excerpt, in words; empty if there is one.
         action: of the transition that was judged, or of the first one of the trajectory; empty where there is none.
         answer: what followed it.
     """
 
     row: Mapping[str, Any]
     excerpt: Beginning
+    why: str
     action: Beginning
     answer: Beginning
 
@@ -154,11 +170,18 @@ def rejected(sources: Sources, rejects: pl.DataFrame) -> dict[tuple[str, str], l
     drawn = rejects.with_columns(spread.alias("place")).unique(["stage", "reason", "place"], keep="first")
     chosen = drawn.sort("stage", "reason", "name", "row").to_dicts()
     excerpts = _excerpts(sources, chosen)
-    texts = _judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
-    found: dict[tuple[str, str], list[Rejected]] = {}
+    judged = _judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
+    causes, found = RawCauses(sources), dict[tuple[str, str], list[Rejected]]()
     for row in chosen:
         place = row["name"], row["row"]
-        one = Rejected(row, *map(Beginning.of, (excerpts[place], *texts.get(place, ("", "")))))
+        of = judged.get(
+            place, Judged("", "", is_replaced=bool(row["trajectory_id"]) and _unit_of(row["name"]) is not None)
+        )
+        excerpt, why = excerpts[place], ""
+        if not excerpt:
+            cause = causes.at(row, is_replaced=of.is_replaced)
+            excerpt, why = cause.text, cause.why
+        one = Rejected(row, Beginning.of(excerpt), why, Beginning.of(of.action), Beginning.of(of.answer))
         found.setdefault((row["stage"], row["reason"]), []).append(one)
     return found
 
@@ -171,15 +194,19 @@ def _excerpts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tup
     return found
 
 
-def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[str, str]]:
-    """Name and row of a reject → the action and what followed of the transition that it speaks of."""
-    found: dict[tuple[str, int], tuple[str, str]] = {}
+def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Judged]:
+    """Name and row of a reject → the transition that it speaks of."""
+    found: dict[tuple[str, int], Judged] = {}
     for name in sorted({row["name"] for row in chosen}):
         unit = _unit_of(name)
         if unit is None or unit.of("transitions") not in sources.names:
             continue
         mine = [row for row in chosen if row["name"] == name]
-        ids = sources.table(unit.of("transitions"), ["trajectory_id", "step"]).with_row_index("at")
+        ids = sources.table(unit.of("transitions"), ["trajectory_id", "step", _REPLACED]).with_row_index("at")
+        told = (
+            ids.filter(pl.col(_REPLACED) > 0) if _REPLACED in ids.columns else ids
+        )  # which files of the first form lack
+        replaced = set(told["trajectory_id"].unique())
         wanted = pl.DataFrame(
             {"trajectory_id": [row["trajectory_id"] for row in mine], "step": [max(0, row["step"]) for row in mine]},
             schema={"trajectory_id": pl.String, "step": ids["step"].dtype},
@@ -190,12 +217,10 @@ def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict
         for row in mine:
             at = places.get((row["trajectory_id"], max(0, row["step"])))
             if at is not None:
-                found[name, row["row"]] = _texts(rows[at])
+                action, after = rows[at]["action"] or {}, rows[at]["next_observation"] or {}
+                texts = action.get("text") or "", after.get("content") or ""
+                found[name, row["row"]] = Judged(*texts, is_replaced=row["trajectory_id"] in replaced)
     return found
-
-
-def _texts(row: Mapping[str, Any]) -> tuple[str, str]:
-    return (row["action"] or {}).get("text") or "", (row["next_observation"] or {}).get("content") or ""
 
 
 def _unit_of(name: str) -> UnitFiles | None:

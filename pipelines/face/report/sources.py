@@ -120,11 +120,15 @@ class Sources:
         for (pool, domain), names in sorted(found.items()):
             yield pool, domain, self.drawn(names)[0]
 
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self._sizes[name] if self._sizes else self.folder.size(name)
+
     def drawn(self, names: Iterable[str]) -> list[str]:
         """So many of the files as are looked at, sorted."""
         found, held = list[str](), 0
         for name in sorted(names, key=lambda name: (_hash(name), name))[:FILES]:
-            held += self._sizes[name] if self._sizes else self.folder.size(name)
+            held += self.size(name)
             if not found or held <= _BYTES:
                 found.append(name)
         return sorted(found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +21,7 @@ from pipelines.face.looking.markup import STYLE, environment
 from pipelines.face.viewer import pages
 from pipelines.face.viewer.guard import Guard
 from pipelines.face.viewer.images import image_type
-from schemas import ShardError
+from schemas import ConfigError, ShardError
 
 _HERE: Final = Path(__file__).with_name("templates")
 _STATIC: Final = {
@@ -43,6 +45,10 @@ _PAGES: Final[tuple[tuple[str, str, Callable[[pages.Pages, Request], dict[str, A
     ("/samples/{pool}/{domain}/{number:int}", "sample.html", pages.sample),
 )
 """Address, template, and what makes the template's values."""
+
+
+_LATE: Final = ("pipelines.plan.plan", "pipelines.recipe.recipe_file", "quality.scrub")
+"""Modules that only some pages ask for: those of raw bytes and of samples."""
 
 
 def viewer(contents: Contents, token: str, port: int) -> Guard:
@@ -83,13 +89,20 @@ def viewer(contents: Contents, token: str, port: int) -> Guard:
     return Guard(Starlette(routes=routes, exception_handlers={HTTPException: failed, 500: failed}), token, port)
 
 
+def prepare(contents: Contents) -> None:
+    """Makes what pages would else make when the first of them is asked for, once the index is there."""
+    with suppress(ShardError, ConfigError):  # which the pages tell
+        contents.trajectory("")
+        _ = contents.rejects
+    for name in _templates().list_templates(["html"]):
+        _templates().get_template(name)
+    for module in _LATE:
+        import_module(module)
+
+
 @lru_cache
 def _templates() -> Environment:
-    """The templates, all of them read, so that no page waits for its own."""
-    made = environment(_HERE)
-    for name in made.list_templates(["html"]):
-        made.get_template(name)
-    return made
+    return environment(_HERE)
 
 
 @lru_cache

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 import webbrowser
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from pipelines.account.endings import Interrupted
 from pipelines.face.printing import notices, results
 from schemas import ConfigError
+
+NAME: Final = "view"
+"""Of the command."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,21 +38,25 @@ def view(
 
     Or a raw log: trajmill view recordings/first.cast
     """
+    from pipelines.face.looking.opening import opened
+
+    contents = opened(path)  # before the rest is loaded: a large run is read meanwhile
+
     import uvicorn
 
-    from pipelines.face.looking.opening import opened
-    from pipelines.face.viewer.app import viewer
+    from pipelines.face.viewer.app import prepare, viewer
     from pipelines.face.viewer.guard import ADDRESS, TOKEN
 
-    contents = opened(path)
+    contents.so_far(0.0)  # what is damaged is told here, not on a page
     with listening(ADDRESS, port) as listener:
         token, number = secrets.token_urlsafe(24), listener.getsockname()[1]
         address = f"http://{ADDRESS}:{number}/?{TOKEN}={token}"
         config = uvicorn.Config(
             viewer(contents, token, number), log_level="warning", access_log=False, server_header=False, ws="none"
         )
-        results().print(f"{len(contents.index):,} trajectories: {address}", soft_wrap=True)
+        results().print(f"{contents.title}: {address}", soft_wrap=True)
         notices().print("Ctrl-C ends it.")
+        threading.Thread(target=prepare, args=(contents,), name="prepare", daemon=True).start()
         if browser:
             webbrowser.open(address)
         with suppress(Interrupted):  # which is how it ends
@@ -56,7 +64,7 @@ def view(
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A socket of this machine alone.
+    """A socket of this machine alone, where who comes before the server has begun waits for it.
 
     Raises:
         ConfigError: the port is taken.
@@ -65,6 +73,7 @@ def listening(address: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))
+        listener.listen(64)
     except OSError as error:
         listener.close()
         raise ConfigError(f"Port {port} cannot be served: {error.strerror}. Choose another --port, or none.") from error

@@ -92,10 +92,12 @@ def _paged(found: pl.DataFrame, request: Request) -> dict[str, Any]:
 
 
 def browse(held: Pages, request: Request) -> dict[str, Any]:
-    """All trajectories that the choices of the address leave, a page of them."""
-    index, chosen, text = held.contents.index, _chosen(request, FACETS), _text(request)
+    """All trajectories that the choices of the address leave, a page of them; while a large run is read, of its files
+    so far."""
+    so_far, chosen, text = held.contents.so_far(), _chosen(request, FACETS), _text(request)
+    index = so_far.index
     found = found_in(index, chosen, text)
-    told = {"chosen": chosen, "text": text, "total": len(index), "steps": int(found["steps"].sum())}
+    told = {"chosen": chosen, "text": text, "total": len(index), "steps": int(found["steps"].sum()), "so_far": so_far}
     return {**_paged(found, request), **told, "facets": facet_counts(index, chosen, text)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pipelines.face.looking.contents import Contents
-from pipelines.face.looking.differences import difference
+from pipelines.face.looking.differences import Line, difference
 from pipelines.face.looking.observations import Shown, shown, shown_text
 from pipelines.face.looking.why import REASON_WORDS, bounds
 from pipelines.face.viewer.images import image_type
@@ -60,6 +60,12 @@ def _arguments(text: str | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _patch_line(line: Line) -> str:
+    """A line of a difference as patches write it, so that it is told apart without colour."""
+    text = "".join(part.text for part in line.parts)
+    return f"{text} equal lines" if line.kind == "skipped" else {"gone": "-", "new": "+"}.get(line.kind, " ") + text
+
+
 def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple[str, Shown]]:
     """An action as parts with a title each: the patch or the edit that it holds, its keystrokes, or its text."""
     patch = next((arguments[name] for name in ("patch", "diff") if isinstance(arguments.get(name), str)), None)
@@ -71,8 +77,7 @@ def _done(action: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[tuple
     )
     if isinstance(old, str) and isinstance(new, str):
         path = arguments.get("path") or arguments.get("file_path") or ""
-        lines = [(line.kind, "".join(part.text for part in line.parts)) for line in difference(old, new)]
-        return [(str(path), Shown("patch", lines=lines))]
+        return [(str(path), Shown("patch", lines=[(line.kind, _patch_line(line)) for line in difference(old, new)]))]
     command = arguments.get("command", arguments.get("cmd"))
     if isinstance(command, str) and len(arguments) <= 3:
         return [("", Shown("command", command[:20_000]))]

@@ -69,6 +69,15 @@ def test_sniff_says_what_a_file_is_and_why(tmp_path):
     assert "notes.txt: unrecognized" in said
 
 
+def test_sniff_names_the_command_that_reads_a_table_of_unknown_columns(tmp_path):
+    table = tmp_path / "steps.jsonl"
+    table.write_text('{"ep": 1, "obs": "a", "cmd": "go", "result": "b"}\n' * 3)
+    ended, said, complained = ran("sniff", table)
+    assert (ended, "steps.jsonl: unrecognized" in said) == (0, True)
+    assert f"`trajmill init {table}` drafts a recipe" in complained
+    assert ran("sniff", LOG)[2] == ""
+
+
 def test_plan_says_what_would_be_read():
     said = trajmill("plan", "terminal", "--raw", SAMPLES / "claude_code")
     assert "claude_code" in said
@@ -105,6 +114,12 @@ def test_a_mistake_is_answered_in_one_line(tmp_path, words, answer):
     assert answer in said
     assert "Traceback" not in said
     assert not (tmp_path / "out" / "plan.json").exists()
+
+
+def test_an_option_that_is_missing_is_told_with_the_word_that_meant_it(tmp_path):
+    said = trajmill("run", "terminal", "--raw", SAMPLES, "--outt", tmp_path / "out", code=1)
+    assert "Missing option '--out'. Did you mean it by --outt?" in said
+    assert "Did you mean" not in trajmill("run", "terminal", "--raw", SAMPLES, code=1)
 
 
 def test_it_tells_its_version_and_the_flag_that_was_meant(tmp_path):

@@ -44,6 +44,16 @@ def test_a_mixed_folder_extends_all_and_names_its_formats_and_what_is_not_read(t
     assert "unrecognized 1" in comments[2]
 
 
+def test_a_table_of_conversations_is_drafted_as_one(tmp_path):
+    table = tmp_path / "talks.jsonl"
+    table.write_text('{"conv_id": "a", "dialogue": [{"role": "user", "content": "x"}]}\n' * 2)
+    said = trajmill("init", table, "--out", tmp_path / "r.yaml")
+    assert "fill in there what the columns of the table hold: normalize.dataset" in said
+    draft = (tmp_path / "r.yaml").read_text("utf-8")
+    assert "#     layout: messages " in draft
+    assert "#     columns: {id: conv_id, messages: dialogue}" in draft
+
+
 def test_a_path_cannot_write_into_the_recipe(tmp_path):
     folder = tmp_path / "a\ndomains: [web]\n'#"
     shutil.copytree(CASTS, folder)
@@ -59,7 +69,8 @@ def test_nothing_that_is_read_is_no_recipe(tmp_path):
 
 def test_the_command_writes_a_recipe_that_plan_takes_and_replaces_nothing(tmp_path):
     out = tmp_path / "mine.yaml"
-    assert "written: " in trajmill("init", CASTS, "--out", out)
+    said = trajmill("init", CASTS, "--out", out)
+    assert said == f"written: {out}\nnext: trajmill run {out} --raw {CASTS} --out out/asciicast\n"
     assert "asciicast" in trajmill("plan", out, "--raw", CASTS)
     before = out.read_text("utf-8")
     assert "is not replaced" in trajmill("init", CASTS, "--out", out, code=1)

@@ -149,6 +149,14 @@ def test_what_is_not_there_is_told(grown, tmp_path):
         Selection()
 
 
+def test_a_name_that_is_not_there_is_answered_with_the_nearest(grown, tmp_path):
+    out = copied(grown, tmp_path)
+    first = scan_transitions(out).select("source", pl.col("provenance").struct.field("uri")).head(1).collect()
+    for name in first.row(0):
+        with pytest.raises(ConfigError, match=f"Did you mean '{name}'"):
+            Forgetting(RECIPE, str(out)).forget(Selection(sources=(f"{name}s",)))
+
+
 def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):
     out = copied(grown, tmp_path)
     gone = rows(out).filter(pl.col("name") == "first5")["trajectory_id"][0]

@@ -22,6 +22,8 @@ from pipelines.face.report.examples import CUT, fitting, reject_rows, rejected, 
 from pipelines.face.report.figures import Signal, balance, figures, histogram, signal_edges
 from pipelines.face.report.report import report, write_report
 from pipelines.face.report.sources import Sources
+from pipelines.recipe.recipe_file import parse_recipe
+from pipelines.run import Run as RunOf
 from schemas import ConfigError, Reject, ShardError
 from tests.make import trajectory
 from tests.pipelines.face.looking.made_runs import RULES, made_rejects, made_run, made_shard, there
@@ -112,6 +114,43 @@ def test_samples_and_rejects_stand_beside_what_caused_them(tmp_path):
     for words in ("mine", "near_duplicate", "truncated", "six", "≤ 0.5", "1 beyond"):
         assert words in page
     assert examined(page) > 100
+
+
+RECIPE = "{name: mine, source: here, domains: [mcp], judge: {rules: {few_turns: {signal: turns, min: 2}}}}"
+
+
+def raw_run(out, text):
+    """A run over one log whose only trajectory is dropped as too short; returns the log."""
+    log = out.parent / "raw" / "chats.jsonl"
+    log.parent.mkdir(parents=True)
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    said = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": text},
+    ]
+    log.write_text(json.dumps({"messages": said}) + "\n")
+    RunOf(parse_recipe(RECIPE, "r"), [str(log)], str(out)).run("judge")
+    return log
+
+
+@pytest.mark.parametrize("text", ["the door is shut", "the key is ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])
+def test_a_dropped_trajectory_stands_beside_the_bytes_of_its_log_unless_secrets_were_replaced(tmp_path, text):
+    log = raw_run(tmp_path / "out", text)
+    sources = Sources(str(tmp_path / "out"))
+    (one,) = rejected(sources, reject_rows(sources))["judge", "few_turns"]
+    if "ghp_" in text:
+        assert (one.excerpt.text, one.why) == ("", "secrets of its trajectory were replaced")
+    else:
+        assert log.read_text().startswith(one.excerpt.text)
+        assert one.excerpt.text
+    assert "ghp_a1B2" not in report(str(tmp_path / "out")).decode()
+    log.unlink()
+    (gone,) = rejected(sources, reject_rows(sources))["judge", "few_turns"]
+    assert gone.excerpt.text == ""
+    assert gone.action.text != ""
+    assert f"Its raw bytes are not shown: {gone.why}." in report(str(tmp_path / "out")).decode()
+    assert str(tmp_path) not in report(str(tmp_path / "out")).decode()
 
 
 def test_a_browser_may_use_its_style_sheet_and_nothing_else(tmp_path):

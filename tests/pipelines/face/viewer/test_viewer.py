@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,9 @@ from typer.testing import CliRunner
 
 from pipelines.face.cli import app as command_line
 from pipelines.face.looking.contents import RunContents
-from pipelines.face.viewer.app import viewer
+from pipelines.face.looking.index import file_index
+from pipelines.face.viewer.app import prepare, viewer
+from pipelines.face.viewer.command import listening
 from pipelines.face.viewer.images import image_type
 from schemas import Attachment, Observation
 from tests.make import trajectory
@@ -150,6 +154,17 @@ def examined(page):
     return len(elements)
 
 
+def test_who_opens_the_address_before_the_server_has_begun_waits_for_it():
+    with listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname(), timeout=5) as early:
+        assert early.getpeername() == listener.getsockname()
+
+
+def test_what_pages_share_is_made_before_they_are_asked_for(made):
+    contents = RunContents(str(made[0]))
+    prepare(contents)
+    assert {"_by_key", "rejects"} <= vars(contents).keys()
+
+
 def test_only_what_begins_as_an_image_is_one():
     assert image_type(b"\x89PNG\r\n\x1a\n...") == "image/png"
     assert image_type(b"RIFF....WEBPVP8 ") == "image/webp"
@@ -181,3 +196,30 @@ def test_an_attachment_is_served_as_the_image_that_it_is(tmp_path):
 def test_what_cannot_be_shown_is_told_in_one_line(tmp_path):
     done = CliRunner().invoke(command_line, ["view", str(tmp_path / "missing")])
     assert str(done.exception) == f"There is nothing at '{tmp_path}/missing'."
+    made_run(tmp_path / "out", [trajectory("one")], [None], "terminal")
+    file = next((tmp_path / "out" / "transitions").glob("*/*.parquet"))
+    file.write_bytes(file.read_bytes()[:-20])
+    damaged = CliRunner().invoke(command_line, ["view", str(tmp_path / "out")])
+    assert str(damaged.exception).startswith(f"{file} cannot be read: ")
+
+
+def test_a_large_run_is_shown_while_it_is_read_and_then_whole(tmp_path, monkeypatch):
+    for domain in ("mcp", "terminal"):
+        made_run(tmp_path, [trajectory("one", native_id=domain)], [None], domain)
+    held = threading.Event()
+
+    def slow(number, file):
+        assert number == 0 or held.wait(10)
+        return file_index(number, file)
+
+    monkeypatch.setattr("pipelines.face.looking.index_reading.file_index", slow)
+    client = client_of(tmp_path)
+    first = there(LexborHTMLParser(client.get("/").text).root)
+    assert [one.text() for one in first.css("main h1")] == ["1 trajectory · 1 step"]
+    assert first.css_first("main .note").text().startswith("Of 1 files; 1 more are being read")
+    assert first.css_first("meta[http-equiv=refresh]").attributes["content"] == "1"
+    held.set()
+    assert client.get("/copies").status_code == 200  # which waits for all of it
+    whole = there(LexborHTMLParser(client.get("/").text).root)
+    assert [one.text() for one in whole.css("main h1")] == ["2 trajectories · 2 steps"]
+    assert not whole.css("main .note, meta[http-equiv=refresh]")
