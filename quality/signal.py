@@ -26,6 +26,10 @@ Rowwise = TypeVar("Rowwise", bound=np.generic)
 
 SCOPES: Final = ("trajectory", "transition")
 
+_ITSELF: Final = object()
+"""What stands for the measured batch among what was found on it: a reference to itself would keep all its texts until
+the collector comes by, which is rarely."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -64,8 +68,9 @@ class Measured:
     def once(self, find: Callable[[Measured], Found]) -> Found:
         """`find(self)`, computed when first asked for: for what several signals need."""
         if find not in self.known:
-            self.known[find] = find(self)
-        found: Found = self.known[find]
+            made = find(self)
+            self.known[find] = _ITSELF if made is self else made
+        found: Found = self if self.known[find] is _ITSELF else self.known[find]
         return found
 
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:
