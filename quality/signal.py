@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -68,9 +68,10 @@ class Measured:
     def once(self, find: Callable[[Measured], Found]) -> Found:
         """`find(self)`, computed when first asked for: for what several signals need."""
         if find not in self.known:
-            made = find(self)
+            made: Any = find(self)
             self.known[find] = _ITSELF if made is self else made
-        found: Found = self if self.known[find] is _ITSELF else self.known[find]
+        known: Any = self.known[find]
+        found: Found = cast("Any", self) if known is _ITSELF else known
         return found
 
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:
