@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
-from pipelines.engine.garbage_collection import collect_rarely
+from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import export_commands, generation_commands, inspection_commands, model_commands, pushing
 from pipelines.face.flex_templates import commands as template_commands
@@ -336,6 +336,7 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
+    allocate_sparingly()
     collect_rarely()
     if {run.__name__, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()
