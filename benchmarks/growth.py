@@ -2,8 +2,7 @@
 
 The whole run goes through one process without Beam, as `trajmill run` does it by default. Of each stage the peak of
 resident memory is read from the system and set back, and the limit is on the memory that the process asks for for its
-data (`RLIMIT_DATA`): address space alone would count what allocators reserve and never touch. Arrow's would reserve a
-gigabyte even of data; it is told to take less at once.
+data (`RLIMIT_DATA`): address space alone would count what allocators reserve and never touch.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from benchmarks.bench import spent
 from benchmarks.fixed_cost import cpu_seconds
 from benchmarks.logs.mixed import write_mixed
 from benchmarks.processes import ended, load_ours
+from pipelines.engine.garbage_collection import allocate_sparingly
 from pipelines.engine.generations import chain
 from pipelines.engine.storage import Folder
 
@@ -36,9 +36,6 @@ judge:
     other_language: {signal: language, min: 0}
 """
 """Every rule; of words that are made up no language can be asked."""
-
-_ARENA: Final = {"MIMALLOC_ARENA_RESERVE": "65536"}
-"""KiB that Arrow's allocator reserves at once, for that limit to count what is used."""
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 
@@ -54,6 +51,7 @@ def _peak() -> float:
 def run(place: Path, workers: int) -> None:
     """Runs the recipe over the logs of a folder, and prints CPU seconds, wall time and peak memory of each stage."""
     load_ours()
+    allocate_sparingly()
     if workers == 1:
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
     from pipelines.engine.execution import Execution
@@ -82,7 +80,7 @@ def measured(place: Path, workers: int = 1, recipe: str = RECIPE) -> tuple[dict[
     shutil.rmtree(place / "out", ignore_errors=True)
     (place / "growth.yaml").write_text(recipe)
     command = [sys.executable, "-m", MODULE, "--task", "run", "--place", str(place), "--workers", str(workers)]
-    said, _ = ended(command, _ARENA)
+    said, _ = ended(command)
     *stages, whole = (json.loads(line) for line in said.splitlines() if line.startswith(b"{"))
     return {one["stage"]: one for one in stages}, whole
 

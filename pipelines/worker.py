@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pipelines.engine.fork_server import FORKS, fork_when_asked
-from pipelines.engine.garbage_collection import collect_rarely
+from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent, is_running
 from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
@@ -142,6 +142,7 @@ def _load() -> None:
 def main() -> None:
     """Runs Beam's worker until the runner, or the process that it runs in, ends."""
     guard()
+    allocate_sparingly()
     collect_rarely()
     without_pandas()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ Found = TypeVar("Found")
 Rowwise = TypeVar("Rowwise", bound=np.generic)
 
 SCOPES: Final = ("trajectory", "transition")
+
+_ITSELF: Final = object()
+"""What stands for the measured batch among what was found on it: a reference to itself would keep all its texts until
+the collector comes by, which is rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,10 @@ class Measured:
     def once(self, find: Callable[[Measured], Found]) -> Found:
         """`find(self)`, computed when first asked for: for what several signals need."""
         if find not in self.known:
-            self.known[find] = find(self)
-        found: Found = self.known[find]
+            made: Any = find(self)
+            self.known[find] = _ITSELF if made is self else made
+        known: Any = self.known[find]
+        found: Found = cast("Any", self) if known is _ITSELF else known
         return found
 
     def around(self, find: Callable[[Measured], npt.NDArray[Rowwise]]) -> npt.NDArray[Rowwise]:

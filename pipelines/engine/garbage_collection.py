@@ -2,6 +2,8 @@
 
 Python's garbage collector is told to leave alone what lives longer than the part: records hold no cycles, so reference
 counting frees nearly all that a part makes. What was freed goes back to the system. Neither changes a result.
+
+Arrow is told to use the C library's allocator where it is loaded (`pipelines/__init__.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,29 @@ import pyarrow as pa
 
 _ALLOCATIONS: Final = 50_000
 """New containers, beyond those freed, after which the collector looks at them; Python's default is 700."""
+
+
+_LARGE: Final = 4 << 20
+"""Bytes from which on a block is asked from the system by itself, and given back when it is freed."""
+
+_KEPT: Final = 64 << 20
+"""Freed bytes at the end of the heap that are kept for what comes."""
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""What glibc calls the two in `malloc.h`."""
+
+
+def allocate_sparingly() -> None:
+    """Has large blocks go back to the system one by one from now on.
+
+    By itself the C library takes ever larger ones, up to 32 MB, from its heap once such were freed, and what small
+    things stand behind them keeps them: a row group has columns of just that size, and a process that works through a
+    long log grew by their remains.
+    """
+    if (tell := _of_libc("mallopt")) is not None:
+        tell(_M_MMAP_THRESHOLD, _LARGE)
+        tell(_M_TRIM_THRESHOLD, _KEPT)
 
 
 def collect_rarely() -> None:
@@ -47,14 +72,14 @@ def rare_collections() -> Iterator[None]:
 def give_back_memory() -> None:
     """Gives what was freed back to the system: after a large part, allocators hold several hundred megabytes of it."""
     pa.default_memory_pool().release_unused()
-    if (trim := _trim()) is not None:
+    if (trim := _of_libc("malloc_trim")) is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Any:
-    """What has the C library give back what it holds; None where it has no such thing."""
+def _of_libc(name: str) -> Any:
+    """A function of the C library; None where it has no such thing."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
         return None

@@ -272,6 +272,8 @@ def _damage(folder: Folder, name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise ShardError(f"{folder.path(name)} is missing. {MADE_AGAIN}.") from error
+    except MemoryError:  # of Arrow's exceptions too, and no damage
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the system, which is no damage
             raise ShardError(f"{folder.path(name)} cannot be read: {why(error)}.") from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
-from pipelines.engine.garbage_collection import collect_rarely
+from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
     effect_command,
@@ -340,6 +340,7 @@ def main() -> None:
     """Entry point of the console script."""
     guard()
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
+    allocate_sparingly()
     collect_rarely()
     if {run.__name__, view_command.NAME, *report_command.NAMES} & set(sys.argv[1:2]):
         without_pandas()

@@ -1,5 +1,6 @@
 """A trajectory that stands in several batches is measured as one that stands in one."""
 
+import gc
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -18,7 +19,9 @@ from quality.registry import signals
 from quality.replicate import Following
 from quality.signal import Measured
 from quality.sketch import SIZE, Sketching, sketched
+from quality.spans import Labelling
 from quality.tokens import TokenCounter
+from quality.variety import Varying
 from schemas import WAIT, Action, Context, Observation, Step, Trajectory
 from tests.conftest import FUZZ
 from tests.make import Outcome, Task, batch_of, call, trajectory
@@ -62,6 +65,18 @@ def test_cuts_between_turns_change_nothing_that_is_measured(contents, cuts):
         column = f"signal.{name}"
         assert found[column].to_pylist() == pytest.approx(whole[column].to_pylist(), rel=1e-6)
     assert joined(Sketching(), pieces(batch, cuts)).to_pydict() == pa.Table.from_batches([sketched(batch)]).to_pydict()
+
+
+@pytest.mark.parametrize("kind", [Measuring(NAMES, TokenCounter()), Labelling(), Varying()])
+def test_the_texts_of_a_batch_go_as_soon_as_it_is_measured(kind):
+    batch = batch_of(trajectory("a", "b\nb", None, "c"), trajectory("d", native_id="2", domain="web"))
+    gc.collect()
+    gc.disable()  # it runs so rarely that a long log would stand in memory whole
+    try:
+        assert sum(one.num_rows for one in (*kind.add(batch), *kind.rest())) == batch.num_rows
+        assert not [one for one in gc.get_objects() if isinstance(one, Measured)]
+    finally:
+        gc.enable()
 
 
 SHOWN = [

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam import Pipeline
@@ -18,7 +19,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from pipelines.engine.environment import differences, environment
 from pipelines.engine.execution import Execution, Seeing
-from pipelines.engine.parquet import read_batches
+from pipelines.engine.parquet import read_batches, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import finish_stage, finish_unit
 from pipelines.engine.verification import verify
@@ -162,6 +163,18 @@ def test_every_page_bears_a_checksum(finished):
     path.write_bytes(data)
     with pytest.raises(ShardError, match="damaged"):
         list(read_batches(Folder(str(path.parent)), path.name))
+
+
+def test_memory_that_is_lacking_is_no_damage(tmp_path, monkeypatch):
+    folder, schema = Folder(str(tmp_path)), pa.schema([("a", pa.int64())])
+    write_parquet(folder, "a.parquet", schema, [pa.record_batch([pa.array([1])], schema=schema)])
+
+    def lacking(*_, **__):
+        raise pa.ArrowMemoryError("malloc of size 8 failed")
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lacking)
+    with pytest.raises(MemoryError):
+        list(read_batches(folder, "a.parquet"))
 
 
 def test_damage_between_stages_stops_the_run_with_the_files_name(finished, raw, monkeypatch):
