@@ -56,7 +56,7 @@ class Settings:
 
     seeds: int = 5
     folds: int = 4
-    tokens: int = 400_000
+    tokens: int = 200_000
     megabytes: float = 24.0
     workers: int = 1
     transformers: bool = False

@@ -18,10 +18,10 @@ PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS)
 """The arms that they are asked about: the whole, and the masks."""
 
-TOKENS: Final = 200_000
+TOKENS: Final = 60_000
 """Tokens that each learns at most."""
 
-HELD: Final = 40_000
+HELD: Final = 20_000
 """Tokens of a fold that are scored at most, of each set."""
 
 
