@@ -120,12 +120,11 @@ def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
         ShardError: one cannot be read.
     """
     found: list[Generation] = []
-    if out.exists(JOURNAL) and not moved:
+    if not moved and out.found(JOURNAL) is not None:
         raise ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
-    while out.exists(manifest_of(len(found) + 1)):
-        name = manifest_of(len(found) + 1)
+    while (data := out.found(name := manifest_of(len(found) + 1))) is not None:
         try:
-            one = Generation.from_json(out.read(name))
+            one = Generation.from_json(data)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
         follows = moved or one.parent == (found[-1].digest if found else "")

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO, Final, TypeAlias, cast
@@ -34,10 +35,17 @@ _LACKING: Final = ("not implemented", "notimplemented")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object as a listing tells it: its size, and what is another after each write, empty where that is not told."""
+    """An object as a listing tells it.
+
+    Attributes:
+        bytes: its size.
+        version: what is another after each write; empty where that is not told.
+        written: when that was, by the store's clock; None where that is not told.
+    """
 
     bytes: int
     version: str
+    written: datetime | None = None
 
 
 class ReplacedError(OSError):
@@ -67,8 +75,11 @@ class ObjectStore:
         """The objects below a path, by what follows it; copies of those that have changed are forgotten."""
         with _told():
             self._filesystem.invalidate_cache()
+            # below a bucket and by a prefix: where nothing is, other forms ask whether the folder is a file
+            bucket, _, key = root.partition("/")
+            where = {"path": bucket, "prefix": f"{key}/"} if key and self.has_conditions else {"path": root}
             try:
-                found = self._filesystem.find(root, detail=True)
+                found = self._filesystem.find(**where, detail=True)
             except FileNotFoundError:
                 found = {}
         told = {str(path): _told_of(info) for path, info in found.items() if info["type"] != "directory"}
@@ -180,7 +191,20 @@ def forget() -> None:
 
 
 def _told_of(info: Mapping[str, Any]) -> Listed:
-    return Listed(int(info["size"] or 0), str(info.get("generation") or info.get("ETag") or ""))
+    version = str(info.get("generation") or info.get("ETag") or "")
+    return Listed(int(info["size"] or 0), version, _time_of(info.get("LastModified") or info.get("updated")))
+
+
+def _time_of(told: Any) -> datetime | None:
+    """A time as a store tells it: in ISO's form, or as its client has read that."""
+    if isinstance(told, str):
+        try:
+            told = datetime.fromisoformat(told)
+        except ValueError:
+            return None
+    if not isinstance(told, datetime):
+        return None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
 @contextmanager

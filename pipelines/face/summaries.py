@@ -136,6 +136,9 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
         told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
         console.print(told, style="yellow", soft_wrap=True)
+    if appended.begun:
+        told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
+        console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
 
 
 def show_forgotten(made: Forgotten, console: Printer) -> None:
