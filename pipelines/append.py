@@ -104,6 +104,7 @@ class Append:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
         self._owner = owner = Ownership(self.out, identity, adding=True)
         owner.check(self.raws)
+        chain(self.out)  # so that a folder that is being forgotten in is not taken
         with owner.held():
             owner.keep()
             while True:

@@ -25,12 +25,13 @@ _AT_ONCE: Final = 64
 """Files that are removed before it is looked whether another run began there since."""
 
 
-def clear_abandoned(out: Folder, kept: Iterable[str]) -> tuple[str, ...]:
+def clear_abandoned(out: Folder, kept: Iterable[str], lease: timedelta | None = None) -> tuple[str, ...]:
     """Removes what nobody committed and nobody works on, and returns what may still be worked on.
 
     Args:
         out: the output folder; one on this machine is locked by the caller, and its marker in a store was just written.
         kept: folders of generations, relative to it, that are committed or that the caller works on.
+        lease: how long nobody may have written to what is removed; `LEASE` by default.
     """
     held = {name.removeprefix(f"{GENERATIONS}/") for name in kept}
     if out.is_local:
@@ -48,14 +49,15 @@ def clear_abandoned(out: Folder, kept: Iterable[str]) -> tuple[str, ...]:
         return ()
     told = out.told(MARKER)
     now = told.written if told is not None else None
-    left = [name for name, files in sorted(begun.items()) if not _removed(out / GENERATIONS / name, files, now)]
+    last = None if now is None else now - (LEASE if lease is None else lease)
+    left = [name for name, files in sorted(begun.items()) if not _removed(out / GENERATIONS / name, files, last)]
     return tuple(f"{GENERATIONS}/{name}" for name in left)
 
 
-def _removed(folder: Folder, files: Mapping[str, Listed], now: datetime | None) -> bool:
-    """Whether nobody worked in a folder, and all is gone; by the store's own clock."""
+def _removed(folder: Folder, files: Mapping[str, Listed], last: datetime | None) -> bool:
+    """Whether nobody wrote into a folder after a time of the store's own clock, and all is gone."""
     written = [one.written for one in files.values()]
-    if now is None or any(one is None or now - one < LEASE for one in written):
+    if last is None or any(one is None or one > last for one in written):
         return False
     marker, seen = folder.latest(MARKER)
     if seen != (files[MARKER].version if MARKER in files else ""):

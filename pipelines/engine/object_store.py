@@ -140,7 +140,8 @@ class ObjectStore:
                 made = self._put_over(local, path, seen)
         except OSError as error:
             said = str(error).lower()
-            if isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
+            gone = bool(seen) and isinstance(error, FileNotFoundError)
+            if gone or isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
                 _COPIES.drop(self._filesystem, path)
                 raise ReplacedError(f"{path} is another than it was") from error
             if not any(word in said for word in _LACKING):
@@ -177,6 +178,40 @@ class ObjectStore:
             json_out=True,
         )
         return str(told["generation"])
+
+    def older(self, root: str) -> int | None:
+        """Of how many objects below a path the bucket keeps versions that were replaced or removed; None: not told."""
+        bucket, _, key = root.partition("/")
+        found = {"s3": self._older_of_s3, "gs": self._older_of_google, "gcs": self._older_of_google}.get(self._kind)
+        with suppress(OSError), _told():
+            return None if found is None else len(found(bucket, f"{key}/"))
+        return None
+
+    def _older_of_s3(self, bucket: str, lead: str) -> set[str]:
+        names: set[str] = set()
+        place: dict[str, str] = {}
+        while True:
+            page = self._filesystem.call_s3("list_object_versions", Bucket=bucket, Prefix=lead, **place)
+            names |= {one["Key"] for one in page.get("Versions", ()) if not one["IsLatest"]}
+            if not page.get("IsTruncated"):
+                return names
+            place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+    def _older_of_google(self, bucket: str, lead: str) -> set[str]:
+        """Those of versioning, and those that are held for some days after they were removed, as by default."""
+        names: set[str] = set()
+        kept = self._filesystem.call("GET", "b/{}", bucket, json_out=True).get("softDeletePolicy", {})
+        held = int(kept.get("retentionDurationSeconds", 0)) > 0
+        for which in ({"versions": "true"}, *([{"softDeleted": "true"}] if held else [])):
+            place: dict[str, str] = {}
+            while True:
+                page = self._filesystem.call("GET", "b/{}/o", bucket, prefix=lead, json_out=True, **which, **place)
+                gone = [one for one in page.get("items", ()) if "timeDeleted" in one or "softDeleteTime" in one]
+                names |= {one["name"] for one in gone}
+                if not page.get("nextPageToken"):
+                    break
+                place = {"pageToken": page["nextPageToken"]}
+        return names
 
     def remove(self, path: str) -> None:
         """Removes an object; nothing happens if there is none."""

@@ -213,10 +213,14 @@ class Ownership:
         identity: of the run.
         overwrite: whether another run of ours that lies there is replaced.
         adding: whether a generation is added to the run that lies there, of which nothing is replaced.
+        alone: of one that is adding: whether no other may add at the same time, as in a store they may.
     """
 
-    def __init__(self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False) -> None:
+    def __init__(
+        self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False, alone: bool = False
+    ) -> None:
         self.out, self.identity, self.overwrite, self.adding = out, identity, overwrite, adding
+        self._joining = adding and not alone
         self.token = token_hex(16)
         self._names: set[str] = set()
         self._made: list[str] = []
@@ -422,7 +426,7 @@ class Ownership:
                 self._version = self.out.write_over(MARKER, self._marker_of_this(), self._version)
                 break
             except OvertakenError:
-                if not self.adding or not self._joins():
+                if not self._joining or not self._joins():
                     raise
         self._stale = False
 
@@ -438,6 +442,11 @@ class Ownership:
             return False
         self._names |= set(values["names"])
         return True
+
+    def let_join(self) -> None:
+        """Lets others that add do so at the same time from now on, in a store, where this run had the folder alone."""
+        self._joining = self.adding
+        self._stale = True
 
     def renew(self) -> None:
         """Proves that no other run has taken a folder in a store, and says that somebody is at work there.
@@ -456,7 +465,7 @@ class Ownership:
             "identity": asdict(self.identity),
             "token": self.token,
             "names": sorted(self._names),
-            **({"adding": True} if self.adding else {}),
+            **({"adding": True} if self._joining else {}),
         }
         return json.dumps(values, indent=0).encode() + b"\n"
 

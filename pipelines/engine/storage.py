@@ -54,10 +54,12 @@ class Hold:
     Attributes:
         out: URL of the output folder.
         token: of the run.
+        replaces: whether most of what it writes is there already, to be replaced.
     """
 
     out: str
     token: str
+    replaces: bool = False
 
     def put(self, store: ObjectStore, local: str, path: str) -> None:
         """Writes a whole object: in place of what an earlier run left, but not of what it holds already.
@@ -66,15 +68,18 @@ class Hold:
             OSError: another run holds the folder by now.
         """
         for _ in range(_TRIES):
-            with suppress(ReplacedError):
-                store.put_over(local, path, "")
-                return
-            there = store.version(path)
+            there = store.version(path) if self.replaces else None
+            if there is None:
+                with suppress(ReplacedError):
+                    store.put_over(local, path, "")
+                    return
+                there = store.version(path)
             if there is None:
                 continue
-            with store.opened(path, again=True) as stream, open(local, "rb") as mine:
-                if _digest(stream) == _digest(mine):
-                    return
+            if not self.replaces:
+                with store.opened(path, again=True) as stream, open(local, "rb") as mine:
+                    if _digest(stream) == _digest(mine):
+                        return
             self._check(store)
             with suppress(ReplacedError):
                 store.put_over(local, path, there.version)
@@ -137,9 +142,9 @@ class Folder:
         for name, value in state.items():
             object.__setattr__(self, name, value)
 
-    def held(self, token: str) -> Folder:
-        """The same output folder, as the run of that token writes to it."""
-        return Folder(self.url, Hold(self.url, token))
+    def held(self, token: str, *, replaces: bool = False) -> Folder:
+        """The same output folder, as the run of that token writes to it; arguments as of `Hold`."""
+        return Folder(self.url, Hold(self.url, token, replaces))
 
     def exists(self, name: str = "") -> bool:
         """Whether there is a complete file of that name, or the folder itself."""
@@ -188,6 +193,13 @@ class Folder:
             return None, version
         except OSError as error:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    def older(self) -> int | None:
+        """Of how many files below the folder a store keeps versions that were replaced or removed.
+
+        0 of a local folder, which keeps none; None where the store does not tell.
+        """
+        return 0 if self.is_local else self._store.older(self.path())
 
     def listed(self) -> dict[str, Listed]:
         """What an object store tells of every file below the folder, by one listing.

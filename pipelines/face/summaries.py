@@ -146,6 +146,12 @@ def show_forgotten(made: Forgotten, console: Printer) -> None:
     of = f", all that {len(made.logs):,} logs held" if made.logs else ""
     console.print(f"forgotten: {made.trajectories:,} trajectories{of}", soft_wrap=True)
     console.print(f"written again: {len(made.rewritten):,} files; looked through: {made.scanned:,}", soft_wrap=True)
+    if made.older is None:
+        told = "whether the store keeps older versions of its objects could not be asked: look there"
+        console.print(told, style="yellow", soft_wrap=True)
+    elif made.older:
+        told = f"older versions of {made.older:,} objects are kept by the bucket, until its life cycle or somebody "
+        console.print(f"{told}removes them", style="yellow", soft_wrap=True)
     for path in made.raw[:_SHOWN]:
         console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
     if len(made.raw) > _SHOWN:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
@@ -18,9 +20,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
+from pipelines.engine.abandoned import clear_abandoned
+from pipelines.engine.generations import (
+    JOURNAL,
+    Generation,
+    chain,
+    closed_chain,
+    ledgers_of,
+    manifest_of,
+    reopen,
+    stages_of,
+)
 from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
-from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, survey
+from pipelines.engine.object_store import forget
+from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.succession import recipe_of
@@ -80,6 +93,7 @@ class Forgotten:
         raw: where these lie still; raw logs are never touched.
         rewritten: names of files that were written again, in the output folder.
         scanned: files that were looked through afterwards, and hold nothing more of it.
+        older: of how many objects a store keeps older versions, which still hold it; None where it does not tell.
     """
 
     trajectories: int
@@ -87,6 +101,7 @@ class Forgotten:
     raw: tuple[str, ...]
     rewritten: tuple[str, ...]
     scanned: int
+    older: int | None = 0
 
 
 @dataclass(slots=True)
@@ -136,16 +151,11 @@ class Forgetting:
 
     Args:
         recipe: by which it was made.
-        out: the folder, on this machine.
-
-    Raises:
-        ConfigError: it lies in an object store.
+        out: the folder.
     """
 
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
-        if not self.out.is_local:
-            raise ConfigError("Only a folder on this machine can be made to forget. Copy it here, and back.")
         self._rewritten: set[str] = set()
 
     def forget(self, selection: Selection) -> Forgotten:
@@ -153,28 +163,31 @@ class Forgetting:
 
         Raises:
             ConfigError: no finished run lies there, or nothing is selected.
-            ShardError: a file cannot be read or written; the same again goes on.
+            ShardError: a file cannot be read or written, or another run has taken the folder; the same again goes on.
         """
-        identity = survey(self.out).identity
+        identity = identity_of(self.out)
         if identity is None or read_manifest(self.out / SHARDS, MANIFEST) is None:
             raise ConfigError(f"{self.out.path()} holds no finished run that could forget.")
-        owner = Ownership(self.out, identity, adding=True)
+        owner = Ownership(self.out, identity, adding=True, alone=True)
         owner.check(())
         with owner.held():
             owner.keep()
-            generations = chain(self.out, moved=True)
+            self.out = self.out.held(owner.token, replaces=True)
+            generations = closed_chain(self.out)
             stages = [stages_of(self.out, one) for one in generations] or [self.out]
             journal = _Journal.begun(self.out)
             chosen = found(selection, [one / "transitions" for one in stages])
             journal.ids |= chosen.ids
             journal.uris |= chosen.uris
             if not journal.ids:
+                reopen(self.out, generations)
                 raise ConfigError("Nothing of that is in the folder.")
             journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
             for one in stages:
                 self._note_places(one, journal)
             raw = self._bury(stages, journal)
             journal.write()
+            clear_abandoned(self.out, [one.folder for one in generations], timedelta(0))  # none of these can follow
             self.out.remove(REPORT)  # it shows texts; whoever is asked for another makes it of what is left
             for number, at in enumerate(stages):
                 self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
@@ -182,11 +195,14 @@ class Forgetting:
             self._drop_blobs(stages)
             made = chain(self.out, moved=True)
             last = recipe_of(self.out, made[-1], self.recipe) if made else None
-            publish_again(last or self.recipe, self.out, made, owner)
+            publish_again(last or self.recipe, self.out, made, owner, changed=True)
+            forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
+            reopen(self.out, generations)
             self.out.remove(JOURNAL)
+            owner.let_join()
             logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))
-            return Forgotten(len(journal.ids), logs, raw, names, scanned)
+            return Forgotten(len(journal.ids), logs, raw, names, scanned, self.out.older())
 
     def _lead(self, at: Folder) -> str:
         return at.path()[len(self.out.path()) + 1 :]
@@ -380,10 +396,10 @@ class Forgetting:
         sealed = read_manifest(stage, MANIFEST)
         if sealed is None:
             return
-        lead = f"{stage.path()[len(self.out.path()) + 1 :]}/"
+        lead, sizes = f"{stage.path()[len(self.out.path()) + 1 :]}/", stage.sizes()
 
         def now(file: FileEntry) -> FileEntry:
-            is_other = f"{lead}{file.name}" in self._rewritten or stage.size(file.name) != file.bytes
+            is_other = f"{lead}{file.name}" in self._rewritten or sizes.get(file.name) != file.bytes
             return _entry(stage, file.name) if is_other else file
 
         for made in unit_manifests(stage, _labels(stage)):
@@ -475,7 +491,9 @@ def _entry(folder: Folder, name: str) -> FileEntry:
     if not name.endswith(".parquet"):
         data = folder.read(name)
         return FileEntry(name, data.count(b"\n"), len(data), hashlib.sha256(data).hexdigest())
-    return FileEntry(name, rows_of(folder, name), folder.size(name), folder.sha256(name))
+    with folder.open(name) as stream:
+        size = stream.seek(0, os.SEEK_END)
+    return FileEntry(name, rows_of(folder, name), size, folder.sha256(name))
 
 
 def _labels(stage: Folder) -> list[str]:

@@ -63,8 +63,17 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
     publish_again(recipe, out, generations, owner)
 
 
-def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
+def publish_again(
+    recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership, *, changed: bool = False
+) -> None:
     """The same, also where names are those that are there; of a folder without generations, card and manifest.
+
+    Args:
+        recipe: of the last generation.
+        out: the folder.
+        generations: all of it.
+        owner: of the folder.
+        changed: whether files of generations may have been written again, under their names.
 
     Raises:
         ShardError: a file cannot be read or written.
@@ -79,7 +88,7 @@ def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation]
         judged = [Unit(number, file.name, "") for number, file in enumerate(_manifest(out / "transitions").files)]
         kept = kept_variety(judged, out / "measures", out / "verdicts")
     units: list[Manifest] = []
-    sizes = None if shards.is_local else shards.sizes()
+    sizes = None if shards.is_local or changed else shards.sizes()
     owner.intend({f"{SHARDS}/{name}" for name in DESCRIBED_IN})
     for one in generations:
         where = (out / one.folder if one.folder else out) / SHARDS

@@ -24,7 +24,7 @@ from tests.pipelines.test_append import LOGS, RECIPE, put
 BUCKET = "made-for-tests"
 MOST = 280
 """Requests of an append that writes down the first generation and adds one of one part, without those for raw logs."""
-NOTHING_NEW = 25
+NOTHING_NEW = 28
 """Requests of an append that finds nothing new."""
 
 
