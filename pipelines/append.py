@@ -21,6 +21,7 @@ from pipelines.engine.ledgers import write_ledger
 from pipelines.engine.ownership import PLAN, RUN, Ownership, identity_of
 from pipelines.engine.parquet import rows_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.stored_blob import opened_archive
 from pipelines.engine.succession import by_rebuild, recipe_of, require_follows, versions_of
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
@@ -35,7 +36,7 @@ from pipelines.mix.mixture import Judged
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Prepared, passage_inputs
 from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
+from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows, members_read
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.plan.recognition import PlanCounts
 from pipelines.publish.diversity import kept_counts, variety_rows
@@ -89,6 +90,7 @@ class Append:
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command, self._log = tell, command, log
+        opened_archive.cache_clear()  # archives that this process read before may have changed since
         self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership
 
@@ -271,7 +273,9 @@ class Append:
         judged = Judged(units, *stages, passages, instructions, drawn, likeness)
         more = added(recipe, judged, folder / "draws")
         plan = self._read_plan(one.folder)
-        rows = {**more.rows, "inputs": input_rows([*plan.inputs, *plan.passages], self._contents)}
+        inputs = [*plan.inputs, *plan.passages]
+        read = members_read(plan.inputs, folder / "transitions", [unit.name for unit in units])
+        rows = {**more.rows, "inputs": input_rows(inputs, self._contents, read)}
         rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
