@@ -24,7 +24,6 @@ from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif
 from tests.pipelines.test_append_near_copies import RECIPE
 
-
 EXTENDING = parse_recipe(
     '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
 )
