@@ -39,9 +39,17 @@ from pipelines.engine.storage import Folder
 from pipelines.engine.succession import recipe_of
 from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
 from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from pipelines.forgetting.familiarity import (
+    environments_shown,
+    ledger_rows,
+    lines_of_unseen,
+    mended_draws,
+    of_unseen,
+    told_unseen,
+)
 from pipelines.forgetting.rewriting import (
+    Change,
     Flags,
-    ids_of,
     is_whole,
     of_ids,
     of_places,
@@ -67,6 +75,7 @@ from pipelines.judge.measure_files import answers_name, matches_name, measure_na
 from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
+from pipelines.mix.samples import held_out_kinds
 from pipelines.plan.known_inputs import Contents, place_of
 from pipelines.plan.plan import Plan
 from pipelines.publish.diversity import kept_counts, variety_rows
@@ -74,12 +83,16 @@ from pipelines.publish.published_generations import SHARDS, publish_again
 from pipelines.recipe.recipe import Recipe
 from pipelines.rendering.answered import HELD, Distractors
 from pipelines.rendering.turns import View
+from quality.sets import distinct
 from schemas import ConfigError, ContractError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
+_KINDS: Final = "environment_", "time_"
+"""What counts of samples of eval begin with that tell of which kind they are."""
+
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
 
@@ -157,6 +170,7 @@ class Forgetting:
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
         self._rewritten: set[str] = set()
+        self._shown = np.zeros(0, np.uint64)
 
     def forget(self, selection: Selection) -> Forgotten:
         """Forgets what is selected, and proves it.
@@ -246,13 +260,31 @@ class Forgetting:
         for stage in _REJECTS:
             self._forget_rejects(at / stage, journal)
         self._forget_plan(at, journal)
+        unseen = self._forget_environments(at, units, journal, ledgers)
         if (at / "draws").exists(ANSWERS):
             self._merge_answers(at, before, units)  # which holds those of earlier generations too
         for stage in ("transitions", "measures", "verdicts", "spans", LIKENESS, "draws", *_REJECTS):
             self._reseal(at / stage)
-        self._forget_shards(at, touched, journal)
+        self._forget_shards(at, touched, journal, unseen)
         if ledgers is not None and affected:
             self._forget_ledgers(at, ledgers, units, journal, own)
+
+    def _forget_environments(
+        self, at: Folder, units: Sequence[Unit], journal: _Journal, ledgers: Folder | None
+    ) -> frozenset[str]:
+        """What training shows of environments by now: in draws and ledger; trajectories of eval to which it shows none.
+
+        None of these where nothing was drawn for training, and so nothing of it is gone.
+        """
+        if all(one.split("|")[1] == "eval" for one in journal.places):
+            return frozenset()
+        mine = environments_shown(at, units)
+        self._shown = distinct(np.concatenate([self._shown, mine]))
+        if ledgers is not None:
+            write_ledger(ledgers, "environments", ledger_rows(mine))
+        for name in mended_draws(at, units, self._shown):
+            self._note(at / "draws", name)
+        return told_unseen(at, units)
 
     def _note(self, folder: Folder, name: str) -> None:
         self._rewritten.add(f"{folder.path()[len(self.out.path()) + 1 :]}/{name}")
@@ -333,8 +365,13 @@ class Forgetting:
             at.write(PLAN, replace(plan, parts=parts, opened=opened).to_json(), private=True)
             self._note(at, PLAN)
 
-    def _forget_shards(self, at: Folder, touched: set[tuple[str, str]], journal: _Journal) -> None:
-        """Rewrites the shards that show any of it, of pools and domains in which it was drawn."""
+    def _forget_shards(
+        self, at: Folder, touched: set[tuple[str, str]], journal: _Journal, unseen: frozenset[str]
+    ) -> None:
+        """Rewrites the shards that show any of it, of pools and domains in which it was drawn, and those of eval.
+
+        Of these it mends what they say of environments.
+        """
         shards = at / SHARDS
         for made in unit_manifests(shards, _labels(shards)):
             counts, files = dict(made.counts), []
@@ -342,8 +379,8 @@ class Forgetting:
                 pool, _, rest = file.name.partition("/")
                 domain = rest.partition("/")[0].partition("_")[0]
                 entry = (
-                    self._shard(shards, file, journal.ids, f"{pool}.{domain}", counts)
-                    if ((pool, domain) in touched)
+                    self._shard(shards, file, journal.ids, f"{pool}.{domain}", counts, unseen)
+                    if (pool, domain) in touched or (pool == "eval" and unseen)
                     else file
                 )
                 files.append(entry)
@@ -351,25 +388,40 @@ class Forgetting:
                 finish_unit(shards, replace(made, files=tuple(files), counts=counts))
         self._reseal(shards)
 
-    def _shard(self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int]) -> FileEntry:
+    def _shard(
+        self,
+        shards: Folder,
+        file: FileEntry,
+        ids: set[str],
+        key: str,
+        counts: dict[str, int],
+        unseen: frozenset[str],
+    ) -> FileEntry:
         """A shard without the samples of some trajectories; counts become those of what is left."""
         if file.name.endswith(".jsonl"):
-            data, gone = without_lines(shards.read(file.name), ids)
-            if gone:
+            before = shards.read(file.name)
+            data = lines_of_unseen(without_lines(before, ids)[0], unseen)
+            if data != before:
                 shards.write(file.name, data)
             now = {f"samples.{key}": data.count(b"\n")}
         else:
             with shards.open(file.name) as stream:
                 table = pq.read_table(stream)
-            left = table.filter(pc.invert(pc.is_in(ids_of(table), value_set=pa.array(sorted(ids)))))
-            if left.num_rows < table.num_rows:
-                rewritten(shards, file.name, of_ids(ids), shard=True)
+            cut, told = of_ids(ids), of_unseen(unseen)
+            change: Change = (lambda some, at: told(cut(some, at), at)) if key.startswith("eval.") else cut
+            left = change(table, 0)
+            if not left.equals(table):
+                rewritten(shards, file.name, change, shard=True)
             now = {f"samples.{key}": left.num_rows}
+            if key.startswith("eval."):
+                kinds = [name for name in counts if name.startswith(_KINDS) and name.endswith(f".{key}")]
+                now |= dict.fromkeys(kinds, 0)
+                now |= {f"{name}.{key}": number for name, number in held_out_kinds(left).items()}
             now |= {f"{name}.{key}": pc.sum(values, min_count=0).as_py() for name, values in told_tokens(left).items()}
         entry = _entry(shards, file.name)
         if entry != file:  # also where a kill came before it was told
             self._note(shards, file.name)
-            counts |= {name: number for name, number in now.items() if name in counts}
+            counts |= {name: number for name, number in now.items() if name in counts or name.startswith(_KINDS)}
         return entry
 
     def _forget_ledgers(
