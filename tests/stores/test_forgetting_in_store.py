@@ -48,7 +48,8 @@ def test_forgetting_in_a_store_leaves_the_same_bytes_as_beside_us(store, grown, 
     out = upload(store, grown / "out", "out")
     made = Forgetting(RECIPE, out).forget(WHAT)
     assert store.door.asked.total() <= MOST
-    assert (made.trajectories, len(made.logs), made.older) == (2, 2, 0)
+    assert (made.trajectories, len(made.logs)) == (2, 2)
+    assert bool(made.older) == store.url.startswith("gs")  # which holds for some days what is removed: the journal too
     assert kept_in(store) == forgotten
     found = verify(out)
     assert found.is_whole, found.faults
@@ -152,7 +153,7 @@ def test_a_second_one_that_takes_the_folder_ends_the_first_and_finishes(store, g
 
 def test_versions_that_a_bucket_keeps_are_told(served, grown):
     if served.url.startswith("gs"):
-        pytest.skip("the emulator keeps no versions")
+        pytest.skip("the emulator keeps only what is removed, as another test tells")
     served.filesystem.mkdir("keeps-versions")
     on = {"Status": "Enabled"}
     served.filesystem.call_s3("put_bucket_versioning", Bucket="keeps-versions", VersioningConfiguration=on)
