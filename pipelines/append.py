@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 
 from pipelines.account.run_log import RunLog
 from pipelines.account.summary import StageStart, Summary
+from pipelines.engine.abandoned import clear_abandoned
 from pipelines.engine.addresses import require_openable
 from pipelines.engine.execution import Execution, Seeing
 from pipelines.engine.flow import run_over
-from pipelines.engine.generations import FIRST, GENERATIONS, Generation, chain, commit, folder_of, ledgers_of
+from pipelines.engine.generations import FIRST, Generation, chain, commit, folder_of, ledgers_of
 from pipelines.engine.ledgers import write_ledger
-from pipelines.engine.ownership import PLAN, RUN, Ownership, survey
+from pipelines.engine.ownership import PLAN, RUN, Ownership, identity_of
 from pipelines.engine.parquet import rows_of
 from pipelines.engine.storage import Folder
+from pipelines.engine.stored_blob import opened_archive
 from pipelines.engine.succession import by_rebuild, recipe_of, require_follows, versions_of
 from pipelines.engine.tombstones import Tombstones
 from pipelines.engine.units import MANIFEST, read_manifest
@@ -34,7 +36,7 @@ from pipelines.mix.mixture import Judged
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Prepared, passage_inputs
 from pipelines.mix.simulation_instructions import read_instructions
-from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows
+from pipelines.plan.known_inputs import Contents, FoundBefore, input_rows, members_read
 from pipelines.plan.plan import Plan, make_plan
 from pipelines.plan.recognition import PlanCounts
 from pipelines.publish.diversity import kept_counts, variety_rows
@@ -57,12 +59,14 @@ class Appended:
         known: inputs that were read before, under this name or another.
         changed: inputs whose bytes are not those that were read where they lie; they are left as they were read, or
             are among those that were added, as the recipe says.
+        begun: folders of generations in a store that nobody committed, which others may be working on.
     """
 
     generation: Generation
     summary: Summary | None
     known: int
     changed: tuple[str, ...]
+    begun: tuple[str, ...] = ()
 
 
 class Append:
@@ -86,6 +90,7 @@ class Append:
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command, self._log = tell, command, log
+        opened_archive.cache_clear()  # archives that this process read before may have changed since
         self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership
 
@@ -96,23 +101,38 @@ class Append:
             ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
         """
         self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
-        found = survey(self.out)
-        if found.identity is None:
+        identity = identity_of(self.out)
+        if identity is None:
             raise ConfigError(f"{self.out.path()} holds no run that could be added to. Run without --append first.")
-        self._owner = owner = Ownership(self.out, found.identity, adding=True)
+        self._owner = owner = Ownership(self.out, identity, adding=True)
         owner.check(self.raws)
+        chain(self.out)  # so that a folder that is being forgotten in is not taken
         with owner.held():
             owner.keep()
             while True:
                 generations = self._chain()
-                last = recipe_of(self.out, generations[-1], self.recipe) or self.recipe
-                publish(last, self.out, generations, owner)  # which a run that was killed may have left
+                self._publish(generations)  # which a run that was killed may have left
                 made = self._made(generations)
                 if made.summary is None:
                     return made
                 if made.generation is not generations[-1]:  # else another one was committed, whose child it has to be
-                    publish(self.recipe, self.out, [*generations, made.generation], owner)
+                    self._publish([*generations, made.generation])
                     return made
+
+    def _publish(self, generations: list[Generation]) -> None:
+        """Makes the dataset of all generations; once more where another append was committed meanwhile.
+
+        In a store two may do so at once, and the one that is of fewer generations may write last: it looks again.
+        """
+        while True:
+            last = generations[-1]
+            is_ours = last.recipe == self.recipe.digest()
+            recipe = self.recipe if is_ours else recipe_of(self.out, last, self.recipe) or self.recipe
+            publish(recipe, self.out, generations, self._owner)
+            now = generations if self.out.is_local else chain(self.out)
+            if len(now) == len(generations):
+                return
+            generations = now
 
     def begin(self) -> Generation:
         """Writes down what a finished run in the folder holds, as its first generation, so that it is only added to.
@@ -120,9 +140,9 @@ class Append:
         Raises:
             ConfigError: as of `run`.
         """
-        found = survey(self.out)
-        assert found.identity is not None
-        self._owner = owner = Ownership(self.out, found.identity, adding=True)
+        identity = identity_of(self.out)
+        assert identity is not None
+        self._owner = owner = Ownership(self.out, identity, adding=True)
         owner.check(self.raws)
         with owner.held():
             owner.keep()
@@ -140,8 +160,10 @@ class Append:
             first = self._named(Generation(FIRST, "", "", self._read_plan("").digest, made_by.digest()), made_by)
             shards = read_manifest(self.out / "shards", MANIFEST)
             require_follows(self.out, replace(first, models=shards.models if shards else {}), self.recipe)
-            self._clear(set())
-            commit(self.out, self._with_ledgers(first, None, made_by))
+            clear_abandoned(self.out, ())
+            whole = self._with_ledgers(first, None, made_by)
+            self._owner.renew()  # nobody who does not add has taken the folder
+            commit(self.out, whole)
             found = chain(self.out)
         require_follows(self.out, found[-1], self.recipe)
         return found
@@ -193,7 +215,7 @@ class Append:
         digest = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         parent, recipe = generations[-1].digest, self.recipe.digest()
         folder = folder_of(parent, digest, recipe)
-        self._clear({folder, *(one.folder for one in generations)})
+        begun = clear_abandoned(self.out, {folder, *(one.folder for one in generations)})
         where, before = self.out / folder, replace(before, plan=plan)
         made_by = Run(
             self.recipe,
@@ -208,7 +230,9 @@ class Append:
         summary = replace(made_by.run(), out=self.out.path())
         made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
         made = self._with_ledgers(made, before, self.recipe)
-        return Appended(made, summary, *told) if commit(self.out, made) else Appended(generations[-1], summary, *told)
+        made_by.renew()  # so that nobody clears what is committed now
+        committed = commit(self.out, made)
+        return Appended(made if committed else generations[-1], summary, *told, begun)
 
     def _plan(self, before: EarlierGenerations, generations: Sequence[Generation]) -> Plan:
         """What is new in the raw logs."""
@@ -249,7 +273,9 @@ class Append:
         judged = Judged(units, *stages, passages, instructions, drawn, likeness)
         more = added(recipe, judged, folder / "draws")
         plan = self._read_plan(one.folder)
-        rows = {**more.rows, "inputs": input_rows([*plan.inputs, *plan.passages], self._contents)}
+        inputs = [*plan.inputs, *plan.passages]
+        read = members_read(plan.inputs, folder / "transitions", [unit.name for unit in units])
+        rows = {**more.rows, "inputs": input_rows(inputs, self._contents, read)}
         rows["variety"] = variety_rows(kept_counts(units, judged.measures, judged.verdicts))
         where = ledgers_of(self.out, one)
         entries = tuple(write_ledger(where, kind, rows[kind]) for kind in sorted(rows))
@@ -287,14 +313,6 @@ class Append:
         return tuple(
             FileEntry(name, rows_of(ledgers, name), ledgers.size(name), ledgers.sha256(name)) for name in there
         )
-
-    def _clear(self, kept: set[str]) -> None:
-        """Removes what runs that were killed left of generations that nobody committed; only where a lock is held."""
-        if self.out.is_local:
-            for name in (self.out / GENERATIONS).names(unfinished=True):
-                folder, within, _ = name.partition("/")
-                if within and not folder.isdigit() and f"{GENERATIONS}/{folder}" not in kept:
-                    self.out.remove(f"{GENERATIONS}/{name}")
 
 
 def _files(shards: Manifest) -> tuple[FileEntry, ...]:

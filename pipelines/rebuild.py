@@ -61,7 +61,7 @@ def rebuild(
             before = replace(before, plan=plan)
         summary = Run(recipe, raws, out, how, tell, command=command, before=before).run()
     if tombstones.keys:
-        tombstones.write(Folder(summary.out))
+        tombstones.write(Folder.named(out))
     Append(recipe, raws, out, how).begin()
     return summary
 

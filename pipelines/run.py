@@ -172,6 +172,14 @@ class Run:
             self._end_log(f"ended with {code:d}, after {summary.last}")
             return summary
 
+    def renew(self) -> None:
+        """Proves that the folder is this run's still, after it, where that is in a store.
+
+        Raises:
+            OvertakenError: another run has taken it.
+        """
+        self._owner.renew()
+
     def _begin_log(self) -> None:
         """Writes the log, once there is work in the folder."""
         if self._log is not None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from pipelines.engine.object_store import forget
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST
 from schemas import ConfigError
@@ -25,6 +27,8 @@ JOURNAL: Final = f"{GENERATIONS}/forgetting.json"
 
 FIRST: Final = 1
 _NAME_DIGITS: Final = 16
+_CLOSED: Final = b'{"forgetting": true}\n'
+"""Stands where the next generation's manifest would, in a store, so that none is committed while one forgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +124,15 @@ def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
         ShardError: one cannot be read.
     """
     found: list[Generation] = []
-    if out.exists(JOURNAL) and not moved:
-        raise ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
-    while out.exists(manifest_of(len(found) + 1)):
-        name = manifest_of(len(found) + 1)
+    if not moved and out.found(JOURNAL) is not None:
+        raise _unforgotten(out)
+    while (data := out.found(name := manifest_of(len(found) + 1))) is not None:
+        if data == _CLOSED:
+            if not moved:
+                raise _unforgotten(out)
+            break
         try:
-            one = Generation.from_json(out.read(name))
+            one = Generation.from_json(data)
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{out.path(name)} is damaged: it is no manifest of a generation.") from error
         follows = moved or one.parent == (found[-1].digest if found else "")
@@ -135,11 +142,46 @@ def chain(out: Folder, *, moved: bool = False) -> list[Generation]:
     return found
 
 
+def _unforgotten(out: Folder) -> ConfigError:
+    return ConfigError(f"{out.path()} was not done forgetting. Run the same trajmill forget again.")
+
+
+def closed_chain(out: Folder) -> list[Generation]:
+    """The same where generations are written again; in a store none is committed from now on, until `reopen`.
+
+    Raises:
+        ConfigError: as of `chain`.
+        ShardError: a manifest cannot be read or written.
+    """
+    while True:
+        found = chain(out, moved=True)
+        name = manifest_of(len(found) + 1)
+        if out.is_local or out.create(name, _CLOSED) or out.latest(name)[0] == _CLOSED:
+            return found
+
+
+def reopen(out: Folder, generations: Sequence[Generation]) -> None:
+    """Lets the next generation be committed again.
+
+    Raises:
+        ShardError: the store does not let it.
+    """
+    if not out.is_local:
+        out.remove(manifest_of(len(generations) + 1))
+
+
 def commit(out: Folder, one: Generation) -> bool:
     """Adds a generation to the chain; False if another one is there, whose child it has to be made.
+
+    So where its parent was written again since, in a store, by somebody who forgot.
 
     Raises:
         ShardError: the manifest cannot be written.
     """
+    if one.parent and not out.is_local:
+        parent, _ = out.latest(manifest_of(one.number - 1))
+        if hashlib.sha256(parent or b"").hexdigest() != one.parent:
+            forget()  # what of the folder was read before
+            return False
     name = manifest_of(one.number)
     return out.create(name, one.to_json()) or out.read(name) == one.to_json()

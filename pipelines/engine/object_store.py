@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO, Final, TypeAlias, cast
@@ -34,10 +35,17 @@ _LACKING: Final = ("not implemented", "notimplemented")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object as a listing tells it: its size, and what is another after each write, empty where that is not told."""
+    """An object as a listing tells it.
+
+    Attributes:
+        bytes: its size.
+        version: what is another after each write; empty where that is not told.
+        written: when that was, by the store's clock; None where that is not told.
+    """
 
     bytes: int
     version: str
+    written: datetime | None = None
 
 
 class ReplacedError(OSError):
@@ -67,8 +75,11 @@ class ObjectStore:
         """The objects below a path, by what follows it; copies of those that have changed are forgotten."""
         with _told():
             self._filesystem.invalidate_cache()
+            # below a bucket and by a prefix: where nothing is, other forms ask whether the folder is a file
+            bucket, _, key = root.partition("/")
+            where = {"path": bucket, "prefix": f"{key}/"} if key and self.has_conditions else {"path": root}
             try:
-                found = self._filesystem.find(root, detail=True)
+                found = self._filesystem.find(**where, detail=True)
             except FileNotFoundError:
                 found = {}
         told = {str(path): _told_of(info) for path, info in found.items() if info["type"] != "directory"}
@@ -129,7 +140,8 @@ class ObjectStore:
                 made = self._put_over(local, path, seen)
         except OSError as error:
             said = str(error).lower()
-            if isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
+            gone = bool(seen) and isinstance(error, FileNotFoundError)
+            if gone or isinstance(error, FileExistsError) or any(word in said for word in _REFUSED):
                 _COPIES.drop(self._filesystem, path)
                 raise ReplacedError(f"{path} is another than it was") from error
             if not any(word in said for word in _LACKING):
@@ -167,6 +179,40 @@ class ObjectStore:
         )
         return str(told["generation"])
 
+    def older(self, root: str) -> int | None:
+        """Of how many objects below a path the bucket keeps versions that were replaced or removed; None: not told."""
+        bucket, _, key = root.partition("/")
+        found = {"s3": self._older_of_s3, "gs": self._older_of_google, "gcs": self._older_of_google}.get(self._kind)
+        with suppress(OSError), _told():
+            return None if found is None else len(found(bucket, f"{key}/"))
+        return None
+
+    def _older_of_s3(self, bucket: str, lead: str) -> set[str]:
+        names: set[str] = set()
+        place: dict[str, str] = {}
+        while True:
+            page = self._filesystem.call_s3("list_object_versions", Bucket=bucket, Prefix=lead, **place)
+            names |= {one["Key"] for one in page.get("Versions", ()) if not one["IsLatest"]}
+            if not page.get("IsTruncated"):
+                return names
+            place = {"KeyMarker": page["NextKeyMarker"], "VersionIdMarker": page["NextVersionIdMarker"]}
+
+    def _older_of_google(self, bucket: str, lead: str) -> set[str]:
+        """Those of versioning, and those that are held for some days after they were removed, as by default."""
+        names: set[str] = set()
+        kept = self._filesystem.call("GET", "b/{}", bucket, json_out=True).get("softDeletePolicy", {})
+        held = int(kept.get("retentionDurationSeconds", 0)) > 0
+        for which in ({"versions": "true"}, *([{"softDeleted": "true"}] if held else [])):
+            place: dict[str, str] = {}
+            while True:
+                page = self._filesystem.call("GET", "b/{}/o", bucket, prefix=lead, json_out=True, **which, **place)
+                gone = [one for one in page.get("items", ()) if "timeDeleted" in one or "softDeleteTime" in one]
+                names |= {one["name"] for one in gone}
+                if not page.get("nextPageToken"):
+                    break
+                place = {"pageToken": page["nextPageToken"]}
+        return names
+
     def remove(self, path: str) -> None:
         """Removes an object; nothing happens if there is none."""
         _COPIES.drop(self._filesystem, path)
@@ -180,7 +226,20 @@ def forget() -> None:
 
 
 def _told_of(info: Mapping[str, Any]) -> Listed:
-    return Listed(int(info["size"] or 0), str(info.get("generation") or info.get("ETag") or ""))
+    version = str(info.get("generation") or info.get("ETag") or "")
+    return Listed(int(info["size"] or 0), version, _time_of(info.get("LastModified") or info.get("updated")))
+
+
+def _time_of(told: Any) -> datetime | None:
+    """A time as a store tells it: in ISO's form, or as its client has read that."""
+    if isinstance(told, str):
+        try:
+            told = datetime.fromisoformat(told)
+        except ValueError:
+            return None
+    if not isinstance(told, datetime):
+        return None
+    return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -24,7 +24,7 @@ from fsspec.utils import glob_translate
 from pipelines.engine.object_store import forget
 from pipelines.engine.paths import JUNK, local_path, url_of
 from pipelines.engine.scratch import scratch_folder
-from pipelines.engine.storage import MARKER, Folder, is_unfinished
+from pipelines.engine.storage import MARKER, Folder, OvertakenError, is_unfinished
 from pipelines.engine.units import MANIFEST, UNITS, read_manifest
 from schemas import ConfigError
 from schemas.manifest import PROGRAM_VERSION
@@ -158,7 +158,7 @@ def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
             )
         found.layout, found.identity = values["layout"], Identity(**values["identity"])
         listed |= {*_ALWAYS, *values["names"]}
-    for name in names:
+    for name in () if _accounts_for(listed, names) else names:
         folder, _, file = name.rpartition("/")
         of_unit = PurePosixPath(folder).parent.name == UNITS
         if not (of_unit or file == MANIFEST) or (manifest := read_manifest(out, name)) is None:
@@ -173,9 +173,30 @@ def _listed(out: Folder, names: Sequence[str], found: Survey) -> set[str]:
     return listed
 
 
+def _accounts_for(listed: Set[str], names: Iterable[str]) -> bool:
+    """Whether a marker names all that is there, so that no manifest is read: of units there may be many thousands."""
+    blobs = f"{BLOBS}/{MANIFEST}" in listed
+    return all(name in listed or is_unfinished(name) or (blobs and _BLOB.fullmatch(name)) for name in names)
+
+
+def identity_of(out: Folder) -> Identity | None:
+    """Of which run the marker in a folder is; None where there is none that can be read.
+
+    Raises:
+        ConfigError: as of `survey`, of a folder on this machine.
+    """
+    if out.is_local:
+        return survey(out).identity
+    values = _marker(out)
+    return None if values is None else Identity(**values["identity"])
+
+
 def _marker(out: Folder) -> dict[str, Any] | None:
     """What the marker says; None if there is none that can be read."""
-    data = out.found(MARKER)
+    return _read_marker(out.found(MARKER))
+
+
+def _read_marker(data: bytes | None) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
@@ -194,10 +215,14 @@ class Ownership:
         identity: of the run.
         overwrite: whether another run of ours that lies there is replaced.
         adding: whether a generation is added to the run that lies there, of which nothing is replaced.
+        alone: of one that is adding: whether no other may add at the same time, as in a store they may.
     """
 
-    def __init__(self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False) -> None:
+    def __init__(
+        self, out: Folder, identity: Identity, *, overwrite: bool = False, adding: bool = False, alone: bool = False
+    ) -> None:
         self.out, self.identity, self.overwrite, self.adding = out, identity, overwrite, adding
+        self._joining = adding and not alone
         self.token = token_hex(16)
         self._names: set[str] = set()
         self._made: list[str] = []
@@ -398,15 +423,53 @@ class Ownership:
             self._write_marker()
 
     def _write_marker(self) -> None:
+        while True:
+            try:
+                self._version = self.out.write_over(MARKER, self._marker_of_this(), self._version)
+                break
+            except OvertakenError:
+                if not self._joining or not self._joins():
+                    raise
+        self._stale = False
+
+    def _joins(self) -> bool:
+        """Takes in what the marker says by now, if another one who adds wrote it; whether that is so.
+
+        In a store two may add at once: their generations lie in folders of their own, and what they write into this one
+        is derived from what was committed.
+        """
+        data, self._version = self.out.latest(MARKER)
+        values = _read_marker(data)
+        if values is None or not values.get("adding") or Identity(**values["identity"]) != self.identity:
+            return False
+        self._names |= set(values["names"])
+        return True
+
+    def let_join(self) -> None:
+        """Lets others that add do so at the same time from now on, in a store, where this run had the folder alone."""
+        self._joining = self.adding
+        self._stale = True
+
+    def renew(self) -> None:
+        """Proves that no other run has taken a folder in a store, and says that somebody is at work there.
+
+        Raises:
+            OvertakenError: another one has.
+        """
+        if not self.out.is_local:
+            self.token = token_hex(16)  # else a store may take the same bytes for no other version
+            self._write_marker()
+
+    def _marker_of_this(self) -> bytes:
         values = {
             "layout": LAYOUT,
             "program": PROGRAM_VERSION,
             "identity": asdict(self.identity),
             "token": self.token,
             "names": sorted(self._names),
+            **({"adding": True} if self._joining else {}),
         }
-        self._version = self.out.write_over(MARKER, json.dumps(values, indent=0).encode() + b"\n", self._version)
-        self._stale = False
+        return json.dumps(values, indent=0).encode() + b"\n"
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):

@@ -43,6 +43,10 @@ MARKER: Final = "trajmill.json"
 _TRIES: Final = 4
 
 
+class OvertakenError(ShardError):
+    """Another run has written a file since this one read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """That a run holds an output folder in an object store: what it wrote there no other one replaces.
@@ -50,10 +54,12 @@ class Hold:
     Attributes:
         out: URL of the output folder.
         token: of the run.
+        replaces: whether most of what it writes is there already, to be replaced.
     """
 
     out: str
     token: str
+    replaces: bool = False
 
     def put(self, store: ObjectStore, local: str, path: str) -> None:
         """Writes a whole object: in place of what an earlier run left, but not of what it holds already.
@@ -62,15 +68,18 @@ class Hold:
             OSError: another run holds the folder by now.
         """
         for _ in range(_TRIES):
-            with suppress(ReplacedError):
-                store.put_over(local, path, "")
-                return
-            there = store.version(path)
+            there = store.version(path) if self.replaces else None
+            if there is None:
+                with suppress(ReplacedError):
+                    store.put_over(local, path, "")
+                    return
+                there = store.version(path)
             if there is None:
                 continue
-            with store.opened(path, again=True) as stream, open(local, "rb") as mine:
-                if _digest(stream) == _digest(mine):
-                    return
+            if not self.replaces:
+                with store.opened(path, again=True) as stream, open(local, "rb") as mine:
+                    if _digest(stream) == _digest(mine):
+                        return
             self._check(store)
             with suppress(ReplacedError):
                 store.put_over(local, path, there.version)
@@ -133,9 +142,9 @@ class Folder:
         for name, value in state.items():
             object.__setattr__(self, name, value)
 
-    def held(self, token: str) -> Folder:
-        """The same output folder, as the run of that token writes to it."""
-        return Folder(self.url, Hold(self.url, token))
+    def held(self, token: str, *, replaces: bool = False) -> Folder:
+        """The same output folder, as the run of that token writes to it; arguments as of `Hold`."""
+        return Folder(self.url, Hold(self.url, token, replaces))
 
     def exists(self, name: str = "") -> bool:
         """Whether there is a complete file of that name, or the folder itself."""
@@ -159,14 +168,45 @@ class Folder:
         """
         if self.is_local:
             return {name: self.size(name) for name in self.names()}
-        return {name: one.bytes for name, one in self._listed().items() if not is_unfinished(name)}
+        return {name: one.bytes for name, one in self.listed().items() if not is_unfinished(name)}
 
     def version(self, name: str) -> str:
         """What is another after each write of a file in an object store; empty where there is none, or it is local."""
-        found = None if self.is_local else self._store.version(self.path(name))
+        found = self.told(name)
         return found.version if found is not None else ""
 
-    def _listed(self) -> dict[str, Listed]:
+    def told(self, name: str) -> Listed | None:
+        """What an object store tells of a file; None where there is none, or it is local."""
+        return None if self.is_local else self._store.version(self.path(name))
+
+    def latest(self, name: str) -> tuple[bytes | None, str]:
+        """A file in an object store and a version, over which it is written only if nobody did since it was read.
+
+        Raises:
+            ShardError: it cannot be read.
+        """
+        version = self.version(name)
+        try:
+            with self._store.opened(self.path(name), again=True) as stream:
+                return stream.read(), version
+        except FileNotFoundError:
+            return None, version
+        except OSError as error:
+            raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
+
+    def older(self) -> int | None:
+        """Of how many files below the folder a store keeps versions that were replaced or removed.
+
+        0 of a local folder, which keeps none; None where the store does not tell.
+        """
+        return 0 if self.is_local else self._store.older(self.path())
+
+    def listed(self) -> dict[str, Listed]:
+        """What an object store tells of every file below the folder, by one listing.
+
+        Raises:
+            ShardError: it cannot be listed.
+        """
         try:
             return self._store.listed(self.path())
         except OSError as error:
@@ -192,7 +232,7 @@ class Folder:
         try:
             with self.open(name) as stream:
                 return stream.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise ShardError(f"{self.path(name)} cannot be read: {why(error)}") from error
@@ -231,7 +271,7 @@ class Folder:
             found = [f"{at}/{name}" for at, folders, files in os.walk(root) for name in (*files, *_links(at, folders))]
             names = [path[len(root) + 1 :] for path in found]
         else:
-            names = list(self._listed())
+            names = list(self.listed())
         return sorted(name for name in names if name.endswith(suffix) and (unfinished or not is_unfinished(name)))
 
     def write(self, name: str, data: bytes, *, private: bool = False) -> None:
@@ -250,12 +290,15 @@ class Folder:
             ShardError: it cannot be written.
         """
         if not self.is_local:
-            try:
-                self._place[0].pipe_file(self.path(name), data, mode="create")
-            except FileExistsError:
-                return False
-            except OSError as error:
-                raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
+            with tempfile.NamedTemporaryFile() as local:
+                local.write(data)
+                local.flush()
+                try:
+                    self._store.put_over(local.name, self.path(name), "")
+                except ReplacedError:
+                    return False
+                except OSError as error:
+                    raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
             return True
         directory, base = os.path.split(self.path(name))
         temporary = f"{directory}/{unfinished_name(base)}"
@@ -312,7 +355,8 @@ class Folder:
             seen: as of `version`.
 
         Raises:
-            ShardError: it cannot be written, or there is another by now.
+            ShardError: it cannot be written.
+            OvertakenError: there is another by now.
         """
         if self.is_local:
             self.write(name, data)
@@ -325,7 +369,7 @@ class Folder:
             except ReplacedError as error:
                 if self.found(name) == data:  # it was ours, and the store's answer did not come
                     return self.version(name)
-                raise ShardError(f"{self.path(name)} was written by another run since this one began") from error
+                raise OvertakenError(f"{self.path(name)} was written by another run since this one began") from error
             except OSError as error:
                 raise ShardError(f"{self.path(name)} cannot be written: {why(error)}") from error
 

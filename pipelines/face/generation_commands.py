@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,16 +104,20 @@ def forget(
 
     Each option may be given again; what any of them names goes, with its copies, and is not read in again.
     """
+    from pipelines.engine.ownership import RUN
+    from pipelines.engine.storage import Folder
     from pipelines.face.summaries import show_forgotten
     from pipelines.forgetting.forgetting import Forgetting
     from pipelines.forgetting.selection import Selection
-    from pipelines.recipe.recipe_file import load_recipe
+    from pipelines.recipe.recipe_file import recipe_in
 
-    if not Path(out, "run.json").is_file():
-        raise ConfigError(f"{out} holds no run of this machine that could forget.")
+    folder = Folder.named(out)
+    record = folder.found(RUN)
+    if record is None:
+        raise ConfigError(f"{out} holds no run that could forget.")
     day = before.date() if before is not None else None
     selection = Selection(tuple(source or ()), tuple(trajectory or ()), tuple(licence or ()), day)
-    made = Forgetting(load_recipe(f"{out}/run.json"), out).forget(selection)
+    made = Forgetting(recipe_in(record, folder.path(RUN)), out).forget(selection)
     show_forgotten(made, results())
     report_command.report(out)
 

@@ -137,6 +137,9 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
         left = "left as they were read" if recipe.normalize.grown == "ignore" else "read again, added by what is new"
         told = f"changed since, {left}: {len(appended.changed):,} ({shown}{more})"
         console.print(told, style="yellow", soft_wrap=True)
+    if appended.begun:
+        told = f"begun by others, who may be at work or were killed: {', '.join(appended.begun)}"
+        console.print(f"{told}. What stays as it is for a day goes with the next append.", soft_wrap=True)
 
 
 def show_forgotten(made: Forgotten, console: Printer) -> None:
@@ -144,6 +147,12 @@ def show_forgotten(made: Forgotten, console: Printer) -> None:
     of = f", all that {len(made.logs):,} logs held" if made.logs else ""
     console.print(f"forgotten: {made.trajectories:,} trajectories{of}", soft_wrap=True)
     console.print(f"written again: {len(made.rewritten):,} files; looked through: {made.scanned:,}", soft_wrap=True)
+    if made.older is None:
+        told = "whether the store keeps older versions of its objects could not be asked: look there"
+        console.print(told, style="yellow", soft_wrap=True)
+    elif made.older:
+        told = f"older versions of {made.older:,} objects are kept by the bucket, until its life cycle or somebody "
+        console.print(f"{told}removes them", style="yellow", soft_wrap=True)
     for path in made.raw[:_SHOWN]:
         console.print(f"raw log, which is not touched: {path}", soft_wrap=True)
     if len(made.raw) > _SHOWN:

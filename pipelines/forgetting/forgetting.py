@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
@@ -18,17 +20,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.engine.generations import JOURNAL, Generation, chain, ledgers_of, manifest_of, stages_of
+from pipelines.engine.abandoned import clear_abandoned
+from pipelines.engine.generations import (
+    JOURNAL,
+    Generation,
+    chain,
+    closed_chain,
+    ledgers_of,
+    manifest_of,
+    reopen,
+    stages_of,
+)
 from pipelines.engine.ledgers import ledger_name, read_ledger, write_ledger
-from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, survey
+from pipelines.engine.object_store import forget
+from pipelines.engine.ownership import BLOBS, PLAN, REPORT, Ownership, identity_of
 from pipelines.engine.parquet import read_table, read_transitions, rows_of, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.succession import recipe_of
 from pipelines.engine.tombstones import LOG, NAME, TRAJECTORY, Tombstones
 from pipelines.engine.units import MANIFEST, finish_unit, read_manifest, unit_manifests, units_of
+from pipelines.forgetting.familiarity import (
+    environments_shown,
+    ledger_rows,
+    lines_of_unseen,
+    mended_draws,
+    of_unseen,
+    told_unseen,
+)
 from pipelines.forgetting.rewriting import (
+    Change,
     Flags,
-    ids_of,
     is_whole,
     of_ids,
     of_places,
@@ -54,6 +75,7 @@ from pipelines.judge.measure_files import answers_name, matches_name, measure_na
 from pipelines.judge.replicates import bearing_rows
 from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
+from pipelines.mix.samples import held_out_kinds
 from pipelines.plan.known_inputs import Contents, place_of
 from pipelines.plan.plan import Plan
 from pipelines.publish.diversity import kept_counts, variety_rows
@@ -61,12 +83,16 @@ from pipelines.publish.published_generations import SHARDS, publish_again
 from pipelines.recipe.recipe import Recipe
 from pipelines.rendering.answered import HELD, Distractors
 from pipelines.rendering.turns import View
+from quality.sets import distinct
 from schemas import ConfigError, ContractError
 from schemas.manifest import FileEntry, Manifest, summed_counts
 
 _PLACE: Final = np.uint64(32)
 _BLOB: Final = re.compile(rf"(?:.*/)?{BLOBS}/[0-9a-f]{{64}}")
 _NOTED: Final = ("ids", "uris", "units", "nodes", "places", "done")
+_KINDS: Final = "environment_", "time_"
+"""What counts of samples of eval begin with that tell of which kind they are."""
+
 _REJECTS: Final = ("rejects/normalize", "rejects/judge", "rejects/mix")
 
 
@@ -80,6 +106,7 @@ class Forgotten:
         raw: where these lie still; raw logs are never touched.
         rewritten: names of files that were written again, in the output folder.
         scanned: files that were looked through afterwards, and hold nothing more of it.
+        older: of how many objects a store keeps older versions, which still hold it; None where it does not tell.
     """
 
     trajectories: int
@@ -87,6 +114,7 @@ class Forgotten:
     raw: tuple[str, ...]
     rewritten: tuple[str, ...]
     scanned: int
+    older: int | None = 0
 
 
 @dataclass(slots=True)
@@ -136,33 +164,30 @@ class Forgetting:
 
     Args:
         recipe: by which it was made.
-        out: the folder, on this machine.
-
-    Raises:
-        ConfigError: it lies in an object store.
+        out: the folder.
     """
 
     def __init__(self, recipe: Recipe, out: str) -> None:
         self.recipe, self.out = recipe, Folder.named(out)
-        if not self.out.is_local:
-            raise ConfigError("Only a folder on this machine can be made to forget. Copy it here, and back.")
         self._rewritten: set[str] = set()
+        self._shown = np.zeros(0, np.uint64)
 
     def forget(self, selection: Selection) -> Forgotten:
         """Forgets what is selected, and proves it.
 
         Raises:
             ConfigError: no finished run lies there, or nothing is selected.
-            ShardError: a file cannot be read or written; the same again goes on.
+            ShardError: a file cannot be read or written, or another run has taken the folder; the same again goes on.
         """
-        identity = survey(self.out).identity
+        identity = identity_of(self.out)
         if identity is None or read_manifest(self.out / SHARDS, MANIFEST) is None:
             raise ConfigError(f"{self.out.path()} holds no finished run that could forget.")
-        owner = Ownership(self.out, identity, adding=True)
+        owner = Ownership(self.out, identity, adding=True, alone=True)
         owner.check(())
         with owner.held():
             owner.keep()
-            generations = chain(self.out, moved=True)
+            self.out = self.out.held(owner.token, replaces=True)
+            generations = closed_chain(self.out)
             stages = [stages_of(self.out, one) for one in generations] or [self.out]
             journal = _Journal.begun(self.out)
             transitions = [one / "transitions" for one in stages]
@@ -170,12 +195,14 @@ class Forgetting:
             journal.ids |= chosen.ids
             journal.uris |= chosen.uris
             if not journal.ids:
+                reopen(self.out, generations)
                 raise ConfigError("Nothing of that is in the folder.", nearest(selection, transitions))
             journal.units |= {f"{self._lead(one)}|{name}" for one in stages for name in holding(one, journal.ids)}
             for one in stages:
                 self._note_places(one, journal)
             raw = self._bury(stages, journal)
             journal.write()
+            clear_abandoned(self.out, [one.folder for one in generations], timedelta(0))  # none of these can follow
             self.out.remove(REPORT)  # it shows texts; whoever is asked for another makes it of what is left
             for number, at in enumerate(stages):
                 self._forget_in(at, stages[:number], journal, generations[number] if generations else None)
@@ -183,11 +210,14 @@ class Forgetting:
             self._drop_blobs(stages)
             made = chain(self.out, moved=True)
             last = recipe_of(self.out, made[-1], self.recipe) if made else None
-            publish_again(last or self.recipe, self.out, made, owner)
+            publish_again(last or self.recipe, self.out, made, owner, changed=True)
+            forget()  # what is looked through is what lies there, and no copy of it
             scanned = self._scan(journal)
+            reopen(self.out, generations)
             self.out.remove(JOURNAL)
+            owner.let_join()
             logs, names = tuple(sorted(journal.uris)), tuple(sorted(self._rewritten))
-            return Forgotten(len(journal.ids), logs, raw, names, scanned)
+            return Forgotten(len(journal.ids), logs, raw, names, scanned, self.out.older())
 
     def _lead(self, at: Folder) -> str:
         return at.path()[len(self.out.path()) + 1 :]
@@ -231,13 +261,31 @@ class Forgetting:
         for stage in _REJECTS:
             self._forget_rejects(at / stage, journal)
         self._forget_plan(at, journal)
+        unseen = self._forget_environments(at, units, journal, ledgers)
         if (at / "draws").exists(ANSWERS):
             self._merge_answers(at, before, units)  # which holds those of earlier generations too
         for stage in ("transitions", "measures", "verdicts", "spans", LIKENESS, "draws", *_REJECTS):
             self._reseal(at / stage)
-        self._forget_shards(at, touched, journal)
+        self._forget_shards(at, touched, journal, unseen)
         if ledgers is not None and affected:
             self._forget_ledgers(at, ledgers, units, journal, own)
+
+    def _forget_environments(
+        self, at: Folder, units: Sequence[Unit], journal: _Journal, ledgers: Folder | None
+    ) -> frozenset[str]:
+        """What training shows of environments by now: in draws and ledger; trajectories of eval to which it shows none.
+
+        None of these where nothing was drawn for training, and so nothing of it is gone.
+        """
+        if all(one.split("|")[1] == "eval" for one in journal.places):
+            return frozenset()
+        mine = environments_shown(at, units)
+        self._shown = distinct(np.concatenate([self._shown, mine]))
+        if ledgers is not None:
+            write_ledger(ledgers, "environments", ledger_rows(mine))
+        for name in mended_draws(at, units, self._shown):
+            self._note(at / "draws", name)
+        return told_unseen(at, units)
 
     def _note(self, folder: Folder, name: str) -> None:
         self._rewritten.add(f"{folder.path()[len(self.out.path()) + 1 :]}/{name}")
@@ -318,8 +366,13 @@ class Forgetting:
             at.write(PLAN, replace(plan, parts=parts, opened=opened).to_json(), private=True)
             self._note(at, PLAN)
 
-    def _forget_shards(self, at: Folder, touched: set[tuple[str, str]], journal: _Journal) -> None:
-        """Rewrites the shards that show any of it, of pools and domains in which it was drawn."""
+    def _forget_shards(
+        self, at: Folder, touched: set[tuple[str, str]], journal: _Journal, unseen: frozenset[str]
+    ) -> None:
+        """Rewrites the shards that show any of it, of pools and domains in which it was drawn, and those of eval.
+
+        Of these it mends what they say of environments.
+        """
         shards = at / SHARDS
         for made in unit_manifests(shards, _labels(shards)):
             counts, files = dict(made.counts), []
@@ -327,8 +380,8 @@ class Forgetting:
                 pool, _, rest = file.name.partition("/")
                 domain = rest.partition("/")[0].partition("_")[0]
                 entry = (
-                    self._shard(shards, file, journal.ids, f"{pool}.{domain}", counts)
-                    if ((pool, domain) in touched)
+                    self._shard(shards, file, journal.ids, f"{pool}.{domain}", counts, unseen)
+                    if (pool, domain) in touched or (pool == "eval" and unseen)
                     else file
                 )
                 files.append(entry)
@@ -336,25 +389,40 @@ class Forgetting:
                 finish_unit(shards, replace(made, files=tuple(files), counts=counts))
         self._reseal(shards)
 
-    def _shard(self, shards: Folder, file: FileEntry, ids: set[str], key: str, counts: dict[str, int]) -> FileEntry:
+    def _shard(
+        self,
+        shards: Folder,
+        file: FileEntry,
+        ids: set[str],
+        key: str,
+        counts: dict[str, int],
+        unseen: frozenset[str],
+    ) -> FileEntry:
         """A shard without the samples of some trajectories; counts become those of what is left."""
         if file.name.endswith(".jsonl"):
-            data, gone = without_lines(shards.read(file.name), ids)
-            if gone:
+            before = shards.read(file.name)
+            data = lines_of_unseen(without_lines(before, ids)[0], unseen)
+            if data != before:
                 shards.write(file.name, data)
             now = {f"samples.{key}": data.count(b"\n")}
         else:
             with shards.open(file.name) as stream:
                 table = pq.read_table(stream)
-            left = table.filter(pc.invert(pc.is_in(ids_of(table), value_set=pa.array(sorted(ids)))))
-            if left.num_rows < table.num_rows:
-                rewritten(shards, file.name, of_ids(ids), shard=True)
+            cut, told = of_ids(ids), of_unseen(unseen)
+            change: Change = (lambda some, at: told(cut(some, at), at)) if key.startswith("eval.") else cut
+            left = change(table, 0)
+            if not left.equals(table):
+                rewritten(shards, file.name, change, shard=True)
             now = {f"samples.{key}": left.num_rows}
+            if key.startswith("eval."):
+                kinds = [name for name in counts if name.startswith(_KINDS) and name.endswith(f".{key}")]
+                now |= dict.fromkeys(kinds, 0)
+                now |= {f"{name}.{key}": number for name, number in held_out_kinds(left).items()}
             now |= {f"{name}.{key}": pc.sum(values, min_count=0).as_py() for name, values in told_tokens(left).items()}
         entry = _entry(shards, file.name)
         if entry != file:  # also where a kill came before it was told
             self._note(shards, file.name)
-            counts |= {name: number for name, number in now.items() if name in counts}
+            counts |= {name: number for name, number in now.items() if name in counts or name.startswith(_KINDS)}
         return entry
 
     def _forget_ledgers(
@@ -381,10 +449,10 @@ class Forgetting:
         sealed = read_manifest(stage, MANIFEST)
         if sealed is None:
             return
-        lead = f"{stage.path()[len(self.out.path()) + 1 :]}/"
+        lead, sizes = f"{stage.path()[len(self.out.path()) + 1 :]}/", stage.sizes()
 
         def now(file: FileEntry) -> FileEntry:
-            is_other = f"{lead}{file.name}" in self._rewritten or stage.size(file.name) != file.bytes
+            is_other = f"{lead}{file.name}" in self._rewritten or sizes.get(file.name) != file.bytes
             return _entry(stage, file.name) if is_other else file
 
         for made in unit_manifests(stage, _labels(stage)):
@@ -476,7 +544,9 @@ def _entry(folder: Folder, name: str) -> FileEntry:
     if not name.endswith(".parquet"):
         data = folder.read(name)
         return FileEntry(name, data.count(b"\n"), len(data), hashlib.sha256(data).hexdigest())
-    return FileEntry(name, rows_of(folder, name), folder.size(name), folder.sha256(name))
+    with folder.open(name) as stream:
+        size = stream.seek(0, os.SEEK_END)
+    return FileEntry(name, rows_of(folder, name), size, folder.sha256(name))
 
 
 def _labels(stage: Folder) -> list[str]:

@@ -232,9 +232,13 @@ class _Drawn:
         names: list[Any] = [*self.pool.names]
         return np.array([POOLS.index(name) for name in names], np.uint64)[self.pool.codes]
 
-    def places(self) -> dict[int, int]:
-        """Group → the number of its pool."""
-        return dict(zip(self.group.tolist(), self.pools.tolist(), strict=True))
+    def pools_of(self, groups: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The number of the pool of each group; -1 for one of which nothing was drawn."""
+        names, first = np.unique(self.group, return_index=True)
+        if not len(names):
+            return np.full(len(groups), -1)
+        place = np.minimum(np.searchsorted(names, groups), len(names) - 1)
+        return np.where(names[place] == groups, self.pools[first][place].astype(np.int64), -1)
 
 
 def _widening(recipe: Recipe, found: Candidates, drawn: _Drawn) -> Iterator[npt.NDArray[np.void]]:
@@ -279,11 +283,11 @@ def _nodes_of_placing(
             yield _records("groups", measures[column].to_numpy()[first], drawn.group[mine], drawn.pools[mine])
         logs = log_nodes(recipe, judged.transitions, unit, first)
         yield _records("groups", logs, drawn.group[mine][: len(logs)], drawn.pools[mine][: len(logs)])
-    places = drawn.places()
-    for nodes, place in placed(recipe, judged.units, found, judged.told, ledgers).dropped:
-        pool = POOLS.index(place.pool) if place.pool else places.get(place.group)
-        if pool is not None:
-            yield _records("groups", nodes, [place.group] * len(nodes), [pool] * len(nodes))
+    left = placed(recipe, judged.units, found, judged.told, ledgers).dropped
+    if left is not None:
+        pools = np.where(left.pool >= 0, left.pool, drawn.pools_of(left.group))
+        told = pools >= 0
+        yield _records("groups", left.node[told], left.group[told], pools[told])
 
 
 def _copies(unit: Unit, judged: Judged) -> Iterator[tuple[str, npt.NDArray[np.void]]]:

@@ -8,21 +8,58 @@ newcomer bears the nodes of the tasks of those that it is like.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-Node = int
+Numbers = npt.NDArray[np.uint64]
+
+_AT_ONCE = 1 << 14
+"""Newcomers whose nodes are objects at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The group and the pool of a node, for ever."""
+class Bearing:
+    """Which nodes newcomers bear, of which there are millions: nothing here is an object.
 
-    group: int
-    pool: str
+    Attributes:
+        newcomer: number of the newcomer, ascending.
+        node: that it bears, ascending for each, and each once.
+    """
+
+    newcomer: npt.NDArray[np.int64]
+    node: Numbers
+
+    @classmethod
+    def of(cls, newcomer: npt.NDArray[np.int64], node: Numbers) -> Bearing:
+        """The same of pairs in any order, which may be told twice."""
+        order = np.lexsort((node, newcomer))
+        newcomer, node = newcomer[order], node[order]
+        first = np.r_[True, (newcomer[1:] != newcomer[:-1]) | (node[1:] != node[:-1])][: len(node)]
+        return cls(newcomer[first], node[first])
+
+    def among(self, newcomers: npt.NDArray[np.bool_]) -> Bearing:
+        """That of some of the newcomers."""
+        mine = newcomers[self.newcomer]
+        return Bearing(self.newcomer[mine], self.node[mine])
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Groups and pools, for ever; arrays of one length.
+
+    Attributes:
+        node: that has the place.
+        group: its name.
+        pool: the number of its pool.
+    """
+
+    node: Numbers
+    group: Numbers
+    pool: npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,50 +68,72 @@ class Settled:
 
     Attributes:
         group: name of each one's group.
-        pool: that it joins; empty where none of its nodes is known, so that shares decide.
+        pool: the number of the pool that it joins; -1 where none of its nodes is known, so that shares decide.
         bridges: whether it would join two pools; then group and pool mean nothing.
     """
 
-    group: npt.NDArray[np.uint64]
-    pool: npt.NDArray[np.object_]
+    group: Numbers
+    pool: npt.NDArray[np.int8]
     bridges: npt.NDArray[np.bool_]
 
 
-def settled(nodes: Sequence[Sequence[Node]], order: Sequence[int], known: Mapping[Node, Place]) -> Settled:
+def settled(bearing: Bearing, order: npt.NDArray[np.int64], known: Places) -> Settled:
     """The groups of newcomers.
 
     Args:
-        nodes: of each newcomer, at least one.
-        order: in which they are tried: numbers of newcomers.
-        known: nodes of earlier generations.
+        bearing: the nodes of each newcomer, at least one.
+        order: in which they are tried: numbers of newcomers, each once.
+        known: nodes of earlier generations, of those that newcomers bear; of one that is told twice the last counts.
     """
-    parents: dict[Node, Node] = {}
-    places: dict[Node, Place] = {}  # of roots
-    bridges = np.zeros(len(nodes), np.bool_)
-    for number in order:
-        roots = sorted({_root(parents, node) for node in nodes[number]})
-        found = [places.get(root) or known.get(root) for root in roots]
-        held = sorted({place.pool for place in found if place is not None})
-        if len(held) > 1:
+    nodes, dense = np.unique(bearing.node, return_inverse=True)
+    group, pool = array("Q", bytes(8 * len(nodes))), array("b", b"\xff" * len(nodes))  # of roots; pool -1: not known
+    at = np.searchsorted(nodes, known.node).tolist()
+    for place, of, to in zip(at, known.group.tolist(), known.pool.tolist(), strict=True):
+        group[place], pool[place] = of, to
+    parents = array("q", np.arange(len(nodes), dtype=np.int64).tobytes())
+    bridges = np.zeros(len(order), np.bool_)
+    starts = np.searchsorted(bearing.newcomer, np.arange(len(order) + 1))
+    for number, mine in _nodes_of(order, starts, dense):
+        roots = sorted({_root(parents, node) for node in mine})
+        held = [root for root in roots if pool[root] >= 0]
+        if len({pool[root] for root in held}) > 1:
             bridges[number] = True
             continue
         for root in roots:
             parents[root] = roots[0]
         if held:
-            group = min(place.group for place in found if place is not None)
-            places[roots[0]] = Place(group, held[0])
-    names = [_root(parents, of[0]) for of in nodes]
-    given = [places.get(root) or known.get(root) or Place(root, "") for root in names]
-    groups = np.array([place.group for place in given], np.uint64)
-    return Settled(groups, np.array([place.pool for place in given], object), bridges)
+            group[roots[0]], pool[roots[0]] = min(group[root] for root in held), pool[held[0]]
+    roots_of = _roots(np.frombuffer(parents, np.int64) if len(nodes) else np.zeros(0, np.int64))
+    names = roots_of[dense[starts[:-1]]]
+    pools = np.frombuffer(pool, np.int8)[names] if len(nodes) else np.zeros(0, np.int8)
+    groups = np.frombuffer(group, np.uint64)[names] if len(nodes) else np.zeros(0, np.uint64)
+    return Settled(np.where(pools >= 0, groups, nodes[names]), pools, bridges)
 
 
-def _root(parents: dict[Node, Node], node: Node) -> Node:
+def _nodes_of(
+    order: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], dense: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, list[int]]]:
+    """The newcomers in their order, each with its nodes by number."""
+    for begin in range(0, len(order), _AT_ONCE):
+        some = order[begin : begin + _AT_ONCE]
+        for number, first, end in zip(some.tolist(), starts[some].tolist(), starts[some + 1].tolist(), strict=True):
+            yield number, dense[first:end].tolist()
+
+
+def _root(parents: array[int], node: int) -> int:
     """The smallest node that it was joined to."""
-    path = []
-    while parents.get(node, node) != node:
-        path.append(node)
-        node = parents[node]
-    for one in path:
-        parents[one] = node
-    return node
+    root = node
+    while parents[root] != root:
+        root = parents[root]
+    while parents[node] != root:
+        parents[node], node = root, parents[node]
+    return root
+
+
+def _roots(parents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The root of each node."""
+    while True:
+        further = parents[parents]
+        if np.array_equal(further, parents):
+            return further
+        parents = further

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from pipelines.engine.ledgers import known_in, read_ledger
@@ -19,8 +20,8 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import read_likeness
 from pipelines.judge.reasons import BRIDGES_POOLS
 from pipelines.mix.candidates import Candidates
-from pipelines.mix.coded_names import Coded, coded
-from pipelines.mix.newcomers import Node, Place, settled
+from pipelines.mix.coded_names import Coded
+from pipelines.mix.newcomers import Bearing, Places, settled
 from pipelines.mix.pools import of_kind
 from pipelines.recipe.recipe import POOLS, Recipe
 
@@ -82,13 +83,13 @@ class Placed:
         group: names.
         pool: names.
         bridges: unit's label → first rows of those that would join two pools, and have no place.
-        dropped: nodes of a trajectory that is not kept, and the place that it has by them, its pool empty as above.
+        dropped: nodes of what is not kept, and the place that it has by them; a pool of -1 has still to be chosen too.
     """
 
     group: npt.NDArray[np.uint64]
     pool: Coded
     bridges: Mapping[str, tuple[int, ...]]
-    dropped: tuple[tuple[tuple[Node, ...], Place], ...] = ()
+    dropped: Places | None = None
 
 
 def placed(
@@ -110,28 +111,44 @@ def placed(
     if table is None or not table.num_rows:
         return Placed(found.group, Coded.alike("", len(found)), {})
     kept = table["kept"].to_numpy()
+    own, whole = _bearing(recipe, table, found, kept)
+    result = settled(whole, _order(table), known_among(np.unique(whole.node), pools))
+    bridging = np.flatnonzero(result.bridges & kept)
+    labels = {unit.number: unit.label for unit in units}
+    bridges: dict[str, list[int]] = {}
+    for unit, row in zip(*(table[name].to_numpy()[bridging].tolist() for name in ("unit", "row")), strict=True):
+        bridges.setdefault(labels[unit], []).append(row)
+    left = own.among(~kept & ~result.bridges)
+    dropped = Places(left.node, result.group[left.newcomer], result.pool[left.newcomer])
+    told = {label: tuple(sorted(rows)) for label, rows in sorted(bridges.items())}
+    pool = Coded((result.pool[kept] + 1).astype(np.uint8), ("", *POOLS))
+    return Placed(result.group[kept], pool, told, dropped)
+
+
+def _bearing(
+    recipe: Recipe, table: pa.Table, found: Candidates, kept: npt.NDArray[np.bool_]
+) -> tuple[Bearing, Bearing]:
+    """The nodes that each bears itself, and these with the tasks of those that it is like."""
+    every = np.arange(table.num_rows)
     columns = [*NODE_COLUMNS, *([_LOG] if _LOG in table.schema.names else [])]
-    own = [set(some) for some in zip(*(table[name].to_pylist() for name in columns), strict=True)]
-    candidates = np.flatnonzero(kept)
+    rows, nodes = [every] * len(columns), [table[name].to_numpy() for name in columns]
     for number, by in enumerate(recipe.mix.group_by):
         shared = found.shared(by)
-        for row, node in zip(np.flatnonzero(shared), of_kind(shared[shared != 0], number).tolist(), strict=True):
-            own[candidates[row]].add(node)
-    nodes = [sorted({*some, *like}) for some, like in zip(own, table["like"].to_pylist(), strict=True)]
-    known = known_places({node for some in nodes for node in some}, pools)
-    by_rank = table.select(["kept", "rank", "trajectory_id", "unit", "row"]).to_pylist()
-    order = sorted(range(len(nodes)), key=lambda row: (not by_rank[row]["kept"], *list(by_rank[row].values())[1:]))
-    result = settled(nodes, order, known)
-    bridges: dict[str, list[int]] = {}
-    labels = {unit.number: unit.label for unit in units}
-    for one in np.flatnonzero(result.bridges & kept).tolist():
-        bridges.setdefault(labels[by_rank[one]["unit"]], []).append(by_rank[one]["row"])
-    dropped = tuple(
-        (tuple(sorted(own[row])), Place(int(result.group[row]), result.pool[row]))
-        for row in np.flatnonzero(~kept & ~result.bridges).tolist()
-    )
-    told = {label: tuple(sorted(rows)) for label, rows in sorted(bridges.items())}
-    return Placed(result.group[kept], coded(result.pool[kept]), told, dropped)
+        rows.append(np.flatnonzero(kept)[shared != 0])
+        nodes.append(of_kind(shared[shared != 0], number))
+    own = Bearing.of(np.concatenate(rows), np.concatenate(nodes))
+    like = table["like"].combine_chunks()
+    of_like = np.repeat(every, pc.list_value_length(like).to_numpy())
+    both = np.concatenate([own.newcomer, of_like]), np.concatenate([own.node, pc.list_flatten(like).to_numpy()])
+    return own, Bearing.of(*both)
+
+
+def _order(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Newcomers as they are tried: what is kept first, each by rank and id."""
+    keys = table.select(["rank", "unit", "row"]).append_column("late", pc.invert(table["kept"]).cast(pa.int8()))
+    keys = keys.append_column("trajectory_id", table["trajectory_id"].cast(pa.string()))
+    by = [(name, "ascending") for name in ("late", "rank", "trajectory_id", "unit", "row")]
+    return pc.sort_indices(keys, sort_keys=by).to_numpy().astype(np.int64)
 
 
 def log_nodes(recipe: Recipe, transitions: Folder, unit: Unit, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -171,7 +188,13 @@ def _firsts(recipe: Recipe, unit: Unit, judged: Verdicts) -> pa.Table:
     return firsts.append_column(_LOG, pa.array(log_nodes(recipe, judged.transitions, unit, rows)))
 
 
-def known_places(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, Place]:
-    """The places of those nodes that earlier generations know."""
-    found = known_in(ledgers, "groups", np.array(sorted(wanted), np.uint64))
-    return {int(one["node"]): Place(int(one["group"]), POOLS[int(one["pool"])]) for one in found}
+def known_among(wanted: npt.NDArray[np.uint64], ledgers: Sequence[Folder]) -> Places:
+    """The places of those nodes, ascending and each once, that earlier generations know."""
+    found = known_in(ledgers, "groups", wanted)
+    return Places(found["node"].copy(), found["group"].copy(), found["pool"].astype(np.int8))
+
+
+def known_pools(wanted: set[int], ledgers: Sequence[Folder]) -> dict[int, str]:
+    """The pools of those nodes that earlier generations know."""
+    found = known_among(np.array(sorted(wanted), np.uint64), ledgers)
+    return {node: POOLS[pool] for node, pool in zip(found.node.tolist(), found.pool.tolist(), strict=True)}

@@ -10,15 +10,19 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.registry import connectors
 from pipelines.engine.ledgers import INPUTS
+from pipelines.engine.parquet import read_table
 from pipelines.engine.paths import Place, filesystem_of, url_of
-from pipelines.engine.storage import sha256_of
-from pipelines.engine.stored_blob import opened_archive
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.engine.tombstones import LOG, Tombstones
 from pipelines.plan.plan import Plan
 from pipelines.plan.raw_files import RawFile, raw_file
@@ -36,23 +40,35 @@ class Contents:
 
     limit: int = 8 << 30
     _of: dict[str, str] = field(default_factory=dict)
+    _of_members: dict[Place, str] = field(default_factory=dict)
     _sizes: dict[Place, dict[str, int]] = field(default_factory=dict)
 
     def of(self, one: Input) -> str:
-        """The digest of the bytes of an input's files, and of who reads them.
+        """The digest of the bytes of an input's files, and of who reads them; of a member of an archive, of its own.
 
         Empty where these are not the bytes that the input was found with: a file is gone, or was changed since.
         """
+        return self._digest(one, lambda place: (self._member(place) if place.within else self._file(place.path), ()))
+
+    def by_archive(self, one: Input) -> str:
+        """The same with the bytes of archives for those of their members, as earlier releases wrote it; else empty."""
+        if not any(place.within for place in one.members.values()):
+            return ""
+        return self._digest(one, lambda place: (self._file(place.path), place.within))
+
+    def _digest(self, one: Input, of: Callable[[Place], tuple[str, Sequence[str]]]) -> str:
         try:
             if stamp_of({name: self._raw(place) for name, place in one.members.items()}) != one.stamp:
                 return ""
-            found = [
-                [name if len(one.members) > 1 else "", self._file(place.path), place.within]
-                for name, place in sorted(one.members.items())
-            ]
+            found = [[name if len(one.members) > 1 else "", *of(place)] for name, place in sorted(one.members.items())]
         except (OSError, ParseError, KeyError):
             return ""
-        return hashlib.sha256(json.dumps([one.connector, found]).encode()).hexdigest()
+        return _content(one, found)
+
+    def _member(self, place: Place) -> str:
+        if place not in self._of_members:
+            self._of_members[place] = StoredBlob(place.name, {"": place}, self.limit).digest()
+        return self._of_members[place]
 
     def _raw(self, place: Place) -> RawFile:
         file = raw_file(place.path)
@@ -75,6 +91,10 @@ class Contents:
                 with filesystem.open(name, "rb") as stream:
                     self._of[path] = hashlib.file_digest(stream, "sha256").hexdigest()
         return self._of[path]
+
+
+def _content(one: Input, found: list[list[Any]]) -> str:
+    return hashlib.sha256(json.dumps([one.connector, found]).encode()).hexdigest()
 
 
 def place_of(one: Input) -> str:
@@ -117,14 +137,16 @@ class KnownInputs:
         if (*place, _numbers(one.stamp)[0]) in self._stamps:
             self.again += 1
             return True
-        content = self.contents.of(one)
-        if content and (_numbers(content) in self._known or self.tombstones.hold(LOG, content)):
+        if self._is_known(self.contents.of(one)) or self._is_known(self.contents.by_archive(one)):
             self.again += 1
             return True
         if place in self._places:
             self.changed.append(one.uri)
             return not self.reads_grown
         return False
+
+    def _is_known(self, content: str) -> bool:
+        return bool(content) and (_numbers(content) in self._known or self.tombstones.hold(LOG, content))
 
 
 @dataclass(slots=True)
@@ -170,10 +192,49 @@ class FoundBefore:
         return None
 
 
-def input_rows(inputs: Iterable[Input], contents: Contents) -> npt.NDArray[np.void]:
-    """The rows of a ledger for inputs that were read; one whose files were changed since has no content."""
-    rows = [(*_numbers(contents.of(one)), *_numbers(place_of(one)), _numbers(one.stamp)[0]) for one in inputs]
+def input_rows(
+    inputs: Iterable[Input], contents: Contents, read: Mapping[str, str] | None = None
+) -> npt.NDArray[np.void]:
+    """The rows of a ledger for inputs that were read; one whose files were changed since has no content.
+
+    Args:
+        inputs: those.
+        contents: what lies there now.
+        read: uri → digest of a member of an archive, as it was read: see `members_read`.
+    """
+    rows = []
+    for one in inputs:
+        was = (read or {}).get(one.uri)
+        content = _content(one, [["", was, ()]]) if was and _is_member(one) else contents.of(one)
+        rows.append((*_numbers(content), *_numbers(place_of(one)), _numbers(one.stamp)[0]))
     return np.array(rows, INPUTS)
+
+
+def members_read(inputs: Iterable[Input], transitions: Folder, names: Iterable[str]) -> dict[str, str]:
+    """The digests by which rows name the members of archives that they were read from, by uri.
+
+    So a member is known though its archive was changed before it was written down what was read, and is not unpacked.
+
+    Args:
+        inputs: that were read.
+        transitions: the folder of rows.
+        names: of its files.
+
+    Raises:
+        ShardError: one cannot be read.
+    """
+    uris = {one.uri for one in inputs if _is_member(one)}
+    found: dict[str, str] = {}
+    for name in names if uris else ():
+        table = read_table(transitions, name, ["provenance.uri", "provenance.sha256"])["provenance"].combine_chunks()
+        told = pa.table({field: pc.struct_field(table, field).cast(pa.string()) for field in ("uri", "sha256")})
+        rows = told.group_by(["uri", "sha256"]).aggregate([]).to_pylist()
+        found |= {row["uri"]: row["sha256"] for row in rows if row["uri"] in uris and row["sha256"]}
+    return found
+
+
+def _is_member(one: Input) -> bool:
+    return len(one.members) == 1 and all(place.within for place in one.members.values())
 
 
 def _numbers(digest: str) -> tuple[int, int]:

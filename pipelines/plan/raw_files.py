@@ -174,6 +174,7 @@ def _remote(url: str) -> tuple[str, list[RawFile]] | None:
         ConfigError: what reads such URLs is not installed.
     """
     filesystem, path = filesystem_of(url)
+    filesystem.invalidate_cache()  # what this process listed before, others may have added to since
     if _is_wild(path) and not filesystem.exists(path):
         root = _literal_root(path)
         hits = filesystem.glob(path, detail=True)

@@ -63,8 +63,17 @@ def publish(recipe: Recipe, out: Folder, generations: Sequence[Generation], owne
     publish_again(recipe, out, generations, owner)
 
 
-def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership) -> None:
+def publish_again(
+    recipe: Recipe, out: Folder, generations: Sequence[Generation], owner: Ownership, *, changed: bool = False
+) -> None:
     """The same, also where names are those that are there; of a folder without generations, card and manifest.
+
+    Args:
+        recipe: of the last generation.
+        out: the folder.
+        generations: all of it.
+        owner: of the folder.
+        changed: whether files of generations may have been written again, under their names.
 
     Raises:
         ShardError: a file cannot be read or written.
@@ -79,6 +88,7 @@ def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation]
         judged = [Unit(number, file.name, "") for number, file in enumerate(_manifest(out / "transitions").files)]
         kept = kept_variety(judged, out / "measures", out / "verdicts")
     units: list[Manifest] = []
+    sizes = None if shards.is_local or changed else shards.sizes()
     owner.intend({f"{SHARDS}/{name}" for name in DESCRIBED_IN})
     for one in generations:
         where = (out / one.folder if one.folder else out) / SHARDS
@@ -86,12 +96,17 @@ def publish_again(recipe: Recipe, out: Folder, generations: Sequence[Generation]
         names = {f"{SHARDS}/{file.name}" for file in one.shards}
         owner.intend(names | written_names(SHARDS, [made.unit for made in found]))
         for file in one.shards if one.folder else ():
-            if shards.sha256(file.name) != file.sha256:
+            if not _is_there(shards, file, sizes):
                 _copy(where, shards, file)
         for made in found if one.folder else ():
             finish_unit(shards, made)
         units += found
     _finish(recipe, out, generations, units, kept)
+
+
+def _is_there(shards: Folder, file: FileEntry, sizes: Mapping[str, int] | None) -> bool:
+    """Whether a copy lies there: in a store, which checks what it holds, by its size."""
+    return shards.sha256(file.name) == file.sha256 if sizes is None else sizes.get(file.name) == file.bytes
 
 
 def _is_of(made: Manifest, one: Generation) -> bool:

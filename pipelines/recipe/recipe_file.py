@@ -180,6 +180,20 @@ def _recorded(text: str, name: str) -> str:
     return json.dumps(recipe)
 
 
+def recipe_in(record: bytes, name: str) -> Recipe:
+    """The recipe that the record of a run holds.
+
+    Args:
+        record: the file's bytes.
+        name: of the file, for errors.
+
+    Raises:
+        ConfigError: it holds none that is valid, or its salt is not at hand.
+    """
+    text = record.decode("utf-8", "replace")
+    return parse_recipe(_recorded(text, name) or text, name)
+
+
 def load_recipe(config: str, changes: Mapping[tuple[str, ...], Any] | None = None) -> Recipe:
     """The recipe at a path, the one that a run recorded (`run.json`), or the built-in one of that name.
 

@@ -7,6 +7,7 @@ import os
 import zipfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from pipelines.append import Append, Appended
@@ -16,17 +17,23 @@ from pipelines.engine.stored_blob import opened_archive
 from pipelines.forgetting.forgetting import Forgetting
 from pipelines.forgetting.selection import Selection
 from pipelines.plan import recognition
+from pipelines.plan.known_inputs import Contents
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif
 from tests.pipelines.test_append_near_copies import RECIPE
 
+EXTENDING = parse_recipe(
+    '{"name": "n", "source": "tests", "domains": ["terminal"], "normalize": {"grown": "extend"}}', "n"
+)
 
-def packed(path: Path, *names: str) -> None:
+
+def packed(path: Path, *names: str, grown: str = "") -> None:
+    """An archive of logs by these names, one of which has answered more."""
     with zipfile.ZipFile(path, "w") as archive:
         for name in names:
-            answers = [f"{name} answered {number} " * 20 for number in range(3)]
+            answers = [f"{name} answered {number} " * 20 for number in range(9 if name == grown else 3)]
             archive.writestr(f"{name}.json", json.dumps(atif(name, f"task {name}", answers)))
 
 
@@ -83,6 +90,48 @@ def test_an_archive_that_changed_is_opened_and_what_it_held_is_known(raw, opened
     assert made.summary is not None
     assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/c.json"]
     assert "notes.txt" not in opened
+
+
+def test_of_an_archive_that_changed_the_members_with_other_bytes_alone_are_left_as_they_were_read(raw):
+    packed(raw / "first.zip", "a", "b", grown="b")
+    made = append(raw)
+    assert (made.summary, made.known, made.changed) == (None, 1, ("first.zip/b.json",))
+
+
+def test_of_an_archive_that_changed_the_members_that_grew_alone_are_read_again_where_the_recipe_says_so(raw, tmp_path):
+    out = str(tmp_path / "extended")
+    Run(EXTENDING, [str(raw)], out).run()
+    packed(raw / "first.zip", "a", "b", "c", grown="b")
+    made = Append(EXTENDING, [str(raw)], out).run()
+    assert made.summary is not None
+    assert [one.uri for one in made.summary.plan.inputs] == ["first.zip/b.json", "first.zip/c.json"]
+    assert (made.known, made.changed) == (1, ("first.zip/b.json",))
+    assert made.summary.line("transitions").kept > 3  # of b only what is new bears the loss, and of c all
+    both = pl.concat([pl.read_parquet(one) for one in Path(out).rglob("draws/*-part-*.parquet")])
+    of_b = pl.concat([pl.read_parquet(one) for one in Path(out).rglob("transitions/*/*.parquet")]).filter(
+        pl.col("provenance").struct.field("uri") == "first.zip/b.json"
+    )
+    pools = both.filter(pl.col("trajectory_id").is_in(of_b["trajectory_id"].unique().to_list()))
+    assert (len(pools), pools["group"].n_unique()) == (2, 1)
+
+
+def test_a_member_is_known_in_an_archive_of_another_name_and_as_a_file(raw):
+    packed(raw / "second.zip", "b", "c")
+    with zipfile.ZipFile(raw / "first.zip") as archive:
+        archive.extract("a.json", raw)
+    made = append(raw)
+    assert made.summary is not None
+    assert [one.uri for one in made.summary.plan.inputs] == ["second.zip/c.json"]
+
+
+def test_a_ledger_of_an_earlier_release_knows_members_by_their_archive(raw, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Contents, "of", Contents.by_archive)
+        earlier.setattr("pipelines.append.members_read", lambda *_: {})
+        assert append(raw).summary is None
+    (raw / "first.zip").rename(raw / "renamed.zip")
+    made = append(raw)
+    assert (made.summary, made.known) == (None, 2)
 
 
 def test_where_other_connectors_are_asked_what_was_not_recognized_is_looked_at_again(raw, opened):

@@ -15,7 +15,7 @@ from pipelines.mix.candidates import Candidates
 from pipelines.mix.coded_names import Coded, hex_texts
 from pipelines.mix.passages.earlier_passages import passage_node
 from pipelines.mix.passages.preparation import STAGE, label_of, part_names
-from pipelines.mix.placing import Placed, known_places
+from pipelines.mix.placing import Placed, known_pools
 from pipelines.recipe.recipe import POOLS
 
 
@@ -29,8 +29,8 @@ def with_passages(places: Placed, passed: Candidates, pools: Sequence[Folder]) -
     """
     named = zip(passed.domain.tolist(), hex_texts(passed.group).to_pylist(), strict=True)
     nodes = [passage_node(str(component), group) for component, group in named]
-    known = known_places(set(nodes), pools)
-    pool = Coded.of([known[node].pool if node in known else "" for node in nodes])
+    known = known_pools(set(nodes), pools)
+    pool = Coded.of([known.get(node, "") for node in nodes])
     return replace(places, group=np.concatenate([places.group, passed.group]), pool=Coded.joined([places.pool, pool]))
 
 

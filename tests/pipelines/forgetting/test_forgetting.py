@@ -171,6 +171,22 @@ def test_a_forgetting_that_was_killed_goes_on(grown, tmp_path, monkeypatch):
     assert verify(str(out)).is_whole
 
 
+def test_what_a_killed_append_left_uncommitted_is_forgotten_whole(grown, tmp_path, monkeypatch):
+    out = copied(grown, tmp_path)
+    again = tmp_path / "again"
+    again.mkdir()
+    said = json.loads((grown / "logs1" / "first3.json").read_text())
+    (again / "indented.json").write_text(json.dumps(said, indent=1))  # the same trajectory, read from other bytes
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.append.commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Append(RECIPE, [str(again)], str(out)).run()
+    gone = rows(out).filter(pl.col("name") == "first3")["trajectory_id"][0]
+    Forgetting(RECIPE, str(out)).forget(Selection(trajectories=(gone,)))
+    assert gone.encode() not in text_of(out)
+    assert verify(str(out)).is_whole
+
+
 def test_killed_after_whatever_file_it_forgets_to_the_same_bytes(grown, tmp_path, monkeypatch):
     source = next(iter(rows(grown / "out").filter(pl.col("name") == "first0")["trajectory_id"]))
     outs = []
