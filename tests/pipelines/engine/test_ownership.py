@@ -320,6 +320,7 @@ def test_spilled_blocks_are_for_the_user_alone_and_gone_where_a_stage_fails(raw,
         modes.append(stat.S_IMODE((tmp_path / "out" / "spill").stat().st_mode))
         raise ValueError("stopped here")
 
+    monkeypatch.setattr("pipelines.engine.exchange.HELD_BYTES", 0)
     monkeypatch.setattr("pipelines.mix.mix._row_groups", failing)
     with pytest.raises(ValueError, match="stopped here"):
         Run(RECIPE, [str(raw)], str(tmp_path / "out")).run()
