@@ -1,8 +1,9 @@
 """`python -m benchmarks.effect CORPORA`: the effect of the built-in recipe on a folder of logs, in one command.
 
-    python -m benchmarks.effect ../shared/corpora --out effect --transformers
+    python -m benchmarks.effect LOGS --out effect --transformers
 
-The logs are normalized and judged by the recipe `all`, spans included, then `trajmill effect` measures.
+The logs are normalized and judged by the recipe `all`, spans included, then `trajmill effect` measures; what this
+program does not know (`--seeds`, `--folds`, `--tokens`, …) is given on to it.
 """
 
 from __future__ import annotations
