@@ -1,23 +1,28 @@
 """Labels on spans of a next observation: where what it shows can be known from, as far as that is cheap to tell.
 
 `harness`: the harness made the text. `volatile`: replicates do not agree on it (see `quality.replicate`), so nothing
-that stood before tells it. `action`: a line that the action holds. `history`: a line that the trajectory has shown
-before. `pre_existing`: a line of the initial state. Where several hold, the first in this order is told. A text
-without a label is new, and whether a model could know it is not told here.
+that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.frames`). `action`: a line that the
+action holds. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
+`derivable`: a verifier works it out from the action and what went before (see `quality.derivable`). Where several hold,
+the first in this order is told. A text without a label is new, and whether a model could know it is not told here.
 
 Spans are bytes of the UTF-8 text, so that no reader needs to know how words or lines were cut.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quality.derivable import Deriving
+from quality.derivable.turns import Turns
+from quality.frames import frames, in_bytes, may_have_frames, without_gutters
 from quality.lines import Lines
 from quality.replicate import Words
 from quality.screens import as_compared
@@ -28,7 +33,10 @@ from quality.tokens import TokenCounter
 from quality.values import action_values
 from schemas.verdict import KEY_FIELDS
 
-LABELS: Final = ("harness", "volatile", "action", "history", "pre_existing")
+LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
+
+VERSION: Final = 3
+"""Of what is told; raised with every change of it, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
     [
@@ -42,7 +50,7 @@ SPANS_SCHEMA: Final = pa.schema(
         *KEY_FIELDS,
         pa.field("spans", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
     ],
-    metadata={b"trajmill.spans_schema": b"2"},
+    metadata={b"trajmill.spans_schema": str(VERSION).encode()},
 )
 """One row a transition, aligned to the transitions; spans in order, none over another."""
 
@@ -117,11 +125,40 @@ def joined(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
+def layered(*layers: Sequence[Span]) -> list[Span]:
+    """The spans of all layers in order, none over another: where several stand, the one of the first layer does.
+
+    Args:
+        layers: each with spans in order, none over another.
+    """
+    found: list[Span] = []
+    for layer in layers:
+        free = [piece for span in layer for piece in _outside(span, found)] if found else layer
+        found = sorted([*found, *free])
+    return joined(found)
+
+
+def _outside(span: Span, others: Sequence[Span]) -> Iterator[Span]:
+    """What of a span none of the others covers; they are in order, none over another."""
+    at, last, label = span
+    number = bisect_left(others, (at,))
+    number -= number > 0 and others[number - 1][1] > at
+    for begin, end, _ in islice(others, number, None):
+        if begin >= last:
+            break
+        if at < begin:
+            yield at, begin, label
+        at = max(at, end)
+    if at < last:
+        yield at, last, label
+
+
 class Labelling:
     """The spans of each row of a file that the trajectory itself tells: batches of `SPANS_SCHEMA`, aligned to it."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._deriving = Deriving()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The spans of `batch`, of `encoded_schema()`; it follows those before."""
@@ -135,27 +172,43 @@ class Labelling:
         ]
         compared = view.once(as_compared)
         bare = [compared.texts(side, "content") for side in ("next_observation", "observation")]
+        bare = [texts.mapped(without_gutters(texts.texts)) for texts in bare]
         after, action, before = (
             _Side(*texts) for texts in ((columns[0], bare[0]), (columns[1],), (columns[2], bare[1]))
         )
         initial = _Side(view.texts("context", "initial_state"))
         harness = view.texts("next_observation", "origin").matching("^harness$").tolist()
         begins = set(view.starts.tolist()) - ({0} if goes_on(batch) else set())
+        turns = Turns(view)
+        framed = columns[0].spread(may_have_frames(columns[0].texts), False).tolist()
         spans = []
         for row in range(batch.num_rows):
             if row in begins:
-                self._seen = before.known(row)
+                self._seen, self._deriving = before.known(row), Deriving()
+            turn = turns.at(row)
+            derived = self._deriving.told(turn)
             if harness[row]:
                 size = len(after.text(row))
                 spans.append([(0, size, "harness")] if size else [])
             else:
-                spans.append(_lines_told(row, after, action, self._seen, initial))
+                lines = _lines_told(row, after, action, self._seen, initial)
+                spans.append(_laid(turns, row, lines, derived, framed=framed[row]))
             self._seen |= after.known(row)
         yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Nothing: no span waits for what comes after."""
         return iter(())
+
+
+def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], *, framed: bool) -> list[Span]:
+    """What is told of a row by all that tell, in bytes."""
+    if not framed and not derived:
+        return lines
+    text = turns.shown(row)
+    frame = [(begin, end, "frame") for begin, end in frames(text, turns.kind(row))] if framed else []
+    by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable")]
+    return layered(in_bytes(text, frame), lines, *(in_bytes(text, spans) for spans in by_label))
 
 
 def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: _Side) -> list[Span]:

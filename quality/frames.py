@@ -1,0 +1,164 @@
+"""Fixed text of tools and screens, told by a closed table of forms: what a tool writes around every answer of its kind.
+
+A form is a whole line (or a whole answer); what stands in its groups is no frame, since the world fills it in. Texts
+that are an answer by themselves, such as an error, are none. Of a listing with line numbers the gutters are frame where
+the numbers follow one another. No statistic is asked: what is frame hangs on nothing but the text and the tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ANY: Final = (
+    # Harnesses of shells.
+    r"\[The command completed with exit code (-?\d+)\.\]",
+    r"\[Command finished with exit code (-?\d+)\]",
+    r"\[Current working directory: ([^\n]*)\]",
+    r"\[Python [Ii]nterpreter: ([^\n]*)\]",
+    r"\[exit code (-?\d+)\]",
+    r"Exit code: (-?\d+)",
+    r"Wall time: ([0-9.]+) seconds",
+    r"Process (?:exited with code|running with session ID) (-?\d+)",
+    r"Command running in background with ID: ([^\n]*)",
+    r"OBSERVATION:",
+    r"New Terminal (?:Output|Screen):",
+    r"Current Terminal Screen:",
+    # Editors.
+    r"\[File: ([^\n]*) \((\d+) lines total\)\]",
+    r"\((\d+) more lines (?:above|below)\)",
+    r"(?:File updated\. Please r|R)eview the changes and make sure they are [^.\n]*\. Edit the file again[^.\n]*\.",
+    r"The file ([^\n]+) has been (?:updated|edited)(?: successfully)?\.",
+    r"The file ([^\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet of ([^\n:]*):",
+    r"Here's the result of running `cat -n` on ([^\n]+):",
+    r"Here's the files and directories up to \d levels deep in ([^\n]+), excluding hidden items:",
+    r"File created successfully at: ([^\n]+)",
+    r"Successfully (?:created and wrote to new|overwrote) file: ([^\n]+?)\.",
+    r"Applied edit to ([^\n]+)",
+    # Programs.
+    r"diff --git a/([^\n]+) b/([^\n]+)",
+    r"index ([0-9a-f]{6,40})\.\.([0-9a-f]{6,40})(?: (\d{6}))?",
+    r"@@ -([0-9,]+) \+([0-9,]+) @@( [^\n]*)?",
+    r"Traceback \(most recent call last\):",
+    r"={3,} (?:test session starts|FAILURES|ERRORS|warnings summary|short test summary info) ={3,}",
+    r"-- Docs: https://docs\.pytest\.org/[^\n ]+",
+    # Engines of search, and what calls tools of others.
+    r"A Google search for '([^\n]*)' found (\d+) results:",
+    r"Web search results for query: \"([^\n]*)\"",
+    r"## Web Results",
+    r"Date published: ([^\n]+)",
+)
+_LINES: Final = "|".join(rf"(?:{form})" for form in _ANY)
+_RULE: Final = r"[|+][-=+|: ]{6,}[|+]|[-=]{2,}(?:[+|][-=]{2,})+|[┌├└╔╠╚┏┣┗][─━═┬┼┴╦╬╩┳╋┻]{2,}[┐┤┘╗╣╝┓┫┛]"
+_NODE: Final = r"[ \t]*#\d+ [a-z_]+"
+"""A node of a tree of which only its kind is told."""
+
+_HTTP: Final = r"HTTP (\d{3}(?: [^\n]*)?)|(?:content-type|location): ([^\n]*)"
+_FORMS: Final = {
+    "": re.compile(rf"(?m)^(?:{_LINES}|{_RULE})[ \t\r]*$\n?"),
+    "http": re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?"),
+    "tree": re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?"),
+}
+"""The forms of a kind of answer: of requests, of trees of elements, and of all else."""
+
+_WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
+_HINT: Final = (
+    r"(?m)^(?:\[|\(\d+ more|Exit code|Wall time|Process |Command running|OBSERVATION:|New Terminal|Current Terminal"
+    r"|File |The file|Review the|Here's the|Successfully|Applied edit|diff --git|index |@@ |Traceback|===|-- Docs"
+    r"|A Google|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d"
+    r"|content-type|location)|^\{\"error\": \""
+)
+"""Of every text that has a frame; what has none is not looked at line by line."""
+
+_GUTTER_HINT: Final = r"(?m)^[ \t]*\d+[\t→:]"
+_GUTTER: Final = re.compile(r"(?m)^[ \t]*(\d+)([\t→:])")
+_LISTED: Final = re.compile(r"(?:lines total\)\]|more lines above\))[ \t\r]*\n\Z")
+
+
+def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
+    """Of each text whether it is worth while to ask for its frames."""
+    hinted = pc.or_(pc.match_substring_regex(texts, _HINT), pc.match_substring_regex(texts, _GUTTER_HINT))
+    found: npt.NDArray[np.bool_] = hinted.to_numpy(zero_copy_only=False)
+    return found
+
+
+def frames(text: str, kind: str = "") -> list[tuple[int, int]]:
+    """(begin, end) in characters of the frame of a text, in order, none over another.
+
+    Args:
+        text: what was shown.
+        kind: `http` of the answer to a request, `tree` of a tree of elements, else empty.
+    """
+    return sorted([*_forms(text, kind), *((begin, end) for begin, end in gutters(text) if begin < end)])
+
+
+def _forms(text: str, kind: str) -> Iterator[tuple[int, int]]:
+    whole = _WRAPPED.fullmatch(text)
+    for match in [whole] if whole else _FORMS[kind].finditer(text):
+        at, end = match.start(), match.end()
+        for number, group in enumerate(match.groups(), 1):
+            if group is not None:
+                if at < match.start(number):
+                    yield at, match.start(number)
+                at = match.end(number)
+        if at < end and text[at:end].strip():
+            yield at, end
+
+
+def gutters(text: str) -> list[tuple[int, int]]:
+    """(begin, end) in characters of the line numbers of a listing: at least two lines, each numbered one more.
+
+    The line feed before a number is part of it, but before the first.
+    """
+    found: list[tuple[int, int]] = []
+    run: list[tuple[int, int]] = []
+    last, stop, mark = -2, -1, ""
+    for match in _GUTTER.finditer(text):
+        number = int(match.group(1)[:9])
+        if number == last + 1 and match.start() == stop + 1 and match.group(2) == mark:
+            run.append((stop, match.end()))
+        else:
+            found += run if len(run) > 1 else []
+            # A colon behind a number is also what a search puts before its hits.
+            mark = match.group(2)
+            is_listing = mark != ":" or _LISTED.search(text[max(match.start() - 80, 0) : match.start()])
+            run = [match.span()] if is_listing else []
+            number = number if is_listing else -2
+        last, stop = number, text.find("\n", match.end())
+        if stop < 0:
+            break
+    return found + (run if len(run) > 1 else [])
+
+
+def without_gutters(texts: pa.StringArray) -> pa.StringArray:
+    """The texts, of as many lines, without the line numbers of listings."""
+    hinted = pc.match_substring_regex(texts, _GUTTER_HINT)
+    if not pc.any(hinted).as_py():
+        return texts
+    bare = [_bare(text) for text in texts.filter(hinted).to_pylist()]
+    return pc.replace_with_mask(texts, hinted, pa.array(bare, texts.type))
+
+
+def _bare(text: str) -> str:
+    parts, at = [], 0
+    for begin, end in gutters(text):
+        parts.append(text[at:begin])
+        parts.append("\n" if text.startswith("\n", begin) else "")
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def in_bytes(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Spans in characters as spans in bytes of the UTF-8 text."""
+    if text.isascii() or not spans:
+        return list(spans)
+    sizes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    places: npt.NDArray[np.int64] = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(1 + (sizes >= 0x80) + (sizes >= 0x800) + (sizes >= 0x10000), out=places[1:])
+    return [(int(places[begin]), int(places[end]), label) for begin, end, label in spans]
