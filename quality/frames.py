@@ -8,7 +8,7 @@ the numbers follow one another. No statistic is asked: what is frame hangs on no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -41,6 +41,7 @@ _ANY: Final = (
     r"File created successfully at: ([^\n]+)",
     r"Successfully (?:created and wrote to new|overwrote) file: ([^\n]+?)\.",
     r"Applied edit to ([^\n]+)",
+    r"Commit ([0-9a-f]{7,12}) ([^\n]+)",
     # Programs.
     r"diff --git a/([^\n]+) b/([^\n]+)",
     r"index ([0-9a-f]{6,40})\.\.([0-9a-f]{6,40})(?: (\d{6}))?",
@@ -69,10 +70,11 @@ _FORMS: Final = {
 
 _WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
 _HINT: Final = (
-    r"(?m)^(?:\[|\(\d+ more|Exit code|Wall time|Process |Command running|OBSERVATION:|New Terminal|Current Terminal"
-    r"|File |The file|Review the|Here's the|Successfully|Applied edit|diff --git|index |@@ |Traceback|===|-- Docs"
-    r"|A Google|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d"
-    r"|content-type|location)|^\{\"error\": \""
+    r"(?m)^(?:\[(?:The command|Command fin|Current w|Python|exit code|File: )|\(\d+ more|Exit code|Wall time|Process "
+    r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |The file|Review the|Here's the|Successfully"
+    r"|Applied edit|Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google|Web search|## Web"
+    r"|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
+    r"|^\{\"error\": \""
 )
 """Of every text that has a frame; what has none is not looked at line by line."""
 
@@ -88,27 +90,24 @@ def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def frames(text: str, kind: str = "") -> list[tuple[int, int]]:
-    """(begin, end) in characters of the frame of a text, in order, none over another.
+def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The frame of a text, and what stands in it: (begin, end) in characters, each in order, none over another.
 
     Args:
         text: what was shown.
         kind: `http` of the answer to a request, `tree` of a tree of elements, else empty.
     """
-    return sorted([*_forms(text, kind), *((begin, end) for begin, end in gutters(text) if begin < end)])
-
-
-def _forms(text: str, kind: str) -> Iterator[tuple[int, int]]:
+    frame, held = [one for one in gutters(text) if one[0] < one[1]], []
     whole = _WRAPPED.fullmatch(text)
     for match in [whole] if whole else _FORMS[kind].finditer(text):
         at, end = match.start(), match.end()
         for number, group in enumerate(match.groups(), 1):
             if group is not None:
-                if at < match.start(number):
-                    yield at, match.start(number)
+                held.append(match.span(number))
+                frame += [(at, match.start(number))] if at < match.start(number) else []
                 at = match.end(number)
-        if at < end and text[at:end].strip():
-            yield at, end
+        frame += [(at, end)] if text[at:end].strip() else []
+    return sorted(frame), held
 
 
 def gutters(text: str) -> list[tuple[int, int]]:

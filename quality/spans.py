@@ -25,7 +25,7 @@ from quality.derivable.turns import Turns
 from quality.frames import frames, in_bytes, may_have_frames, without_gutters
 from quality.lines import Lines
 from quality.replicate import Words
-from quality.screens import as_compared
+from quality.screens import as_compared, whole_screens
 from quality.signal import Measured
 from quality.stretches import goes_on
 from quality.texts import Texts
@@ -114,11 +114,16 @@ class _Side:
         return self._data[int(self._starts[chosen.start]) : int(self._starts[chosen.stop])].tobytes()
 
 
-def joined(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order, neighbours of one label that only blanks or a line feed part as one; they do not overlap."""
+def joined(spans: Iterable[Span], apart: int = 1) -> list[Span]:
+    """The spans in order, neighbours of one label as one; they do not overlap.
+
+    Args:
+        spans: the spans.
+        apart: bytes that may stand between neighbours, such as a line feed between lines.
+    """
     found: list[Span] = []
     for begin, end, label in sorted(spans):
-        if found and found[-1][2] == label and begin <= found[-1][1] + 1:
+        if found and found[-1][2] == label and begin <= found[-1][1] + apart:
             found[-1] = (found[-1][0], end, label)
         else:
             found.append((begin, end, label))
@@ -135,7 +140,7 @@ def layered(*layers: Sequence[Span]) -> list[Span]:
     for layer in layers:
         free = [piece for span in layer for piece in _outside(span, found)] if found else layer
         found = sorted([*found, *free])
-    return joined(found)
+    return joined(found, apart=0)
 
 
 def _outside(span: Span, others: Sequence[Span]) -> Iterator[Span]:
@@ -179,6 +184,7 @@ class Labelling:
         initial = _Side(view.texts("context", "initial_state"))
         harness = view.texts("next_observation", "origin").matching("^harness$").tolist()
         begins = set(view.starts.tolist()) - ({0} if goes_on(batch) else set())
+        whole = whole_screens(view).tolist()
         turns = Turns(view)
         framed = columns[0].spread(may_have_frames(columns[0].texts), False).tolist()
         spans = []
@@ -192,7 +198,12 @@ class Labelling:
                 spans.append([(0, size, "harness")] if size else [])
             else:
                 lines = _lines_told(row, after, action, self._seen, initial)
-                spans.append(_laid(turns, row, lines, derived, framed=framed[row]))
+                if whole[row]:
+                    lines = layered(lines, _stayed(row, after, before))
+                if framed[row] or derived:
+                    values = action.text(row).decode("utf-8", "replace")
+                    lines = _laid(turns, row, lines, derived, values if framed[row] else None)
+                spans.append(lines)
             self._seen |= after.known(row)
         yield spans_batch(batch, spans)
 
@@ -201,14 +212,23 @@ class Labelling:
         return iter(())
 
 
-def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], *, framed: bool) -> list[Span]:
-    """What is told of a row by all that tell, in bytes."""
-    if not framed and not derived:
-        return lines
+def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], values: str | None) -> list[Span]:
+    """What is told of a row by all that tell, in bytes.
+
+    Args:
+        turns: the rows.
+        row: its number.
+        lines: what its lines tell, in bytes.
+        derived: what verifiers tell, in characters.
+        values: the values of its action; None if nothing is told by frames.
+    """
     text = turns.shown(row)
-    frame = [(begin, end, "frame") for begin, end in frames(text, turns.kind(row))] if framed else []
+    frame, held = frames(text, turns.kind(row)) if values is not None else ([], [])
+    known = {line.strip() for line in (values or "").split("\n")} if held else set()
+    repeated = [(begin, end, "action") for begin, end in held if text[begin:end] in known and begin < end]
+    fixed = [(begin, end, "frame") for begin, end in frame]
     by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable")]
-    return layered(in_bytes(text, frame), lines, *(in_bytes(text, spans) for spans in by_label))
+    return layered(in_bytes(text, fixed), lines, *(in_bytes(text, spans) for spans in (repeated, *by_label)))
 
 
 def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: _Side) -> list[Span]:
@@ -230,6 +250,14 @@ def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: 
         elif hashed in stood:
             told.append((begin, end, "pre_existing"))
     return joined(told)
+
+
+def _stayed(row: int, after: _Side, before: _Side) -> list[Span]:
+    """Short lines of a screen that stand at their place in the screen before."""
+    told = zip(after.places(row), after.hashes(row), before.hashes(row), after.long(row).tolist(), strict=False)
+    return [
+        (begin, end, "history") for (begin, end), now, then, long in told if now == then and begin < end and not long
+    ]
 
 
 def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]) -> list[Span]:

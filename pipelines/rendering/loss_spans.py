@@ -1,9 +1,9 @@
 """Spans of characters that bear the loss, each with its class: the one truth that every trainer's form is made from.
 
 The classes are those of what a next observation is made of: `volatile` (replicates do not agree on it), `frame` (fixed
-text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before), `derivable`,
-`new` (only the world knew). Which of them stands where is measured where the recipe asks for it (`judge.spans`);
-elsewhere the class of what was observed is null.
+text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before), `derivable` (a
+verifier works it out), `new` (only the world knew). Which of them stands where is measured where the recipe asks for it
+(`judge.spans`); elsewhere the class of what was observed is null.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pipelines.rendering.turns import BETWEEN, MARKER, Turn
 from quality.control_strings import escape_places
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
-_OF_LABELS: Final[Mapping[str, str]] = {
+CLASS_OF_LABEL: Final[Mapping[str, str]] = {
     "harness": "frame",
     "volatile": "volatile",
+    "frame": "frame",
     "action": "copied",
     "history": "copied",
     "pre_existing": "copied",
+    "derivable": "derivable",
 }
 """The class of each label of `quality.spans`."""
 
@@ -87,7 +89,7 @@ def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tupl
             else (len(data[: one["begin"]].decode()), len(data[: one["end"]].decode()))
         )
         yield done, begin, "new"
-        yield begin, last, _OF_LABELS[one["label"]]
+        yield begin, last, CLASS_OF_LABEL[one["label"]]
         done = last
     yield done, len(content), "new"
 
