@@ -32,6 +32,7 @@ READS = (
     "grep -c a {0}",
     "grep -n e {0}",
     "nl -ba {0}",
+    "cat -n {0}",
     "cat {0} | wc -l",
     "head -{1} {0} | tail -1",
     # No verifier knows these.
@@ -153,7 +154,7 @@ class Shell:
             self.session.add(call("bash", command=command), pieces, exit_code=0)
 
     def _told(self, line: str, command: str, klass: str, output: str) -> Pieces:
-        if not line.startswith("nl") or output.count("\n") < 2:
+        if not line.startswith(("nl", "cat -n")) or output.count("\n") < 2:
             return self.session.lined(output, command, klass)
         bare = re.sub(r"(?m)^ *\d+\t", "", output)
         gutters = re.findall(r"(?m)^ *\d+\t", output)
