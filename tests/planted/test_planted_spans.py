@@ -62,7 +62,7 @@ def test_what_a_shell_shows_is_derivable_only_where_it_follows_from_what_was_don
         (tmp_path / str(seed)).mkdir()
         sessions.append(shell_session(seed, tmp_path / str(seed), turns=10))
     found = shares(sessions, "terminal")
-    for klass, least in (("derivable", 0.4), ("copied", 0.95), ("frame", 0.95)):
+    for klass, least in (("derivable", 0.3), ("copied", 0.95), ("frame", 0.95)):
         assert found[klass][0] >= 0.98
         assert found[klass][1] >= least
     assert found["new"][1] >= 0.98
