@@ -41,6 +41,7 @@ _ANY: Final = (
     r"File created successfully at: ([^\n]+)",
     r"Successfully (?:created and wrote to new|overwrote) file: ([^\n]+?)\.",
     r"Applied edit to ([^\n]+)",
+    r"Committing ([^\n]+) before applying edits\.",
     r"Commit ([0-9a-f]{7,12}) ([^\n]+)",
     # Programs.
     r"diff --git a/([^\n]+) b/([^\n]+)",
@@ -61,10 +62,13 @@ _NODE: Final = r"[ \t]*#\d+ [a-z_]+"
 """A node of a tree of which only its kind is told."""
 
 _HTTP: Final = r"HTTP (\d{3}(?: [^\n]*)?)|(?:content-type|location): ([^\n]*)"
+REQUESTS: Final = "http"
+TREES: Final = "tree"
+
 _FORMS: Final = {
     "": re.compile(rf"(?m)^(?:{_LINES}|{_RULE})[ \t\r]*$\n?"),
-    "http": re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?"),
-    "tree": re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?"),
+    REQUESTS: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?"),
+    TREES: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?"),
 }
 """The forms of a kind of answer: of requests, of trees of elements, and of all else."""
 
@@ -72,8 +76,8 @@ _WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]
 _HINT: Final = (
     r"(?m)^(?:\[(?:The command|Command fin|Current w|Python|exit code|File: )|\(\d+ more|Exit code|Wall time|Process "
     r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |The file|Review the|Here's the|Successfully"
-    r"|Applied edit|Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google|Web search|## Web"
-    r"|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
+    r"|Applied edit|Committing |Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google|Web search"
+    r"|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
     r"|^\{\"error\": \""
 )
 """Of every text that has a frame; what has none is not looked at line by line."""
@@ -95,14 +99,17 @@ def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple
 
     Args:
         text: what was shown.
-        kind: `http` of the answer to a request, `tree` of a tree of elements, else empty.
+        kind: `REQUESTS` of the answer to a request, `TREES` of a tree of elements, else empty.
     """
     frame, held = [one for one in gutters(text) if one[0] < one[1]], []
     whole = _WRAPPED.fullmatch(text)
     for match in [whole] if whole else _FORMS[kind].finditer(text):
         at, end = match.start(), match.end()
+        told: set[str] = set()
         for number, group in enumerate(match.groups(), 1):
-            if group is not None:
+            # What stands twice in a form is told by where it stands first.
+            if group is not None and (group not in told or group.isdigit()):
+                told.add(group)
                 held.append(match.span(number))
                 frame += [(at, match.start(number))] if at < match.start(number) else []
                 at = match.end(number)
@@ -117,7 +124,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
-    last, stop, mark = -2, -1, ""
+    last, stop, mark, is_file = -2, -1, "", False
     for match in _GUTTER.finditer(text):
         number = int(match.group(1)[:9])
         if number == last + 1 and match.start() == stop + 1 and match.group(2) == mark:
@@ -126,7 +133,8 @@ def gutters(text: str) -> list[tuple[int, int]]:
             found += run if len(run) > 1 else []
             # A colon behind a number is also what a search puts before its hits.
             mark = match.group(2)
-            is_listing = mark != ":" or _LISTED.search(text[max(match.start() - 80, 0) : match.start()])
+            is_file = is_file or _LISTED.search(text[max(match.start() - 80, 0) : match.start()]) is not None
+            is_listing = mark != ":" or is_file
             run = [match.span()] if is_listing else []
             number = number if is_listing else -2
         last, stop = number, text.find("\n", match.end())

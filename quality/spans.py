@@ -11,18 +11,21 @@ Spans are bytes of the UTF-8 text, so that no reader needs to know how words or 
 
 from __future__ import annotations
 
+import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from quality.derivable import Deriving
 from quality.derivable.turns import Turns
-from quality.frames import frames, in_bytes, may_have_frames, without_gutters
+from quality.frames import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
 from quality.lines import Lines
 from quality.replicate import Words
 from quality.screens import as_compared, whole_screens
@@ -56,6 +59,14 @@ SPANS_SCHEMA: Final = pa.schema(
 
 SHORTEST: Final = 8
 """Bytes of a line below which it stands in many places by chance, and nothing is told of it."""
+
+OUTCOME: Final = 64
+"""Bytes of an answer of one line below which it tells how a call went, and copies no answer that told the same."""
+
+_NAME: Final = 3
+"""Characters of a name that stands in an action as a whole, and not by chance."""
+
+_NUMBER: Final = re.compile(r"-?[\d.,:]*")
 
 SEARCHED: Final = 200
 """Lines of an answer that are looked for within the lines of the action."""
@@ -184,7 +195,13 @@ class Labelling:
         initial = _Side(view.texts("context", "initial_state"))
         harness = view.texts("next_observation", "origin").matching("^harness$").tolist()
         begins = set(view.starts.tolist()) - ({0} if goes_on(batch) else set())
+        quoted = _Side(_with_quotes(view))
         whole = whole_screens(view).tolist()
+        outcome = (
+            view.texts("next_observation", "form").matching("^response$")
+            & (columns[0].sizes() < OUTCOME)
+            & ~columns[0].matching(r"\n.")
+        ).tolist()
         turns = Turns(view)
         framed = columns[0].spread(may_have_frames(columns[0].texts), False).tolist()
         spans = []
@@ -197,7 +214,7 @@ class Labelling:
                 size = len(after.text(row))
                 spans.append([(0, size, "harness")] if size else [])
             else:
-                lines = _lines_told(row, after, action, self._seen, initial)
+                lines = _lines_told(row, after, (action, quoted), set() if outcome[row] else self._seen, initial)
                 if whole[row]:
                     lines = layered(lines, _stayed(row, after, before))
                 if framed[row] or derived:
@@ -224,19 +241,52 @@ def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], va
     """
     text = turns.shown(row)
     frame, held = frames(text, turns.kind(row)) if values is not None else ([], [])
-    known = {line.strip() for line in (values or "").split("\n")} if held else set()
-    repeated = [(begin, end, "action") for begin, end in held if text[begin:end] in known and begin < end]
+    repeated = [(begin, end, "action") for begin, end in held if values and _stands_in(text[begin:end], values)]
+    filled = [(b, e, "") for b, e in held if (turns.kind(row) == REQUESTS or _NUMBER.fullmatch(text[b:e])) and b < e]
     fixed = [(begin, end, "frame") for begin, end in frame]
     by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable")]
-    return layered(in_bytes(text, fixed), lines, *(in_bytes(text, spans) for spans in (repeated, *by_label)))
+    under = (in_bytes(text, spans) for spans in (repeated, filled))
+    found = layered(in_bytes(text, fixed), *under, lines, *(in_bytes(text, spans) for spans in by_label))
+    return [span for span in found if span[2]]
 
 
-def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: _Side) -> list[Span]:
+def _stands_in(told: str, values: str) -> bool:
+    """Whether a name or text stands in the values of an action as a whole, and is no number."""
+    if len(told) < _NAME or _NUMBER.fullmatch(told):
+        return False
+    return re.search(rf"(?<![\w./-]){re.escape(told)}(?![\w/-])", values) is not None
+
+
+def _with_quotes(measured: Measured) -> Texts:
+    """The values of those actions that hold quotes, backslashes or tabs, which `action_values` leaves out."""
+    texts = measured.texts("action", "arguments")
+    held = pc.match_substring_regex(texts.texts, r"\\[\\\"tbfr/]")
+    exact = [_exact(text) for text in texts.texts.filter(held).to_pylist()]
+    empty = pa.array([""] * len(texts.texts), pa.string())
+    return texts.mapped(pc.replace_with_mask(empty, held, pa.array(exact, pa.string())))
+
+
+def _exact(text: str) -> str:
+    try:
+        return "\n".join(_values(json.loads(text)))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _values(one)
+    elif isinstance(value, str):
+        yield value.encode("utf-8", "replace").decode()
+
+
+def _lines_told(row: int, after: _Side, actions: Sequence[_Side], seen: set[int], initial: _Side) -> list[Span]:
     long = after.long(row).tolist()
     if not any(long):
         return []
-    done, stood = action.known(row), initial.known(row)
-    words, text = action.text(row), after.text(row)
+    done, stood = {one for action in actions for one in action.known(row)}, initial.known(row)
+    words, text = b"\n".join(action.text(row) for action in actions), after.text(row)
     told = []
     for number, (known, (begin, end), hashed) in enumerate(
         zip(long, after.places(row), after.hashes(row), strict=True)

@@ -23,7 +23,10 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class Member(NamedTuple):
-    """A member of an object, `"key": value`, as characters [begin, end) of the text."""
+    """A member of an object, `"key": value`, as characters [begin, end) of the text.
+
+    The bracket or comma before it is part of it, and behind the last member the bracket that ends the object.
+    """
 
     key: str
     value: Any
@@ -105,20 +108,22 @@ def _objects(text: str) -> Iterator[list[Member]]:
 
 def _members(text: str, at: int) -> tuple[list[Member], int]:
     found: list[Member] = []
-    at = _after_blanks(text, at + 1)
+    begin, at = at, _after_blanks(text, at + 1)
     while text[at : at + 1] == '"':
-        begin = at
         key, at = _DECODER.raw_decode(text, at)
         at = _after_blanks(text, at)
         if text[at : at + 1] != ":":
             raise ValueError
         value, at = _DECODER.raw_decode(text, _after_blanks(text, at + 1))
         found.append(Member(key, value, begin, at))
+        begin = at
         at = _after_blanks(text, at)
         if text[at : at + 1] == ",":
             at = _after_blanks(text, at + 1)
     if text[at : at + 1] != "}":
         raise ValueError
+    if found:
+        found[-1] = found[-1]._replace(end=at + 1)
     return found, at + 1
 
 

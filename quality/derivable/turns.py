@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from quality.derivable import tools
+from quality.frames import REQUESTS, TREES
 from quality.signal import Measured
 from quality.texts import Texts
 from quality.unnumbered import TREE
@@ -94,8 +95,8 @@ class Turns:
     def kind(self, row: int) -> str:
         """Of what kind an answer is, as `quality.frames` tells them apart."""
         if _text(self._action["name"], row) == _REQUEST:
-            return "http"
-        return "tree" if (_text(self._told["dialect"], row) or "").endswith(TREE) else ""
+            return REQUESTS
+        return TREES if (_text(self._told["dialect"], row) or "").endswith(TREE) else ""
 
 
 def _text(texts: Texts, row: int) -> str | None:

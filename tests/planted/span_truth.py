@@ -247,17 +247,16 @@ def service_session(seed: int) -> Session:
         record = records[key]
         text = json.dumps(record)
         before = shown.get(key, {})
-        pieces: Pieces = [("{", "frame")]
+        pieces: Pieces = []
         for place, (member, value) in enumerate(record.items()):
-            pieces += [(", ", "frame")] if place else []
-            written, told = f"{json.dumps(member)}: ", json.dumps(value)
+            written, told = f"{', ' if place else '{'}{json.dumps(member)}: ", json.dumps(value)
+            told += "}" if place == len(record) - 1 else ""
             if member in given and given[member] == value:
                 pieces.append((written + told, "copied"))
             elif member in before and before[member] == value:
                 pieces.append((written + told, "derivable"))
             else:
                 pieces += [(written, "frame"), (told, "new")]
-        pieces.append(("}", "frame"))
         if text in session.seen:
             pieces = [(text, "copied")]
         shown[key] = dict(record)
