@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from quality.derivable import Deriving
 from quality.derivable.turns import Turns
+from quality.fingerprint import mixed
 from quality.frames import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
 from quality.lines import Lines
 from quality.replicate import Words
@@ -60,6 +61,11 @@ SPANS_SCHEMA: Final = pa.schema(
 SHORTEST: Final = 8
 """Bytes of a line below which it stands in many places by chance, and nothing is told of it."""
 
+TELLING: Final = 32
+"""Bytes of a line below which it copies one that was shown before only beside a neighbour that stood there too."""
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
 OUTCOME: Final = 64
 """Bytes of an answer of one line below which it tells how a call went, and copies no answer that told the same."""
 
@@ -88,6 +94,13 @@ class _Side:
         self._compared, self._begins = compared.index.tolist(), lines.first
         self._size = lines.ends(trimmed=True) - lines.starts[:-1]
         self._hashes = lines.hashes(trimmed=True)
+        is_long = self._size >= SHORTEST
+        # A pair of lines that follow one another in a text; the last line of a text begins none.
+        self._pairs = np.zeros(len(self._hashes), np.uint64)
+        if len(self._hashes) > 1:
+            self._pairs[:-1] = mixed(self._hashes[:-1] * _ODD + self._hashes[1:])
+            self._pairs[:-1][~(is_long[:-1] & is_long[1:])] = 0
+            self._pairs[lines.first[1:] - 1] = 0
 
     def of(self, row: int) -> slice:
         """The numbers of a row's lines."""
@@ -107,6 +120,10 @@ class _Side:
         """Of each line of a row whether it is not too short."""
         found: npt.NDArray[np.bool_] = self._size[self._as_compared(row)] >= SHORTEST
         return found
+
+    def pairs(self, row: int) -> list[int]:
+        """Of each line of a row a hash of it and the next one; 0 if there is none, or one of them is too short."""
+        return self._pairs[self._as_compared(row)].tolist()
 
     def hashes(self, row: int) -> list[int]:
         """Those of a row's lines."""
@@ -174,6 +191,7 @@ class Labelling:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._pairs: set[int] = set()
         self._deriving = Deriving()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -207,14 +225,15 @@ class Labelling:
         spans = []
         for row in range(batch.num_rows):
             if row in begins:
-                self._seen, self._deriving = before.known(row), Deriving()
+                self._seen, self._pairs, self._deriving = before.known(row), set(before.pairs(row)), Deriving()
             turn = turns.at(row)
             derived = self._deriving.told(turn)
             if harness[row]:
                 size = len(after.text(row))
                 spans.append([(0, size, "harness")] if size else [])
             else:
-                lines = _lines_told(row, after, (action, quoted), set() if outcome[row] else self._seen, initial)
+                seen = set() if outcome[row] else self._seen
+                lines = _lines_told(row, after, (action, quoted), (seen, None if whole[row] else self._pairs), initial)
                 if whole[row]:
                     lines = layered(lines, _stayed(row, after, before))
                 if framed[row] or derived:
@@ -222,6 +241,7 @@ class Labelling:
                     lines = _laid(turns, row, lines, derived, values if framed[row] else None)
                 spans.append(lines)
             self._seen |= after.known(row)
+            self._pairs.update(after.pairs(row))
         yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
@@ -281,12 +301,25 @@ def _values(value: Any) -> Iterator[str]:
         yield value.encode("utf-8", "replace").decode()
 
 
-def _lines_told(row: int, after: _Side, actions: Sequence[_Side], seen: set[int], initial: _Side) -> list[Span]:
+def _lines_told(
+    row: int, after: _Side, actions: Sequence[_Side], shown: tuple[set[int], set[int] | None], initial: _Side
+) -> list[Span]:
+    """The spans of a row's lines that the action, what was shown before or the initial state holds.
+
+    Args:
+        row: its number.
+        after: what is shown.
+        actions: the values of the action.
+        shown: lines that were shown before, and pairs of lines; None if a line is told by itself, as of a screen.
+        initial: the initial state.
+    """
     long = after.long(row).tolist()
     if not any(long):
         return []
     done, stood = {one for action in actions for one in action.known(row)}, initial.known(row)
     words, text = b"\n".join(action.text(row) for action in actions), after.text(row)
+    seen, pairs = shown
+    follows = after.pairs(row) if pairs is not None else []
     told = []
     for number, (known, (begin, end), hashed) in enumerate(
         zip(long, after.places(row), after.hashes(row), strict=True)
@@ -295,7 +328,11 @@ def _lines_told(row: int, after: _Side, actions: Sequence[_Side], seen: set[int]
             continue
         if hashed in done or (number < SEARCHED and text[begin:end].strip() in words):
             told.append((begin, end, "action"))
-        elif hashed in seen:
+        elif hashed in seen and (
+            pairs is None
+            or len(text[begin:end].strip()) >= TELLING
+            or any(one and one in pairs for one in follows[max(number - 1, 0) : number + 1])
+        ):
             told.append((begin, end, "history"))
         elif hashed in stood:
             told.append((begin, end, "pre_existing"))

@@ -103,9 +103,13 @@ class Shell:
         self.session, self.folder, self.random = session, folder, session.random
         self.known: dict[str, str | None] = {}
         for number in range(3):
-            lines = [f"{session.nonce()} {session.nonce()}" for _ in range(3)] + [session.nonce()[:5]]
+            lines = [self._news() for _ in range(3)] + [session.nonce()[:5]]
             (folder / f"given{number}.txt").write_text("\n".join(lines) + "\n")
             self.known[f"given{number}.txt"] = None
+
+    def _news(self) -> str:
+        """A line that only the world knows, and that is no other's by chance."""
+        return " ".join(self.session.nonce() for _ in range(4))
 
     def _read(self) -> tuple[str, str]:
         name = self.random.choice(sorted(self.known))
@@ -118,7 +122,7 @@ class Shell:
 
     def _write(self) -> tuple[str, str]:
         name = f"made{self.random.randint(0, 3)}.txt"
-        lines = [self.session.phrase(self.random.randint(1, 4)) for _ in range(self.random.randint(2, 5))]
+        lines = [self.session.phrase(self.random.choice((1, 8))) for _ in range(self.random.randint(2, 5))]
         body = "\n".join(lines)
         how = self.random.choice(("cat > {0} <<'END'\n{1}\nEND", "tee {0} <<'END'\n{1}\nEND", "echo '{2}' > {0}"))
         self.known[name] = "written"
@@ -168,7 +172,7 @@ class Shell:
             path.write_text(f"#!/bin/sh\n{text}\n")
             path.chmod(0o755)
         script = "".join(
-            f"printf '{self.session.nonce()}\\n{self.session.nonce()}\\n3\\n' > world\n( {line}\n)\nprintf '\\036'\n"
+            f"printf '{self._news()}\\n{self.session.nonce()}\\n3\\n' > world\n( {line}\n)\nprintf '\\036'\n"
             for line in lines
         )
         done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, check=True)
