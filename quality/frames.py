@@ -20,48 +20,49 @@ _ANY: Final = (
     # Harnesses of shells.
     r"\[The command completed with exit code (-?\d+)\.\]",
     r"\[Command finished with exit code (-?\d+)\]",
-    r"\[Current working directory: ([^\n]*)\]",
-    r"\[Python [Ii]nterpreter: ([^\n]*)\]",
+    r"\[Current working directory: ([^\r\n]*)\]",
+    r"\[Python [Ii]nterpreter: ([^\r\n]*)\]",
     r"\[exit code (-?\d+)\]",
     r"Exit code: (-?\d+)",
     r"Wall time: ([0-9.]+) seconds",
     r"Process (?:exited with code|running with session ID) (-?\d+)",
-    r"Command running in background with ID: ([^\n]*)",
+    r"Command running in background with ID: ([^\r\n]*)",
     r"OBSERVATION:",
     r"New Terminal (?:Output|Screen):",
     r"Current Terminal Screen:",
     # Editors.
-    r"\[File: ([^\n]*) \((\d+) lines total\)\]",
+    r"\[File: ([^\r\n]*) \((\d+) lines total\)\]",
     r"\((\d+) more lines (?:above|below)\)",
-    r"(?:File updated\. Please r|R)eview the changes and make sure they are [^.\n]*\. Edit the file again[^.\n]*\.",
-    r"The file ([^\n]+) has been (?:updated|edited)(?: successfully)?\.",
-    r"The file ([^\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet of ([^\n:]*):",
-    r"Here's the result of running `cat -n` on ([^\n]+):",
-    r"Here's the files and directories up to \d levels deep in ([^\n]+), excluding hidden items:",
-    r"File created successfully at: ([^\n]+)",
-    r"Successfully (?:created and wrote to new|overwrote) file: ([^\n]+?)\.",
-    r"Applied edit to ([^\n]+)",
-    r"Committing ([^\n]+) before applying edits\.",
-    r"Commit ([0-9a-f]{7,12}) ([^\n]+)",
+    r"<<<<< (?:START|END) CURSOR >>>>>",
+    r"(?:File updated\. Please r|R)eview the changes and make sure they are [^.\r\n]*\. Edit the file again[^.\r\n]*\.",
+    r"The file ([^\r\n]+) has been (?:updated|edited)(?: successfully)?\.",
+    r"The file ([^\r\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet of ([^\r\n:]*):",
+    r"Here's the result of running `cat -n` on ([^\r\n]+):",
+    r"Here's the files and directories up to \d levels deep in ([^\r\n]+), excluding hidden items:",
+    r"File created successfully at: ([^\r\n]+)",
+    r"Successfully (?:created and wrote to new|overwrote) file: ([^\r\n]+?)\.",
+    r"Applied edit to ([^\r\n]+)",
+    r"Committing ([^\r\n]+) before applying edits\.",
+    r"Commit ([0-9a-f]{7,12}) ([^\r\n]+)",
     # Programs.
-    r"diff --git a/([^\n]+) b/([^\n]+)",
+    r"diff --git a/([^\r\n]+) b/([^\r\n]+)",
     r"index ([0-9a-f]{6,40})\.\.([0-9a-f]{6,40})(?: (\d{6}))?",
-    r"@@ -([0-9,]+) \+([0-9,]+) @@( [^\n]*)?",
+    r"@@ -([0-9,]+) \+([0-9,]+) @@( [^\r\n]*)?",
     r"Traceback \(most recent call last\):",
     r"={3,} (?:test session starts|FAILURES|ERRORS|warnings summary|short test summary info) ={3,}",
-    r"-- Docs: https://docs\.pytest\.org/[^\n ]+",
+    r"-- Docs: https://docs\.pytest\.org/[^\r\n ]+",
     # Engines of search, and what calls tools of others.
-    r"A Google search for '([^\n]*)' found (\d+) results:",
-    r"Web search results for query: \"([^\n]*)\"",
+    r"A Google search for '([^\r\n]*)' found (\d+) results:",
+    r"Web search results for query: \"([^\r\n]*)\"",
     r"## Web Results",
-    r"Date published: ([^\n]+)",
+    r"Date published: ([^\r\n]+)",
 )
 _LINES: Final = "|".join(rf"(?:{form})" for form in _ANY)
 _RULE: Final = r"[|+][-=+|: ]{6,}[|+]|[-=]{2,}(?:[+|][-=]{2,})+|[┌├└╔╠╚┏┣┗][─━═┬┼┴╦╬╩┳╋┻]{2,}[┐┤┘╗╣╝┓┫┛]"
 _NODE: Final = r"[ \t]*#\d+ [a-z_]+"
 """A node of a tree of which only its kind is told."""
 
-_HTTP: Final = r"HTTP (\d{3}(?: [^\n]*)?)|(?:content-type|location): ([^\n]*)"
+_HTTP: Final = r"HTTP (\d{3}(?: [^\r\n]*)?)|(?:content-type|location): ([^\r\n]*)"
 REQUESTS: Final = "http"
 TREES: Final = "tree"
 
@@ -75,16 +76,16 @@ _FORMS: Final = {
 _WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
 _HINT: Final = (
     r"(?m)^(?:\[(?:The command|Command fin|Current w|Python|exit code|File: )|\(\d+ more|Exit code|Wall time|Process "
-    r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |The file|Review the|Here's the|Successfully"
-    r"|Applied edit|Committing |Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google|Web search"
-    r"|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
+    r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |<<<<< [SE]|The file|Review|Here's the"
+    r"|Successfully|Applied edit|Committing |Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google"
+    r"|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
     r"|^\{\"error\": \""
 )
 """Of every text that has a frame; what has none is not looked at line by line."""
 
 _GUTTER_HINT: Final = r"(?m)^[ \t]*\d+[\t→:]"
 _GUTTER: Final = re.compile(r"(?m)^[ \t]*(\d+)([\t→:])")
-_LISTED: Final = re.compile(r"(?:lines total\)\]|more lines above\))[ \t\r]*\n\Z")
+_LISTED: Final = re.compile(r"(?:lines total\)\]|more lines above\)|CURSOR >>>>>)[ \t\r]*\n\Z")
 
 
 def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
@@ -130,7 +131,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
         if number == last + 1 and match.start() == stop + 1 and match.group(2) == mark:
             run.append((stop, match.end()))
         else:
-            found += run if len(run) > 1 else []
+            found += run if len(run) > 1 or mark == ":" else []
             # A colon behind a number is also what a search puts before its hits.
             mark = match.group(2)
             is_file = is_file or _LISTED.search(text[max(match.start() - 80, 0) : match.start()]) is not None
@@ -140,7 +141,7 @@ def gutters(text: str) -> list[tuple[int, int]]:
         last, stop = number, text.find("\n", match.end())
         if stop < 0:
             break
-    return found + (run if len(run) > 1 else [])
+    return found + (run if len(run) > 1 or mark == ":" else [])
 
 
 def without_gutters(texts: pa.StringArray) -> pa.StringArray:
