@@ -36,7 +36,7 @@ _ANY: Final = (
     r"<<<<< (?:START|END) CURSOR >>>>>",
     r"(?:File updated\. Please r|R)eview the changes and make sure they are [^.\r\n]*\. Edit the file again[^.\r\n]*\.",
     r"The file ([^\r\n]+) has been (?:updated|edited)(?: successfully)?\.",
-    r"The file ([^\r\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet of ([^\r\n:]*):",
+    r"The file ([^\r\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet[^\r\n:]*:",
     r"Here's the result of running `cat -n` on ([^\r\n]+):",
     r"Here's the files and directories up to \d levels deep in ([^\r\n]+), excluding hidden items:",
     r"File created successfully at: ([^\r\n]+)",
@@ -78,8 +78,8 @@ _HINT: Final = (
     r"(?m)^(?:\[(?:The command|Command fin|Current w|Python|exit code|File: )|\(\d+ more|Exit code|Wall time|Process "
     r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |<<<<< [SE]|The file|Review|Here's the"
     r"|Successfully|Applied edit|Committing |Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google"
-    r"|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d|content-type|location)"
-    r"|^\{\"error\": \""
+    r"|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d"
+    r"|content-type|location)|^\{\"error\": \""
 )
 """Of every text that has a frame; what has none is not looked at line by line."""
 

@@ -261,8 +261,11 @@ def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], va
     """
     text = turns.shown(row)
     frame, held = frames(text, turns.kind(row)) if values is not None else ([], [])
-    repeated = [(begin, end, "action") for begin, end in held if values and _stands_in(text[begin:end], values)]
-    filled = [(b, e, "") for b, e in held if (turns.kind(row) == REQUESTS or _NUMBER.fullmatch(text[b:e])) and b < e]
+    # Of what a server tells about its answer nothing is a copy: a status or a type is one of few.
+    is_request = turns.kind(row) == REQUESTS
+    names = [] if is_request or not values else held
+    repeated = [(begin, end, "action") for begin, end in names if _stands_in(text[begin:end], values or "")]
+    filled = [(b, e, "") for b, e in held if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
     fixed = [(begin, end, "frame") for begin, end in frame]
     by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable")]
     under = (in_bytes(text, spans) for spans in (repeated, filled))
