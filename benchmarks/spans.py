@@ -2,9 +2,9 @@
 
     python -m benchmarks.spans OUT
 
-OUT is a run over the corpora. `labels/spans.tsv` holds, of spans that were drawn by hash, the row (sixteen hex digits of
-the digest of its `row_id`), the first byte and the one after the last, the domain, and the class that a reader gave it
-who saw the action and what went before. A span is told rightly where most of its bytes are. What replicates tell is
+OUT is a run over the corpora. `labels/spans.tsv` holds, of spans that were drawn by hash, the row (sixteen hex digits
+of the digest of its `row_id`), the first byte and the one after the last, the domain, and the class that a reader gave
+it who saw the action and what went before. A span is told rightly where most of its bytes are. What replicates tell is
 not asked: a class that was judged to be volatile is told wrongly by every other.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -71,7 +71,7 @@ def _told(batch: pa.RecordBatch) -> list[list[tuple[int, int, str]]]:
     return [[(one["begin"], one["end"], one["label"]) for one in row] for row in batch["spans"].to_pylist()]
 
 
-def table(judged: Iterable[Judged], told: dict[str, Sequence[tuple[int, int, str]]]) -> str:
+def table(judged: Iterable[Judged], told: Mapping[str, Sequence[tuple[int, int, str]]]) -> str:
     """Rows of domains, columns of classes: how many of the spans that are told to be of a class are of it."""
     right: Counter[tuple[str, str]] = Counter()
     number: Counter[tuple[str, str]] = Counter()
