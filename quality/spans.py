@@ -72,6 +72,10 @@ OUTCOME: Final = 64
 _NAME: Final = 3
 """Characters of a name that stands in an action as a whole, and not by chance."""
 
+_BEHIND: Final = frozenset("_/-")
+_WITHIN: Final = _BEHIND | {"."}
+"""What goes on with a name, as letters and digits do."""
+
 _NUMBER: Final = re.compile(r"-?[\d.,:]*")
 
 SEARCHED: Final = 200
@@ -277,7 +281,13 @@ def _stands_in(told: str, values: str) -> bool:
     """Whether a name or text stands in the values of an action as a whole, and is no number."""
     if len(told) < _NAME or _NUMBER.fullmatch(told):
         return False
-    return re.search(rf"(?<![\w./-]){re.escape(told)}(?![\w/-])", values) is not None
+    at = values.find(told)
+    while at >= 0:
+        before, after = values[max(at - 1, 0) : at], values[at + len(told) : at + len(told) + 1]
+        if not (before.isalnum() or before in _WITHIN) and not (after.isalnum() or after in _BEHIND):
+            return True
+        at = values.find(told, at + 1)
+    return False
 
 
 def _with_quotes(measured: Measured) -> Texts:
@@ -319,7 +329,7 @@ def _lines_told(
     long = after.long(row).tolist()
     if not any(long):
         return []
-    done, stood = {one for action in actions for one in action.known(row)}, initial.known(row)
+    done, stood = actions[0].known(row).union(*(action.known(row) for action in actions[1:])), initial.known(row)
     words, text = b"\n".join(action.text(row) for action in actions), after.text(row)
     seen, pairs = shown
     follows = after.pairs(row) if pairs is not None else []
