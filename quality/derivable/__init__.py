@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from quality.derivable import shell, tools
 from quality.derivable.arithmetic import decimals
 from quality.derivable.records import Records
-from quality.derivable.shell_commands import Place
+from quality.derivable.shell_commands import ALLOWANCE, PAID, Place
 from quality.derivable.shell_syntax import pipelines
 from quality.derivable.turns import SHELLS, SUMS, Turn
 from schemas import KEYSTROKES
@@ -72,6 +72,7 @@ class Deriving:
 
     def _ran(self, turn: Turn, command: str) -> Told:
         place, folder = self._place, self._place.folder
+        place.allowance = min(place.allowance + PAID * len(turn.after or ""), ALLOWANCE)
         workdir = turn.given.get("workdir") or turn.given.get("cwd")
         if isinstance(workdir, str) and workdir:
             place.folder = workdir if workdir != "." else ""

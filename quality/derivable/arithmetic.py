@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 _LONGEST: Final = 256
-_TOKEN: Final = re.compile(r"\s*(\d+(?:\.\d+)?|[-+*/%()])")
+_TOKEN: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|[-+*/%()])")
 _LARGEST: Final = 1 << 63
 
 
@@ -72,7 +72,7 @@ class _Sum:
         if not token[:1].isdigit() or (self._whole and (not token.isdigit() or (token[0] == "0" and len(token) > 1))):
             raise _NoSumError
         self._at += 1
-        return Fraction(token)
+        return self._bounded(Fraction(token))
 
     def _bounded(self, value: Fraction) -> Fraction:
         if abs(value) >= _LARGEST:

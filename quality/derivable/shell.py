@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from quality.derivable.shell_commands import OUTPUTS, Asked, Place, only_reads
+from quality.derivable.shell_commands import OUTPUTS, PAID, Asked, Place, only_reads
 from quality.derivable.shell_syntax import Command, Pipeline, pipelines
 
 _NOWHERE: Final = ("/dev/null", "/dev/stderr", "/dev/stdout", "/dev/tty")
@@ -23,6 +23,7 @@ def outputs(place: Place, line: str) -> list[str | None]:
         place: where they run; it is changed as they change it.
         line: the command line.
     """
+    place.allowance += PAID * len(line)
     found = pipelines(line)
     if found is None:
         place.files.forget()
@@ -32,6 +33,9 @@ def outputs(place: Place, line: str) -> list[str | None]:
 
 
 def _ran(place: Place, pipeline: Pipeline) -> str | None:
+    if place.allowance < 0:
+        place.files.forget()
+        return None
     if pipeline.joint == "||":
         # It runs only if what stands before failed.
         if not all(only_reads(command.words) and not command.redirects for command in pipeline.commands):
@@ -39,9 +43,11 @@ def _ran(place: Place, pipeline: Pipeline) -> str | None:
         return None
     fed: str | None = None
     for command in pipeline.commands:
+        place.allowance -= len(fed or "")
         fed = _put_out(place, command, fed)
         if len(pipeline.commands) > 1 and command.words[:1] == ("cd",):
             place.folder = None
+    place.allowance -= len(fed or "")
     return fed
 
 

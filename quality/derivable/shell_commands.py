@@ -36,19 +36,33 @@ _WRITING: Final[Mapping[str, re.Pattern[str]]] = {
     "date": re.compile(r"^(?:-s|--set)"),
 }
 _LONGEST: Final = 1 << 20
-_COUNT: Final = re.compile(r"-n?(\d+)|--lines=(\d+)")
-_ADDRESS: Final = re.compile(r"(\d+)(?:,(\d+|\$))?p")
+
+ALLOWANCE: Final = 1 << 24
+"""Characters that commands of a trajectory may read and put out before they have paid for it."""
+
+PAID: Final = 64
+"""Characters more for each one that a command line or an answer holds, so that time is linear in what is read."""
+
+_COUNT: Final = re.compile(r"-n?([0-9]{1,9})|--lines=([0-9]{1,9})")
+_ADDRESS: Final = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,9}|\$))?p")
 _ESCAPE: Final = re.compile(r"\\([\\nt])")
 _LETTERS: Final = re.compile(r"[\w \-/=\"'@%&,;:!<>#]*")
 """A pattern that stands for itself in every dialect of grep."""
 
 
 class Place:
-    """Where commands run: the files that are known, and the folder, None if it is not known."""
+    """Where commands run.
+
+    Attributes:
+        files: those that are known.
+        folder: None if it is not known.
+        allowance: characters that commands may still read and put out.
+    """
 
     def __init__(self) -> None:
         self.files = KnownFiles()
         self.folder: str | None = ""
+        self.allowance = ALLOWANCE
 
     def path(self, name: str) -> str | None:
         """The path of a file as the shell would find it."""
@@ -57,7 +71,9 @@ class Place:
     def file(self, name: str) -> KnownFile | None:
         """The file, if its text is known."""
         path = self.path(name)
-        return None if path is None else self.files.get(path)
+        found = None if path is None else self.files.get(path)
+        self.allowance -= len(found.text) if found is not None else 0
+        return found
 
 
 class Asked(NamedTuple):
@@ -111,7 +127,7 @@ def _printf(asked: Asked) -> str | None:
     taken = sum(hole != "%" for hole in holes)
     if rest and (not taken or len(rest) % taken):
         return None
-    if "d" in holes and (not rest or any(not re.fullmatch(r"-?[1-9]\d*|0", one) for one in rest)):
+    if "d" in holes and (not rest or any(not re.fullmatch(r"-?[1-9][0-9]*|0", one) for one in rest)):
         return None
     rounds = len(rest) // taken if taken and rest else 1
 
@@ -163,7 +179,7 @@ def _nl(asked: Asked) -> str | None:
 def _ends(asked: Asked) -> tuple[int, KnownFile] | None:
     """How many lines `head` or `tail` shows, and of what."""
     words, number = list(asked.words), 10
-    if words and words[0] == "-n" and len(words) > 1 and words[1].isdigit():
+    if words and words[0] == "-n" and len(words) > 1 and re.fullmatch("[0-9]{1,9}", words[1]):
         number, words = int(words[1]), words[2:]
     elif words and (match := _COUNT.fullmatch(words[0])):
         number, words = int(match.group(1) or match.group(2)), words[1:]
@@ -229,7 +245,7 @@ def _grep(asked: Asked) -> str | None:
 
 
 def _seq(asked: Asked) -> str | None:
-    if not 1 <= len(asked.words) <= 3 or any(not re.fullmatch(r"-?(?:0|[1-9]\d{0,8})", one) for one in asked.words):
+    if not 1 <= len(asked.words) <= 3 or any(not re.fullmatch(r"-?(?:0|[1-9][0-9]{0,8})", one) for one in asked.words):
         return None
     numbers = [int(one) for one in asked.words]
     first, step, last = {1: (1, 1, numbers[-1]), 2: (numbers[0], 1, numbers[-1])}.get(

@@ -85,6 +85,18 @@ def test_members_of_records_that_were_written_or_shown_come_back():
     assert found["new"][1] == 1
 
 
+def test_cuts_between_rows_change_nothing(tmp_path: Path):
+    batch = batch_of(*(session.trajectory(name, "swe") for name, session in made_of_every_kind(tmp_path)))
+    (whole,) = Labelling().add(batch)
+    labelling = Labelling()
+    parts = [part for at in range(0, batch.num_rows, 3) for part in labelling.add(batch.slice(at, 3))]
+    assert [row for part in parts for row in part["spans"].to_pylist()] == whole["spans"].to_pylist()
+
+
+def made_of_every_kind(folder: Path) -> list[tuple[str, Session]]:
+    return [("a", shell_session(3, folder)), ("b", editor_session(3)), ("c", terminal_session(3))]
+
+
 @pytest.mark.parametrize("text", ["pid 4711 at 12:00:01 serves /tmp/x9f", "[The command completed with exit code 0.]"])
 def test_what_replicates_do_not_agree_on_goes_before_every_other_class(text: str):
     other = text.replace("4711", "4712").replace("12:00:01", "12:00:09").replace("x9f", "k2d").replace("0.]", "1.]")
