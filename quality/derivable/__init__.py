@@ -36,6 +36,9 @@ _BROKEN: Final = re.compile(
     r"No such file or directory|Permission denied|Read-only file system|No space left|cannot create|Is a directory"
     r"|Not a directory|command not found|(?m:^(?:/bin/)?(?:ba)?sh: )"
 )
+_NARROWEST: Final = 20
+"""Columns of a terminal in which a line wraps."""
+
 _TYPED: Final = re.compile(r"[^\x00-\x1f\x7f]+[\r\n]")
 _PROMPT: Final = re.compile(r"(?:^|.*[^>])[$#%>❯]")
 
@@ -120,24 +123,40 @@ class Deriving:
             return []
         rows = after.split("\n")
         prompt = next((row.rstrip() for row in reversed(turn.before.split("\n")) if row.strip()), "")
-        echoes = (prompt + line.rstrip(), f"{prompt} {line}".rstrip())
-        at = next((place for place in range(len(rows) - 1, -1, -1) if rows[place].rstrip() in echoes), None)
-        if not _PROMPT.fullmatch(prompt) or at is None:
+        echo = _echo(rows, (prompt + line.rstrip(), f"{prompt} {line}".rstrip())) if _PROMPT.fullmatch(prompt) else None
+        if echo is None:
             self._place.files.forget()
             return []
-        last = at + 1
+        first, last = echo
         whole = "".join(one or "" for one in outputs).removesuffix("\n")
         if None not in outputs:
             shown = whole.split("\n") if whole else []
-            if [row.rstrip() for row in rows[at + 1 : at + 1 + len(shown)]] == [row.rstrip() for row in shown]:
-                last = at + 1 + len(shown)
+            if [row.rstrip() for row in rows[last : last + len(shown)]] == [row.rstrip() for row in shown]:
+                last += len(shown)
                 last += last < len(rows) and rows[last].rstrip() == prompt and not "".join(rows[last + 1 :]).strip()
             else:
                 self._place.files.forget()
-        elif _BROKEN.search("\n".join(rows[at:])):
+        elif _BROKEN.search("\n".join(rows[last:])):
             self._place.files.forget()
-        begin = sum(len(row) + 1 for row in rows[:at])
-        return [(begin, begin + len("\n".join(rows[at:last])), "derivable")]
+        begin = sum(len(row) + 1 for row in rows[:first])
+        return [(begin, begin + len("\n".join(rows[first:last])), "derivable")]
+
+
+def _echo(rows: Sequence[str], lines: Sequence[str]) -> tuple[int, int] | None:
+    """The rows, from the first to the one after the last, that show one of the lines, the last that do; it may wrap."""
+    for at in range(len(rows) - 1, -1, -1):
+        row = rows[at].rstrip()
+        for line in lines:
+            if row == line:
+                return at, at + 1
+            if len(row) < _NARROWEST or not line.startswith(row):
+                continue
+            # A blank at the end of a row is not told.
+            for width in (len(row), len(row) + 1):
+                pieces = [line[place : place + width].rstrip() for place in range(0, len(line), width)]
+                if [one.rstrip() for one in rows[at : at + len(pieces)]] == pieces:
+                    return at, at + len(pieces)
+    return None
 
 
 def _keys(text: str) -> str:

@@ -103,6 +103,15 @@ def test_a_command_comes_back_behind_its_prompt():
     assert derived(python) == []
 
 
+def test_a_command_that_wraps_at_the_edge_of_the_screen_comes_back_too():
+    line = "me@box:~$ ./probe " + "word " * 10 + "end"
+    rows = [line[at : at + 30].rstrip() for at in range(0, len(line), 30)]
+    typed = json.dumps([{"keystrokes": line.removeprefix("me@box:~$ ") + "\n"}])
+    shown = "\n".join([*rows, "who knows", "me@box:~$"])
+    one = turn("keystrokes", {}, shown, text=typed, before="me@box:~$")
+    assert derived(one) == ["\n".join(rows)]
+
+
 def test_a_record_has_the_members_that_it_had_and_those_that_were_written():
     made = turn("get_note", {"id": "n"}, '{"id": "n", "size": 1, "at": "x"}', is_service=True)
     changed = turn("set_note", {"id": "n", "size": 2}, '{"id": "n", "size": 2, "at": "x", "by": 1}', is_service=True)
