@@ -51,7 +51,7 @@ def shares(sessions: list[Session], domain: str) -> dict[str, tuple[float, float
         klass: (round(right[klass] / told[klass] if told[klass] else 1.0, 3), round(right[klass] / true[klass], 3))
         for klass in sorted(true)
     }
-    if os.environ.get("TRAJMILL_TOLD"):
+    if os.environ.get("TRAJMILL_SHARES"):
         print(domain, {klass: (*pair, true[klass]) for klass, pair in found.items()})  # noqa: T201
     return found
 
