@@ -271,7 +271,7 @@ def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], va
     repeated = [(begin, end, "action") for begin, end in names if _stands_in(text[begin:end], values or "")]
     filled = [(b, e, "") for b, e in held if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
     fixed = [(begin, end, "frame") for begin, end in frame]
-    by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable")]
+    by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable", "frame")]
     under = (in_bytes(text, spans) for spans in (repeated, filled))
     found = layered(in_bytes(text, fixed), *under, lines, *(in_bytes(text, spans) for spans in by_label))
     return [span for span in found if span[2]]

@@ -52,7 +52,8 @@ class Deriving:
     def told(self, turn: Turn) -> Told:
         """(begin, end, label) in characters of what was shown, in order; the next row must follow.
 
-        The label is `derivable`, or `action` where the answer repeats an argument under its own name.
+        The label is `derivable`, or `action` where the answer repeats an argument under its own name, or `frame` of the
+        keys that the tool's answers have.
         """
         if turn.name == KEYSTROKES:
             return self._typed(turn)
@@ -71,7 +72,7 @@ class Deriving:
         tools.followed(self._place, turn.name, turn.given, None if turn.cut else after, failed=turn.failed)
         if predicted is not None and predicted.strip("\n"):
             return [(0, len(after), "derivable")] if after.rstrip("\n") == predicted.rstrip("\n") else []
-        return self._records.told(after, turn.given) if turn.is_service else []
+        return self._records.told(turn.name, after, turn.given) if turn.is_service else []
 
     def _ran(self, turn: Turn, command: str) -> Told:
         place, folder = self._place, self._place.folder

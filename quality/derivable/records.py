@@ -18,6 +18,9 @@ _LONGEST: Final = 1 << 17
 _MOST: Final = 256
 """Records of a list that are read."""
 
+_TOOLS: Final = 256
+"""Tools of a trajectory whose keys are remembered, and keys of each."""
+
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 
@@ -31,6 +34,7 @@ class Member(NamedTuple):
     key: str
     value: Any
     begin: int
+    value_begin: int
     end: int
 
 
@@ -39,27 +43,37 @@ class Records:
 
     def __init__(self) -> None:
         self._known = KnownFiles(RECORD_BYTES)
+        self._keys: dict[str, set[str]] = {}
 
-    def told(self, text: str, given: Mapping[str, Any]) -> list[tuple[int, int, str]]:
+    def told(self, tool: str, text: str, given: Mapping[str, Any]) -> list[tuple[int, int, str]]:
         """(begin, end, label) of the members of an answer that could be told beforehand; the answer is remembered.
 
         `action`: the member stands among the arguments, under the same key. `derivable`: the same record had it.
+        `frame`: of any other member its key, if an answer of the tool before had it.
 
         Args:
+            tool: that was called.
             text: the answer.
             given: the arguments of the call.
         """
         if len(text) > _LONGEST or text[:1] not in "{[" or not text:
             return []
         found: list[tuple[int, int, str]] = []
+        keys = self._keys.setdefault(tool, set()) if tool in self._keys or len(self._keys) < _TOOLS else set()
+        met: set[str] = set()
         try:
             for members in _objects(text):
-                found += self._of_record(members, given)
+                found += self._of_record(members, given, keys)
+                met |= {one.key for one in members}
         except (ValueError, RecursionError):
             return []
+        if len(keys) + len(met) <= _TOOLS:
+            keys |= met
         return found
 
-    def _of_record(self, members: list[Member], given: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
+    def _of_record(
+        self, members: list[Member], given: Mapping[str, Any], keys: set[str]
+    ) -> Iterator[tuple[int, int, str]]:
         name = _name(members)
         held = self._known.get(name) if name else None
         before: dict[str, Any] = json.loads(held.text) if held else {}
@@ -68,6 +82,8 @@ class Records:
                 yield one.begin, one.end, "action"
             elif one.key in before and _same(before[one.key], one.value):
                 yield one.begin, one.end, "derivable"
+            elif one.key in keys:
+                yield one.begin, one.value_begin, "frame"
         if name:
             self._known.put(name, json.dumps({one.key: one.value for one in members}, ensure_ascii=False))
 
@@ -114,8 +130,9 @@ def _members(text: str, at: int) -> tuple[list[Member], int]:
         at = _after_blanks(text, at)
         if text[at : at + 1] != ":":
             raise ValueError
-        value, at = _DECODER.raw_decode(text, _after_blanks(text, at + 1))
-        found.append(Member(key, value, begin, at))
+        value_begin = _after_blanks(text, at + 1)
+        value, at = _DECODER.raw_decode(text, value_begin)
+        found.append(Member(key, value, begin, value_begin, at))
         begin = at
         at = _after_blanks(text, at)
         if text[at : at + 1] == ",":
