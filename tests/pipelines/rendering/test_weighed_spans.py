@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.mix.samples import samples_of
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.loss_spans import CLASSES, SpanWeights, bearing_spans, document_spans, message_spans
-from pipelines.rendering.turns import Turn, document, messages, turns
+from pipelines.rendering.turns import Turn, View, document, messages, turns
+from quality.tokens import TokenCounter
+from tests.pipelines.rendering.costed import costed
 from tests.pipelines.rendering.test_turns import row
 
 PIECES = st.lists(st.sampled_from(["volatile", "frame", "history", "derivable", None]), min_size=1, max_size=30)
@@ -67,6 +70,19 @@ def test_a_share_is_drawn_that_is_near_the_weight_and_another_seed_draws_others(
     numbers = [sum(span.label == "copied" for span in spans) for spans in kept]
     assert all(240 < number < 360 for number in numbers)
     assert kept[0] != kept[1]
+
+
+@pytest.mark.parametrize("pool", ["sft", "cpt"])
+def test_samples_bear_the_loss_where_the_recipe_says(pool):
+    more = {**dict.fromkeys(("source", "group"), "s"), "num_segments": 1, "number": 1, "row_id": "r"}
+    rows = costed([{**answered(0, ["history", None, "volatile"]), **more}], View(), TokenCounter())
+    labels = []
+    for loss in ("turns", "spans"):
+        mix = Mix(loss=loss, loss_weights={"copied": 0.0})
+        ((_, sample),) = samples_of(pool, rows, mix, TokenCounter())
+        assert isinstance(sample, dict)
+        labels.append([span["label"] for span in sample["spans"]])
+    assert [label for label in labels[0] if label != "copied"] == labels[1] != labels[0]
 
 
 @pytest.mark.parametrize("loss", ["turns", "spans"])
