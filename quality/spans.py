@@ -1,26 +1,35 @@
 """Labels on spans of a next observation: where what it shows can be known from, as far as that is cheap to tell.
 
 `harness`: the harness made the text. `volatile`: replicates do not agree on it (see `quality.replicate`), so nothing
-that stood before tells it. `action`: a line that the action holds. `history`: a line that the trajectory has shown
-before. `pre_existing`: a line of the initial state. Where several hold, the first in this order is told. A text
-without a label is new, and whether a model could know it is not told here.
+that stood before tells it. `frame`: fixed text of the tool or screen (see `quality.frames`). `action`: a line that the
+action holds. `history`: a line that the trajectory has shown before. `pre_existing`: a line of the initial state.
+`derivable`: a verifier works it out from the action and what went before (see `quality.derivable`). Where several hold,
+the first in this order is told. A text without a label is new, and whether a model could know it is not told here.
 
 Spans are bytes of the UTF-8 text, so that no reader needs to know how words or lines were cut.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Final, TypeAlias
+from itertools import groupby, islice
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from quality.derivable import Deriving
+from quality.derivable.turns import Turns
+from quality.fingerprint import mixed
+from quality.frames import REQUESTS, frames, in_bytes, may_have_frames, without_gutters
 from quality.lines import Lines
 from quality.replicate import Words
-from quality.screens import as_compared
+from quality.screens import as_compared, whole_screens
 from quality.signal import Measured
 from quality.stretches import goes_on
 from quality.texts import Texts
@@ -28,7 +37,10 @@ from quality.tokens import TokenCounter
 from quality.values import action_values
 from schemas.verdict import KEY_FIELDS
 
-LABELS: Final = ("harness", "volatile", "action", "history", "pre_existing")
+LABELS: Final = ("harness", "volatile", "frame", "action", "history", "pre_existing", "derivable")
+
+VERSION: Final = 3
+"""Of what is told; raised with every change of it, so that spans are measured anew."""
 
 SPAN: Final = pa.struct(
     [
@@ -42,12 +54,29 @@ SPANS_SCHEMA: Final = pa.schema(
         *KEY_FIELDS,
         pa.field("spans", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
     ],
-    metadata={b"trajmill.spans_schema": b"2"},
+    metadata={b"trajmill.spans_schema": str(VERSION).encode()},
 )
 """One row a transition, aligned to the transitions; spans in order, none over another."""
 
 SHORTEST: Final = 8
 """Bytes of a line below which it stands in many places by chance, and nothing is told of it."""
+
+TELLING: Final = 32
+"""Bytes of a line below which it copies one that was shown before only beside a neighbour that stood there too."""
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+OUTCOME: Final = 64
+"""Bytes of an answer of one line below which it tells how a call went, and copies no answer that told the same."""
+
+_NAME: Final = 3
+"""Characters of a name that stands in an action as a whole, and not by chance."""
+
+_BEHIND: Final = frozenset("_/-")
+_WITHIN: Final = _BEHIND | {"."}
+"""What goes on with a name, as letters and digits do."""
+
+_NUMBER: Final = re.compile(r"-?[\d.,:]*")
 
 SEARCHED: Final = 200
 """Lines of an answer that are looked for within the lines of the action."""
@@ -69,6 +98,13 @@ class _Side:
         self._compared, self._begins = compared.index.tolist(), lines.first
         self._size = lines.ends(trimmed=True) - lines.starts[:-1]
         self._hashes = lines.hashes(trimmed=True)
+        is_long = self._size >= SHORTEST
+        # A pair of lines that follow one another in a text; the last line of a text begins none.
+        self._pairs = np.zeros(len(self._hashes), np.uint64)
+        if len(self._hashes) > 1:
+            self._pairs[:-1] = mixed(self._hashes[:-1] * _ODD + self._hashes[1:])
+            self._pairs[:-1][~(is_long[:-1] & is_long[1:])] = 0
+            self._pairs[lines.first[1:] - 1] = 0
 
     def of(self, row: int) -> slice:
         """The numbers of a row's lines."""
@@ -89,6 +125,10 @@ class _Side:
         found: npt.NDArray[np.bool_] = self._size[self._as_compared(row)] >= SHORTEST
         return found
 
+    def pairs(self, row: int) -> list[int]:
+        """Of each line of a row a hash of it and the next one; 0 if there is none, or one of them is too short."""
+        return self._pairs[self._as_compared(row)].tolist()
+
     def hashes(self, row: int) -> list[int]:
         """Those of a row's lines."""
         return self._hashes[self._as_compared(row)].tolist()
@@ -106,15 +146,48 @@ class _Side:
         return self._data[int(self._starts[chosen.start]) : int(self._starts[chosen.stop])].tobytes()
 
 
-def joined(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order, neighbours of one label that only blanks or a line feed part as one; they do not overlap."""
+def joined(spans: Iterable[Span], apart: int = 1) -> list[Span]:
+    """The spans in order, neighbours of one label as one; they do not overlap.
+
+    Args:
+        spans: the spans.
+        apart: bytes that may stand between neighbours, such as a line feed between lines.
+    """
     found: list[Span] = []
     for begin, end, label in sorted(spans):
-        if found and found[-1][2] == label and begin <= found[-1][1] + 1:
+        if found and found[-1][2] == label and begin <= found[-1][1] + apart:
             found[-1] = (found[-1][0], end, label)
         else:
             found.append((begin, end, label))
     return found
+
+
+def layered(*layers: Sequence[Span]) -> list[Span]:
+    """The spans of all layers in order, none over another: where several stand, the one of the first layer does.
+
+    Args:
+        layers: each with spans in order, none over another.
+    """
+    found: list[Span] = []
+    for layer in layers:
+        free = [piece for span in layer for piece in _outside(span, found)] if found else layer
+        found = sorted([*found, *free])
+    return joined(found, apart=0)
+
+
+def _outside(span: Span, others: Sequence[Span]) -> Iterator[Span]:
+    """What of a span none of the others covers; they are in order, none over another."""
+    at, last, label = span
+    number = bisect_left(others, (at,))
+    number -= number > 0 and others[number - 1][1] > at
+    for begin, end, _ in islice(others, number, None):
+        if begin >= last:
+            break
+        if at < begin:
+            yield at, begin, label
+        at = max(at, end)
+    if at < last:
+        yield at, last, label
 
 
 class Labelling:
@@ -122,6 +195,8 @@ class Labelling:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._pairs: set[int] = set()
+        self._deriving = Deriving()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The spans of `batch`, of `encoded_schema()`; it follows those before."""
@@ -135,22 +210,42 @@ class Labelling:
         ]
         compared = view.once(as_compared)
         bare = [compared.texts(side, "content") for side in ("next_observation", "observation")]
+        bare = [texts.mapped(without_gutters(texts.texts)) for texts in bare]
         after, action, before = (
             _Side(*texts) for texts in ((columns[0], bare[0]), (columns[1],), (columns[2], bare[1]))
         )
         initial = _Side(view.texts("context", "initial_state"))
         harness = view.texts("next_observation", "origin").matching("^harness$").tolist()
         begins = set(view.starts.tolist()) - ({0} if goes_on(batch) else set())
+        quoted = _Side(_with_quotes(view))
+        whole = whole_screens(view).tolist()
+        outcome = (
+            view.texts("next_observation", "form").matching("^response$")
+            & (columns[0].sizes() < OUTCOME)
+            & ~columns[0].matching(r"\n.")
+        ).tolist()
+        turns = Turns(view)
+        framed = columns[0].spread(may_have_frames(columns[0].texts), False).tolist()
         spans = []
         for row in range(batch.num_rows):
             if row in begins:
-                self._seen = before.known(row)
+                self._seen, self._pairs, self._deriving = before.known(row), set(before.pairs(row)), Deriving()
+            turn = turns.at(row)
+            derived = self._deriving.told(turn)
             if harness[row]:
                 size = len(after.text(row))
                 spans.append([(0, size, "harness")] if size else [])
             else:
-                spans.append(_lines_told(row, after, action, self._seen, initial))
+                seen = set() if outcome[row] else self._seen
+                lines = _lines_told(row, after, (action, quoted), (seen, None if whole[row] else self._pairs), initial)
+                if whole[row]:
+                    lines = layered(lines, _stayed(row, after, before))
+                if framed[row] or derived:
+                    values = action.text(row).decode("utf-8", "replace")
+                    lines = _laid(turns, row, lines, derived, values if framed[row] else None)
+                spans.append(lines)
             self._seen |= after.known(row)
+            self._pairs.update(after.pairs(row))
         yield spans_batch(batch, spans)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
@@ -158,12 +253,86 @@ class Labelling:
         return iter(())
 
 
-def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: _Side) -> list[Span]:
+def _laid(turns: Turns, row: int, lines: list[Span], derived: Sequence[Span], values: str | None) -> list[Span]:
+    """What is told of a row by all that tell, in bytes.
+
+    Args:
+        turns: the rows.
+        row: its number.
+        lines: what its lines tell, in bytes.
+        derived: what verifiers tell, in characters.
+        values: the values of its action; None if nothing is told by frames.
+    """
+    text = turns.shown(row)
+    frame, held = frames(text, turns.kind(row)) if values is not None else ([], [])
+    # Of what a server tells about its answer nothing is a copy: a status or a type is one of few.
+    is_request = turns.kind(row) == REQUESTS
+    names = [] if is_request or not values else held
+    repeated = [(begin, end, "action") for begin, end in names if _stands_in(text[begin:end], values or "")]
+    filled = [(b, e, "") for b, e in held if (is_request or _NUMBER.fullmatch(text[b:e])) and b < e]
+    fixed = [(begin, end, "frame") for begin, end in frame]
+    by_label = [[span for span in derived if span[2] == label] for label in ("action", "derivable", "frame")]
+    under = (in_bytes(text, spans) for spans in (repeated, filled))
+    found = layered(in_bytes(text, fixed), *under, lines, *(in_bytes(text, spans) for spans in by_label))
+    return [span for span in found if span[2]]
+
+
+def _stands_in(told: str, values: str) -> bool:
+    """Whether a name or text stands in the values of an action as a whole, and is no number."""
+    if len(told) < _NAME or _NUMBER.fullmatch(told):
+        return False
+    at = values.find(told)
+    while at >= 0:
+        before, after = values[max(at - 1, 0) : at], values[at + len(told) : at + len(told) + 1]
+        if not (before.isalnum() or before in _WITHIN) and not (after.isalnum() or after in _BEHIND):
+            return True
+        at = values.find(told, at + 1)
+    return False
+
+
+def _with_quotes(measured: Measured) -> Texts:
+    """The values of those actions that hold quotes, backslashes or tabs, which `action_values` leaves out."""
+    texts = measured.texts("action", "arguments")
+    held = pc.match_substring_regex(texts.texts, r"\\[\\\"tbfr/]")
+    exact = [_exact(text) for text in texts.texts.filter(held).to_pylist()]
+    empty = pa.array([""] * len(texts.texts), pa.string())
+    return texts.mapped(pc.replace_with_mask(empty, held, pa.array(exact, pa.string())))
+
+
+def _exact(text: str) -> str:
+    try:
+        return "\n".join(_values(json.loads(text)))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _values(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _values(one)
+    elif isinstance(value, str):
+        yield value.encode("utf-8", "replace").decode()
+
+
+def _lines_told(
+    row: int, after: _Side, actions: Sequence[_Side], shown: tuple[set[int], set[int] | None], initial: _Side
+) -> list[Span]:
+    """The spans of a row's lines that the action, what was shown before or the initial state holds.
+
+    Args:
+        row: its number.
+        after: what is shown.
+        actions: the values of the action.
+        shown: lines that were shown before, and pairs of lines; None if a line is told by itself, as of a screen.
+        initial: the initial state.
+    """
     long = after.long(row).tolist()
     if not any(long):
         return []
-    done, stood = action.known(row), initial.known(row)
-    words, text = action.text(row), after.text(row)
+    done, stood = actions[0].known(row).union(*(action.known(row) for action in actions[1:])), initial.known(row)
+    words, text = b"\n".join(action.text(row) for action in actions), after.text(row)
+    seen, pairs = shown
+    follows = after.pairs(row) if pairs is not None else []
     told = []
     for number, (known, (begin, end), hashed) in enumerate(
         zip(long, after.places(row), after.hashes(row), strict=True)
@@ -172,11 +341,23 @@ def _lines_told(row: int, after: _Side, action: _Side, seen: set[int], initial: 
             continue
         if hashed in done or (number < SEARCHED and text[begin:end].strip() in words):
             told.append((begin, end, "action"))
-        elif hashed in seen:
+        elif hashed in seen and (
+            pairs is None
+            or len(text[begin:end].strip()) >= TELLING
+            or any(one and one in pairs for one in follows[max(number - 1, 0) : number + 1])
+        ):
             told.append((begin, end, "history"))
         elif hashed in stood:
             told.append((begin, end, "pre_existing"))
     return joined(told)
+
+
+def _stayed(row: int, after: _Side, before: _Side) -> list[Span]:
+    """Short lines of a screen that stand at their place in the screen before."""
+    told = zip(after.places(row), after.hashes(row), before.hashes(row), after.long(row).tolist(), strict=False)
+    return [
+        (begin, end, "history") for (begin, end), now, then, long in told if now == then and begin < end and not long
+    ]
 
 
 def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]) -> list[Span]:
@@ -190,16 +371,9 @@ def with_volatile(spans: Sequence[Span], text: str, flags: npt.NDArray[np.bool_]
     words = Words.of(text)
     runs = [list(group) for volatile, group in groupby(range(len(flags)), lambda at: bool(flags[at])) if volatile]
     changed = [(int(words.places[run[0], 0]), int(words.places[run[-1], 1]), "volatile") for run in runs]
-    kept = []
-    for begin, end, label in spans:
-        if label == "harness":
-            return list(spans)
-        at = begin
-        for low, high, _ in changed:
-            if low < end and high > at:
-                kept += [(at, low, label)] if low > at else []
-                at = max(at, high)
-        kept += [(at, end, label)] if at < end else []
+    if any(label == "harness" for _, _, label in spans):
+        return list(spans)
+    kept = [piece for span in spans for piece in _outside(span, changed)]
     return sorted([*kept, *changed])
 
 

@@ -18,7 +18,7 @@ from pipelines.engine.storage import Folder, sha256_of
 from pipelines.recipe.later_recipes import changes, recalled, recipe_of_record, recorded
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.templates import templates_digest
-from quality import scrub, sketch
+from quality import scrub, sketch, spans
 from quality.fingerprint import TRANSITION_TEXTS
 from schemas import SCHEMA_VERSION, ConfigError
 
@@ -29,6 +29,7 @@ _TOLD: Final = {
     "sketch": "what near copies are known by",
     "scrubbing": "what is scrubbed",
     "templates": "the texts of mix.templates",
+    "spans": "what spans are told of",
 }
 """What versions are of."""
 
@@ -45,6 +46,7 @@ def versions_of(recipe: Recipe) -> dict[str, str]:
         "sketch": str(sketch.VERSION),
         "scrubbing": str(scrub.VERSION),
         "templates": templates_digest(None if folder is None else Path(folder))[:16],
+        **({"spans": str(spans.VERSION)} if recipe.judge.spans else {}),
     }
 
 

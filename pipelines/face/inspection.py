@@ -21,6 +21,7 @@ from pipelines.engine.paths import url_of
 from pipelines.normalize.input_reading import read_input
 from pipelines.plan.plan import make_plan
 from pipelines.recipe.recipe import Recipe
+from pipelines.rendering.loss_spans import CLASS_OF_LABEL, CLASSES
 from quality.scrub import scrub
 from schemas import Assembler, ConfigError, ParseError, Reject, ShardError, scan_transitions
 from schemas.invariants import check
@@ -141,7 +142,29 @@ def _transitions(path: str, trajectory: str | None) -> Found:
         "action": _values(frame, pl.col("action").struct.field("name")),
     }
     rows = frame.filter(pl.col(KEY).str.starts_with(f"{key}-")).sort("step").collect().to_dicts()
-    return Found("transitions", counts, tables, rows, f"trajectory {key}")
+    return Found("transitions", counts, tables, _with_classes(Path(path), rows), f"trajectory {key}")
+
+
+def _with_classes(path: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with `classes` where its spans were measured: bytes of what was observed by their class."""
+    files = sorted([*path.glob("spans/*/*.parquet"), *path.parent.glob("spans/*/*.parquet")])
+    if not files:
+        return rows
+    measured = pl.scan_parquet(files, glob=False).filter(pl.col(KEY).is_in([row[KEY] for row in rows]))
+    spans = dict(measured.select(KEY, "spans").collect().iter_rows())
+    for row in rows:
+        content = (row["next_observation"] or {}).get("content")
+        if content and row[KEY] in spans:
+            row["classes"] = _classes(spans[row[KEY]], len(content.encode()))
+    return rows
+
+
+def _classes(spans: Sequence[Mapping[str, Any]], size: int) -> dict[str, int]:
+    found = dict.fromkeys(CLASSES, 0)
+    for one in spans:
+        found[CLASS_OF_LABEL[one["label"]]] += one["end"] - one["begin"]
+    found["new"] += size - sum(found.values())
+    return {name: number for name, number in found.items() if number}
 
 
 def _chosen_key(keys: Sequence[str], wanted: str | None) -> str:

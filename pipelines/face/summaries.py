@@ -333,6 +333,9 @@ def _show_next(row: Mapping[str, Any], console: Printer, lines: int) -> None:
     marks += [f"exit {row['exit_code']}"] if row["exit_code"] is not None else []
     marks += [f"cut by {after['truncation']}"] if after["truncation"] != "none" else []
     marks += [f"{len(after['attachments'])} attachments"] if after["attachments"] else []
+    classes = row.get("classes") or {}
+    whole = sum(classes.values())
+    marks += [f"{100 * number / whole:.0f} % {name}" for name, number in classes.items()]
     console.print(f"→ {', '.join(marks)}", style="cyan")
     if after["form"] in ("screen", "state") and row["observation"]:
         from pipelines.face.inspection import difference

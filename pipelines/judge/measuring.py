@@ -35,6 +35,7 @@ from quality.measure import Measuring
 from quality.replicate import REPLICATE_SCHEMA, Following
 from quality.sketch import HASHED, SKETCH_SCHEMA, VERSION, Sketching
 from quality.spans import SPANS_SCHEMA, Labelling
+from quality.spans import VERSION as SPANS_VERSION
 from quality.tokens import TokenCounter
 from quality.variety import VARIETY_SCHEMA, Varying
 from schemas import SCHEMA_VERSION
@@ -65,7 +66,7 @@ def measuring_digest(unit: Unit, judging: Judging) -> str:
         rules.replicates is not None,
         judging.benchmarks,
     ]
-    chosen += [rules.spans, judging.models, [rules.signals.get(name) for name in judging.signals]]
+    chosen += [rules.spans and SPANS_VERSION, judging.models, [rules.signals.get(name) for name in judging.signals]]
     chosen += [] if rules.group_folders else ["folders apart"]
     chosen += [costs.VERSION, asdict(View.of(judging.recipe.mix)), bool(judging.recipe.mix.pools.get("rl"))]
     settings = [unit.sha256, *chosen, TRANSITION_TEXTS, VARIETY_SCHEMA.names, SCHEMA_VERSION]

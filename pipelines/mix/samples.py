@@ -21,7 +21,7 @@ from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
-from pipelines.rendering.loss_spans import document_spans, message_spans
+from pipelines.rendering.loss_spans import SpanWeights, document_spans, message_spans
 from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, prompt
 from pipelines.rendering.turns import Outline, Rows, Turn, View, document, messages, outlined, rendered, turns
 from pipelines.rendering.windows import windows
@@ -227,7 +227,8 @@ class _Making:
             "template": self.prompt.template,
         }
         text = {"text": document(system, shown)} if is_cpt else {"messages": messages(system, shown)}
-        spans = document_spans(system, shown) if is_cpt else message_spans(shown)
+        weights = SpanWeights.of(self.mix)
+        spans = document_spans(system, shown, weights) if is_cpt else message_spans(shown, weights)
         return {**common, **text, "spans": spans, "_id": key, **self._held(shown)}
 
     def rl_sample(self, whole: Sequence[Outline], others: Distractors) -> Made:

@@ -32,6 +32,9 @@ SHARES: Final[dict[Pool, float]] = {"cpt": 0.5, "sft": 0.25, "rl": 0.15, "eval":
 
 Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
+SpanClass = Literal["volatile", "frame", "copied", "derivable", "new"]
+LOSS_WEIGHTS: Final[dict[SpanClass, float]] = {"volatile": 0.1}
+"""Share of the spans of a class that bear the loss by default; of a class that is not named all do."""
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
 """Tokens of a sample of each pool by default."""
 
@@ -122,6 +125,10 @@ class Mix(Section):
         control_tokens: strings in what samples show that chat tokenizers take for control tokens, such as `<|im_end|>`
             in a file that was read: `keep` leaves them, `escape` puts a blank behind their first character, by which
             they are no such token any more (`quality.control_strings`), `drop` leaves out what shows one.
+        loss: what bears the loss in CPT and SFT: whole answers (`turns`), or of each answer the spans that are drawn by
+            `loss_weights` (`spans`, which needs `judge.spans`).
+        loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; a class that
+            is not named bears it whole. Of a sample's volatile spans one in ten stays at least.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
@@ -143,6 +150,8 @@ class Mix(Section):
     actions: Literal["call", "native"] = "call"
     mcp: Literal["text", "envelope"] = "text"
     control_tokens: Literal["keep", "escape", "drop"] = "keep"
+    loss: Literal["turns", "spans"] = "turns"
+    loss_weights: dict[SpanClass, Share] = Field(default_factory=lambda: dict(LOSS_WEIGHTS))
     templates: str | None = None
     instructions: str | None = None
 
@@ -258,6 +267,8 @@ class Recipe(Section):
             raise ValueError(
                 "normalize.grown: extend needs judge.mask_duplicate_transitions, so that nothing bears the loss twice"
             )
+        if self.mix.loss == "spans" and not self.judge.spans:
+            raise ValueError("mix.loss: spans needs judge.spans: true, which tells the spans of an answer apart")
         fault = self.normalize.dataset.fault(self.domains)
         if fault is not None:
             raise ValueError(fault)

@@ -1,30 +1,64 @@
 """Spans of characters that bear the loss, each with its class: the one truth that every trainer's form is made from.
 
 The classes are those of what a next observation is made of: `volatile` (replicates do not agree on it), `frame` (fixed
-text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before), `derivable`,
-`new` (only the world knew). Which of them stands where is measured where the recipe asks for it (`judge.spans`);
-elsewhere the class of what was observed is null.
+text, such as the marker that opens an answer), `copied` (it stands in the action or was shown before), `derivable` (a
+verifier works it out), `new` (only the world knew). Which of them stands where is measured where the recipe asks for it
+(`judge.spans`); elsewhere the class of what was observed is null.
 """
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from pipelines.recipe.recipe import Mix
 from pipelines.rendering.envelopes import in_envelope
 from pipelines.rendering.turns import BETWEEN, MARKER, Turn
 from quality.control_strings import escape_places
 
 CLASSES: Final = ("volatile", "frame", "copied", "derivable", "new")
-_OF_LABELS: Final[Mapping[str, str]] = {
+CLASS_OF_LABEL: Final[Mapping[str, str]] = {
     "harness": "frame",
     "volatile": "volatile",
+    "frame": "frame",
     "action": "copied",
     "history": "copied",
     "pre_existing": "copied",
+    "derivable": "derivable",
 }
 """The class of each label of `quality.spans`."""
+
+
+_LEAST_VOLATILE: Final = 10
+"""One in so many of a sample's volatile spans bears the loss whatever the weight: else what is around is not learnt."""
+
+_WHOLE: Final = float(1 << 64)
+
+
+class SpanWeights(NamedTuple):
+    """By what spans are drawn that bear the loss.
+
+    Attributes:
+        shares: of the spans of each class; 1 where a class is not named.
+        seed: of the draw.
+    """
+
+    shares: Mapping[str, float]
+    seed: int
+
+    @classmethod
+    def of(cls, mix: Mix) -> SpanWeights | None:
+        """Those of a recipe; None where whole answers bear the loss."""
+        if mix.loss == "turns":
+            return None
+        return cls({str(name): share for name, share in mix.loss_weights.items()}, mix.seed)
+
+    def chance(self, turn: Turn, begin: int) -> float:
+        """A number from 0 to 1 that hangs on nothing but the place of the span: its trajectory, step and begin."""
+        place = f"{self.seed}:{turn.row['trajectory_id']}:{turn.row['step']}:{begin}"
+        return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=8).digest(), "big") / _WHOLE
 
 
 class LossSpan(NamedTuple):
@@ -84,26 +118,52 @@ def _classed(content: str, labels: Sequence[Mapping[str, Any]]) -> Iterator[tupl
             else (len(data[: one["begin"]].decode()), len(data[: one["end"]].decode()))
         )
         yield done, begin, "new"
-        yield begin, last, _OF_LABELS[one["label"]]
+        yield begin, last, CLASS_OF_LABEL[one["label"]]
         done = last
     yield done, len(content), "new"
 
 
-def message_spans(shown: Sequence[Turn]) -> list[dict[str, Any]]:
+def bearing_spans(shown: Sequence[Turn], weights: SpanWeights | None) -> list[list[LossSpan]]:
+    """Of each turn of a sample the spans that bear the loss: all, or those that are drawn by weights.
+
+    Without a class a span always bears it, and so does the marker that opens an answer.
+    """
+    every = [turn_spans(turn) for turn in shown]
+    if weights is None:
+        return every
+    kept: list[list[LossSpan]] = []
+    left: list[tuple[float, int, LossSpan]] = []
+    volatile = 0
+    for number, (turn, spans) in enumerate(zip(shown, every, strict=True)):
+        kept.append([])
+        for span in spans:
+            chance = weights.chance(turn, span.begin)
+            volatile += span.label == "volatile"
+            if span.label is None or span is _FRAME or chance < weights.shares.get(span.label, 1.0):
+                kept[number].append(span)
+            elif span.label == "volatile":
+                left.append((chance, number, span))
+    missing = -(-volatile // _LEAST_VOLATILE) - (volatile - len(left))
+    for _, number, span in sorted(left)[: max(missing, 0)]:
+        kept[number].append(span)
+    return [sorted(spans) for spans in kept] if missing > 0 else kept
+
+
+def message_spans(shown: Sequence[Turn], weights: SpanWeights | None = None) -> list[dict[str, Any]]:
     """The spans of the messages that `turns.messages` makes: `message` is the number of the message, from 0."""
     return [
         {"message": 2 * number + 2, "begin": one.begin, "end": one.end, "label": one.label}
-        for number, turn in enumerate(shown)
-        for one in turn_spans(turn)
+        for number, spans in enumerate(bearing_spans(shown, weights))
+        for one in spans
     ]
 
 
-def document_spans(system: str, shown: Sequence[Turn]) -> list[dict[str, Any]]:
+def document_spans(system: str, shown: Sequence[Turn], weights: SpanWeights | None = None) -> list[dict[str, Any]]:
     """The spans of the text that `turns.document` makes."""
     found: list[dict[str, Any]] = []
     place = len(system)
-    for turn in shown:
+    for turn, spans in zip(shown, bearing_spans(shown, weights), strict=True):
         place += len(BETWEEN) + len(turn.user) + len(BETWEEN)
-        found += [{"begin": place + one.begin, "end": place + one.end, "label": one.label} for one in turn_spans(turn)]
+        found += [{"begin": place + one.begin, "end": place + one.end, "label": one.label} for one in spans]
         place += len(MARKER) + len(turn.observation)
     return found

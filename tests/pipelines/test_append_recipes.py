@@ -19,6 +19,7 @@ from pipelines.engine.succession import rule_sets
 from pipelines.engine.verification import verify
 from pipelines.forgetting.forgetting import Forgetting
 from pipelines.forgetting.selection import Selection
+from pipelines.recipe.judgement import Judge
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
@@ -134,6 +135,12 @@ def test_other_scrubbing_and_other_templates_are_refused(logs, out, monkeypatch)
     monkeypatch.setattr(succession, "templates_digest", lambda _: "0" * 64)
     with pytest.raises(ConfigError, match=r"what is scrubbed changed; the texts of mix\.templates changed"):
         Append(recipe(), raws(logs), str(out)).run()
+
+
+def test_what_spans_are_told_of_has_a_version_where_they_are_told():
+    judges = [Judge(spans=spans) for spans in (True, False)]
+    told = [succession.versions_of(Recipe(name="a", source="b", judge=judge)) for judge in judges]
+    assert told[0].keys() - told[1].keys() == {"spans"}
 
 
 def test_a_folder_of_a_release_that_recorded_less_is_added_to(logs, out):

@@ -29,16 +29,44 @@ def told(*trajectories, cuts=()):
 
 
 def test_lines_shown_before_are_history_and_the_first_observation_is_too():
-    one = trajectory("a line of before\nsome new line\nshort", "short\nsome new line  \na line of before\nnewest line")
-    steps = steps_of("at the start\nmore words", first="at the start\nunseen line")
-    assert told(one) == [[], [("history", "some new line  \na line of before")]]
-    assert told(Trajectory("t", "terminal", steps)) == [[("history", "at the start")]]
+    long = "a line that is long enough to be told by itself"
+    one = trajectory(f"{long}\nsome new line\nshort", f"short\nsome new line  \n{long}\nnewest line")
+    steps = steps_of("at the start\nthere it was\nmore words", first="at the start\nthere it was\nunseen line")
+    assert told(one) == [[], [("history", long)]]
+    assert told(Trajectory("t", "terminal", steps)) == [[("history", "at the start\nthere it was")]]
+
+
+def test_a_line_of_a_few_words_is_history_only_beside_a_neighbour_but_on_a_screen_by_itself():
+    texts = ("    return err(\n  id: string;\n});", "  id: string;\n  name: string;\n    return err(\n  id: string;")
+    assert told(trajectory(*texts)) == [[], [("history", "    return err(\n  id: string;")]]
+    screens = Trajectory("t", "terminal", steps_of(*texts, form="screen"))
+    assert told(screens)[1] == [("history", "  id: string;"), ("history", "    return err(\n  id: string;")]
+
+
+def test_an_outcome_of_one_line_is_no_copy_of_another_that_was_the_same():
+    steps = steps_of("No results were found for it.", "No results were found for it.", form="response")
+    assert told(Trajectory("t", "search", steps)) == [[], []]
 
 
 def test_what_one_trajectory_has_shown_is_no_history_of_another_and_cuts_change_nothing():
-    made = [trajectory("the same line", "the same line", native_id=name) for name in ("a", "b")]
-    expected = [[], [("history", "the same line")]] * 2
+    text = "the same line that is long enough to tell\n$ one more"
+    made = [trajectory(text, text, native_id=name) for name in ("a", "b")]
+    expected = [[], [("history", text)]] * 2
     assert told(*made) == told(*made, cuts=[1, 3]) == expected
+
+
+def test_fixed_text_is_frame_and_names_in_it_that_the_action_gave_are_copied():
+    edit = call("str_replace_editor", command="create", path="/work/a.py", file_text="x")
+    steps = [
+        Step(edit, None, Observation("File created successfully at: /work/a.py", form="response"), 0, 0),
+        Step(call("str_replace_editor", command="view", path="/b"), None, Observation("     9\tab\n    10\tcd"), 1, 0),
+        Step(call("bash", command="x"), None, Observation("no\n[The command completed with exit code 3.]"), 2, 0),
+    ]
+    assert told(Trajectory("t", "swe", steps)) == [
+        [("frame", "File created successfully at: "), ("action", "/work/a.py")],
+        [("frame", "     9\t"), ("frame", "\n    10\t")],
+        [("frame", "[The command completed with exit code "), ("frame", ".]")],
+    ]
 
 
 def test_lines_that_the_action_holds_are_its_own_also_within_a_line():

@@ -7,12 +7,15 @@ import random
 
 import orjson
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from pipelines.account.endings import Code
 from pipelines.face.cli import app
 from pipelines.face.inspection import difference, inspect
+from quality.spans import SPANS_SCHEMA
 from schemas import ConfigError
 from tests.conftest import FUZZ, ROOT
 
@@ -106,6 +109,22 @@ def test_ends_of_lines_are_part_of_what_changed():
     before, after = ({"content": content} for content in ("a\x0cb\nc\n", "a\nb\nc\r\n"))
     assert list(difference(before, after)) == ["@@ -1,2 +1,3 @@", "-a\x0cb", "-c", "+a", "+b", "+c\r"]
     assert list(difference(None, {"content": "a"})) == ["@@ -0,0 +1 @@", "+a"]
+
+
+def test_of_what_an_observation_is_made_is_told_where_it_was_measured(tmp_path):
+    stored(tmp_path, "transitions/terminal/part-00000-aaaaaaaa.parquet")
+    row = next(row for row in inspect(str(tmp_path)).rows if (row["next_observation"] or {}).get("content"))
+    assert "classes" not in row
+    size = len(row["next_observation"]["content"].encode())
+    spans = [{"begin": 0, "end": 1, "label": "frame"}, {"begin": 1, "end": 2, "label": "history"}]
+    keys = {name: [row[name]] for name in ("row_id", "trajectory_id", "step")}
+    (tmp_path / "spans/terminal").mkdir(parents=True)
+    file = tmp_path / "spans/terminal/part-00000-aaaaaaaa.parquet"
+    pq.write_table(pa.Table.from_pydict({**keys, "spans": [spans]}, SPANS_SCHEMA), file)
+    for path in (tmp_path, tmp_path / "transitions"):
+        (found,) = [one["classes"] for one in inspect(str(path)).rows if "classes" in one]
+        assert found == {name: number for name, number in {"frame": 1, "copied": 1, "new": size - 2}.items() if number}
+    assert "% frame" in look(tmp_path)[1]
 
 
 def test_no_such_trajectory_is_told(tmp_path):

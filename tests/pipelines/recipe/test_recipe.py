@@ -37,6 +37,8 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("judge: {rules: {signal: {signal: turns, min: 1, mix: 2}}}", ["judge.rules.signal.mix", "'min'"]),
         ("judge: {near_duplicates: {bandz: 3}}", ["judge.near_duplicates.bandz", "'bands'"]),
         ("judge: {rules: {a: {signal: turns}}}", ["judge.rules.a", "min or max"]),
+        ("mix: {loss: spans}", ["mix.loss", "judge.spans"]),
+        ("judge: {spans: true}\nmix: {loss: spans, loss_weights: {copid: 0.5}}", ["loss_weights", "'copied'"]),
         ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
         ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
         (

@@ -1,0 +1,113 @@
+"""Rows as the verifiers read them: a text becomes a Python object only where some verifier looks at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from quality.derivable import tools
+from quality.frames import REQUESTS, TREES
+from quality.signal import Measured
+from quality.texts import Texts
+from quality.unnumbered import TREE
+from schemas import KEYSTROKES
+
+SHELLS: Final = frozenset(
+    {"bash", "shell", "Bash", "execute_bash", "run_shell_command", "command_execution", "local_shell", "exec_command"}
+)
+SUMS: Final = frozenset({"calculate", "calculator"})
+"""Tools that work out their argument `expression`."""
+
+_READ: Final = SHELLS | SUMS | tools.WRITES | tools.READS | tools.EDITS | {tools.EDITOR, KEYSTROKES}
+_SERVICES: Final = "mcp"
+_REQUEST: Final = "http_request"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a row tells.
+
+    Attributes:
+        name: of the action.
+        given: its arguments; empty if it has none.
+        text: of the action.
+        before: the observation before, where keys were typed; None if the log does not hold it.
+        after: what the environment showed; None if it showed nothing, or the log does not hold it.
+        exit_code: None if it is not known.
+        failed: whether the answer is marked as an error.
+        cut: whether part of it is left out.
+        is_service: whether a service of records was called.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+    text: str
+    before: str | None
+    after: str | None
+    exit_code: int | None
+    failed: bool
+    cut: bool
+    is_service: bool
+
+
+class Turns:
+    """The rows of a batch as turns."""
+
+    def __init__(self, view: Measured) -> None:
+        batch = view.batch
+        self._action = {name: view.texts("action", name) for name in ("name", "arguments", "text")}
+        self._sides = {side: view.texts(side, "content") for side in ("observation", "next_observation")}
+        self._told = {name: view.texts("next_observation", name) for name in ("origin", "truncation", "dialect")}
+        self._domain = Texts.of(batch["domain"])
+        self._exit = batch["exit_code"].to_pylist()
+        failed = pc.struct_field(batch["next_observation"], "is_error")
+        self._failed = pc.fill_null(failed, False).to_pylist()
+
+    def at(self, row: int) -> Turn:
+        """The turn of a row; texts that no verifier reads are left out of it."""
+        name = _text(self._action["name"], row) or ""
+        is_service = _text(self._domain, row) == _SERVICES
+        if name not in _READ and not is_service:
+            after = "" if self._sides["next_observation"].index[row] >= 0 else None
+            return Turn(name, {}, "", None, after, None, failed=False, cut=False, is_service=False)
+        typed = name == KEYSTROKES
+        origin = _text(self._told["origin"], row)
+        return Turn(
+            name,
+            {} if typed else _object(_text(self._action["arguments"], row)),
+            (_text(self._action["text"], row) or "") if typed else "",
+            _text(self._sides["observation"], row) if typed else None,
+            _text(self._sides["next_observation"], row) if origin == "environment" else None,
+            self._exit[row],
+            failed=self._failed[row],
+            cut=_text(self._told["truncation"], row) != "none",
+            is_service=is_service,
+        )
+
+    def shown(self, row: int) -> str:
+        """What was shown, as text."""
+        return _text(self._sides["next_observation"], row) or ""
+
+    def kind(self, row: int) -> str:
+        """Of what kind an answer is, as `quality.frames` tells them apart."""
+        if _text(self._action["name"], row) == _REQUEST:
+            return REQUESTS
+        return TREES if (_text(self._told["dialect"], row) or "").endswith(TREE) else ""
+
+
+def _text(texts: Texts, row: int) -> str | None:
+    place = int(texts.index[row])
+    found: str | None = texts.texts[place].as_py() if place >= 0 else None
+    return found
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,172 @@
+"""Fixed text of tools and screens, told by a closed table of forms: what a tool writes around every answer of its kind.
+
+A form is a whole line (or a whole answer); what stands in its groups is no frame, since the world fills it in. Texts
+that are an answer by themselves, such as an error, are none. Of a listing with line numbers the gutters are frame where
+the numbers follow one another. No statistic is asked: what is frame hangs on nothing but the text and the tool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ANY: Final = (
+    # Harnesses of shells.
+    r"\[The command completed with exit code (-?\d+)\.\]",
+    r"\[Command finished with exit code (-?\d+)\]",
+    r"\[Current working directory: ([^\r\n]*)\]",
+    r"\[Python [Ii]nterpreter: ([^\r\n]*)\]",
+    r"\[exit code (-?\d+)\]",
+    r"Exit code: (-?\d+)",
+    r"Wall time: ([0-9.]+) seconds",
+    r"Process (?:exited with code|running with session ID) (-?\d+)",
+    r"Command running in background with ID: ([^\r\n]*)",
+    r"OBSERVATION:",
+    r"New Terminal (?:Output|Screen):",
+    r"Current Terminal Screen:",
+    # Editors.
+    r"\[File: ([^\r\n]*) \((\d+) lines total\)\]",
+    r"\((\d+) more lines (?:above|below)\)",
+    r"<<<<< (?:START|END) CURSOR >>>>>",
+    r"(?:File updated\. Please r|R)eview the changes and make sure they are [^.\r\n]*\. Edit the file again[^.\r\n]*\.",
+    r"The file ([^\r\n]+) has been (?:updated|edited)(?: successfully)?\.",
+    r"The file ([^\r\n]+) has been (?:updated|edited)\. Here's the result of running `cat -n` on a snippet[^\r\n:]*:",
+    r"Here's the result of running `cat -n` on ([^\r\n]+):",
+    r"Here's the files and directories up to \d levels deep in ([^\r\n]+), excluding hidden items:",
+    r"File created successfully at: ([^\r\n]+)",
+    r"Successfully (?:created and wrote to new|overwrote) file: ([^\r\n]+?)\.",
+    r"Applied edit to ([^\r\n]+)",
+    r"Committing ([^\r\n]+) before applying edits\.",
+    r"Commit ([0-9a-f]{7,12}) ([^\r\n]+)",
+    # Programs.
+    r"diff --git a/([^\r\n]+) b/([^\r\n]+)",
+    r"index ([0-9a-f]{6,40})\.\.([0-9a-f]{6,40})(?: (\d{6}))?",
+    r"@@ -([0-9,]+) \+([0-9,]+) @@( [^\r\n]*)?",
+    r"Traceback \(most recent call last\):",
+    r"={3,} (?:test session starts|FAILURES|ERRORS|warnings summary|short test summary info) ={3,}",
+    r"-- Docs: https://docs\.pytest\.org/[^\r\n ]+",
+    # Engines of search, and what calls tools of others.
+    r"A Google search for '([^\r\n]*)' found (\d+) results:",
+    r"Web search results for query: \"([^\r\n]*)\"",
+    r"## Web Results",
+    r"Date published: ([^\r\n]+)",
+)
+_LINES: Final = "|".join(rf"(?:{form})" for form in _ANY)
+_RULE: Final = r"[|+][-=+|: ]{6,}[|+]|[-=]{2,}(?:[+|][-=]{2,})+|[┌├└╔╠╚┏┣┗][─━═┬┼┴╦╬╩┳╋┻]{2,}[┐┤┘╗╣╝┓┫┛]"
+_NODE: Final = r"[ \t]*#\d+ [a-z_]+"
+"""A node of a tree of which only its kind is told."""
+
+_HTTP: Final = r"HTTP (\d{3}(?: [^\r\n]*)?)|(?:content-type|location): ([^\r\n]*)"
+REQUESTS: Final = "http"
+TREES: Final = "tree"
+
+_FORMS: Final = {
+    "": re.compile(rf"(?m)^(?:{_LINES}|{_RULE})[ \t\r]*$\n?"),
+    REQUESTS: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?"),
+    TREES: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?"),
+}
+"""The forms of a kind of answer: of requests, of trees of elements, and of all else."""
+
+_WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
+_HINT: Final = (
+    r"(?m)^(?:\[(?:The command|Command fin|Current w|Python|exit code|File: )|\(\d+ more|Exit code|Wall time|Process "
+    r"|Command running|OBSERVATION:|New Terminal|Current Terminal|File |<<<<< [SE]|The file|Review|Here's the"
+    r"|Successfully|Applied edit|Committing |Commit [0-9a-f]{7}|diff --git|index |@@ |Traceback|===|-- Docs|A Google"
+    r"|Web search|## Web|Date published|[|+]|[-=]{2,}[+|]|[┌├└╔╠╚┏┣┗]|[ \t]*#\d+ [a-z_]+[ \t\r]*$|HTTP \d"
+    r"|content-type|location)|^\{\"error\": \""
+)
+"""Of every text that has a frame; what has none is not looked at line by line."""
+
+_GUTTER_HINT: Final = r"(?m)^[ \t]*\d+[\t→:]"
+_GUTTER: Final = re.compile(r"(?m)^[ \t]*(\d+)([\t→:])")
+_LISTED: Final = re.compile(r"(?:lines total\)\]|more lines above\)|CURSOR >>>>>)[ \t\r]*\n\Z")
+
+
+def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
+    """Of each text whether it is worth while to ask for its frames."""
+    hinted = pc.or_(pc.match_substring_regex(texts, _HINT), pc.match_substring_regex(texts, _GUTTER_HINT))
+    found: npt.NDArray[np.bool_] = hinted.to_numpy(zero_copy_only=False)
+    return found
+
+
+def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The frame of a text, and what stands in it: (begin, end) in characters, each in order, none over another.
+
+    Args:
+        text: what was shown.
+        kind: `REQUESTS` of the answer to a request, `TREES` of a tree of elements, else empty.
+    """
+    frame, held = [one for one in gutters(text) if one[0] < one[1]], []
+    whole = _WRAPPED.fullmatch(text)
+    for match in [whole] if whole else _FORMS[kind].finditer(text):
+        at, end = match.start(), match.end()
+        told: set[str] = set()
+        for number, group in enumerate(match.groups(), 1):
+            # What stands twice in a form is told by where it stands first.
+            if group is not None and (group not in told or group.isdigit()):
+                told.add(group)
+                held.append(match.span(number))
+                frame += [(at, match.start(number))] if at < match.start(number) else []
+                at = match.end(number)
+        frame += [(at, end)] if text[at:end].strip() else []
+    return sorted(frame), held
+
+
+def gutters(text: str) -> list[tuple[int, int]]:
+    """(begin, end) in characters of the line numbers of a listing: at least two lines, each numbered one more.
+
+    The line feed before a number is part of it, but before the first.
+    """
+    found: list[tuple[int, int]] = []
+    run: list[tuple[int, int]] = []
+    last, stop, mark, is_file = -2, -1, "", False
+    for match in _GUTTER.finditer(text):
+        number = int(match.group(1)[:9])
+        if number == last + 1 and match.start() == stop + 1 and match.group(2) == mark:
+            run.append((stop, match.end()))
+        else:
+            found += run if len(run) > 1 or mark == ":" else []
+            # A colon behind a number is also what a search puts before its hits.
+            mark = match.group(2)
+            is_file = is_file or _LISTED.search(text[max(match.start() - 80, 0) : match.start()]) is not None
+            is_listing = mark != ":" or is_file
+            run = [match.span()] if is_listing else []
+            number = number if is_listing else -2
+        last, stop = number, text.find("\n", match.end())
+        if stop < 0:
+            break
+    return found + (run if len(run) > 1 or mark == ":" else [])
+
+
+def without_gutters(texts: pa.StringArray) -> pa.StringArray:
+    """The texts, of as many lines, without the line numbers of listings."""
+    hinted = pc.match_substring_regex(texts, _GUTTER_HINT)
+    if not pc.any(hinted).as_py():
+        return texts
+    bare = [_bare(text) for text in texts.filter(hinted).to_pylist()]
+    return pc.replace_with_mask(texts, hinted, pa.array(bare, texts.type))
+
+
+def _bare(text: str) -> str:
+    parts, at = [], 0
+    for begin, end in gutters(text):
+        parts.append(text[at:begin])
+        parts.append("\n" if text.startswith("\n", begin) else "")
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def in_bytes(text: str, spans: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Spans in characters as spans in bytes of the UTF-8 text."""
+    if text.isascii() or not spans:
+        return list(spans)
+    sizes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    places: npt.NDArray[np.int64] = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(1 + (sizes >= 0x80) + (sizes >= 0x800) + (sizes >= 0x10000), out=places[1:])
+    return [(int(places[begin]), int(places[end]), label) for begin, end, label in spans]

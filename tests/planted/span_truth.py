@@ -1,0 +1,283 @@
+"""Made-up sessions of which it is known, character by character, what each answer is made of.
+
+A shell (a real one runs every command), an editor, a terminal and a service of records. What only the world knows are
+words that are drawn for it alone; what follows from the actions comes from what the agent wrote. Commands that no
+verifier knows stand among the others, and programs that may change files, so that recall and precision can fall.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from schemas import Action, Observation, Step, Trajectory, call_text, keystrokes, keystrokes_text
+from tests.make import call
+
+Pieces = list[tuple[str, str]]
+"""Texts in order, each with its class."""
+
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "kelp", "larch")
+READS = (
+    "cat {0}",
+    "head -n {1} {0}",
+    "tail -n {1} {0}",
+    "sed -n '{1},4p' {0}",
+    "wc -l {0}",
+    "wc -c < {0}",
+    "grep -c a {0}",
+    "grep -n e {0}",
+    "nl -ba {0}",
+    "cat -n {0}",
+    "cat {0} | wc -l",
+    "head -{1} {0} | tail -1",
+    # No verifier knows these.
+    "sort {0}",
+    "rev {0}",
+    "cut -c1-4 {0}",
+    "tr a-z A-Z < {0}",
+)
+SUMS = (
+    "echo $(({0} * {1}))",
+    "expr {0} + {1}",
+    "seq {0} $(({0} + 3))",
+    "printf 'n%d\\n' {1}",
+    "echo '{0}*{1}' | bc",
+    "cd / && pwd",
+    "basename a/b/file{0}.txt",
+    "echo $(({0} * {1})) | rev",
+)
+SHORTEST = 8
+
+
+class Session:
+    """A session that is being made: its steps, and the pieces of each answer."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.steps: list[Step] = []
+        self.truth: list[Pieces] = []
+        self.seen: set[str] = set()
+
+    def nonce(self) -> str:
+        """A word that nothing has told before."""
+        return "".join(self.random.choices("bcdfghjklmnpqrstvwxz", k=9))
+
+    def phrase(self, count: int) -> str:
+        return " ".join(self.random.choices(WORDS, k=count))
+
+    def add(self, action: Action, pieces: Pieces, form: str = "response", exit_code: int | None = None) -> None:
+        """Adds a step whose answer are the pieces."""
+        text = "".join(text for text, _ in pieces)
+        before = self.steps[-1].next_observation if self.steps else None
+        after = Observation(text, form=form)
+        number = len(self.steps)
+        self.steps.append(Step(action, before, after, number, 10 * number, exit_code=exit_code))
+        self.truth.append(pieces)
+        for line in text.split("\n"):
+            self.seen |= {line.rstrip(), re.sub(r"^ *\d+[\t→]", "", line.rstrip())}
+
+    def lined(self, text: str, said: str, klass: str) -> Pieces:
+        """The lines of a text of one class, those that were shown or stand in what was said as copied."""
+        lines = set(map(str.rstrip, said.split("\n")))
+        pieces = []
+        for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+            bare = line.rstrip("\n").rstrip()
+            is_told = len(bare.encode()) >= SHORTEST and (bare in self.seen | lines or bare.strip() in said)
+            pieces.append((line, "copied" if is_told else klass))
+        return pieces
+
+    def trajectory(self, name: str, domain: str) -> Trajectory:
+        """The session as a trajectory."""
+        return Trajectory(name, domain, self.steps)
+
+
+class Shell:
+    """Commands of an agent at a shell, and what is known of its files."""
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self.session, self.folder, self.random = session, folder, session.random
+        self.known: dict[str, str | None] = {}
+        for number in range(3):
+            lines = [self._news() for _ in range(3)] + [session.nonce()[:5]]
+            (folder / f"given{number}.txt").write_text("\n".join(lines) + "\n")
+            self.known[f"given{number}.txt"] = None
+
+    def _news(self) -> str:
+        """A line that only the world knows, and that is no other's by chance."""
+        return " ".join(self.session.nonce() for _ in range(4))
+
+    def _read(self) -> tuple[str, str]:
+        name = self.random.choice(sorted(self.known))
+        first = self.random.randint(1, 3)
+        form = self.random.choice(READS) if self.random.random() < 0.8 else "cat {0}"
+        klass = "new" if self.known[name] is None else "derivable"
+        if form == "cat {0}":
+            self.known[name] = "shown"
+        return form.format(name, first), klass
+
+    def _write(self) -> tuple[str, str]:
+        name = f"made{self.random.randint(0, 3)}.txt"
+        lines = [self.session.phrase(self.random.choice((1, 8))) for _ in range(self.random.randint(2, 5))]
+        body = "\n".join(lines)
+        how = self.random.choice(("cat > {0} <<'END'\n{1}\nEND", "tee {0} <<'END'\n{1}\nEND", "echo '{2}' > {0}"))
+        self.known[name] = "written"
+        return how.format(name, body, lines[0]), "derivable"
+
+    def _sum(self) -> tuple[str, str]:
+        one, other = self.random.randint(2, 99), self.random.randint(2, 99)
+        form = self.random.choice(SUMS)
+        return form.format(one, other), "derivable"
+
+    def _world(self) -> tuple[str, str]:
+        return "./probe", "new"
+
+    def _change(self) -> tuple[str, str]:
+        """A program that may have changed every file, and has changed one."""
+        name = self.random.choice(sorted(self.known))
+        self.known = dict.fromkeys(self.known)
+        return f"./change {name}", "new"
+
+    def turns(self, count: int) -> None:
+        """So many calls, each with up to three commands."""
+        made = []
+        for _ in range(count):
+            kinds = (self._read, self._write, self._sum, self._world, self._change)
+            chosen = self.random.choices(kinds, (5, 3, 3, 2, 1), k=self.random.randint(1, 3))
+            made.append([kind() for kind in chosen])
+        outputs = iter(self._run([line for parts in made for line, _ in parts]))
+        for parts in made:
+            command = "\n".join(line for line, _ in parts)
+            pieces: Pieces = []
+            for line, klass in parts:
+                pieces += self._told(line, command, klass, next(outputs))
+            self.session.add(call("bash", command=command), pieces, exit_code=0)
+
+    def _told(self, line: str, command: str, klass: str, output: str) -> Pieces:
+        if not line.startswith(("nl", "cat -n")) or output.count("\n") < 2:
+            return self.session.lined(output, command, klass)
+        bare = re.sub(r"(?m)^ *\d+\t", "", output)
+        gutters = re.findall(r"(?m)^ *\d+\t", output)
+        told = self.session.lined(bare, "", klass)
+        return [piece for gutter, one in zip(gutters, told, strict=True) for piece in ((gutter, "frame"), one)]
+
+    def _run(self, lines: Sequence[str]) -> list[str]:
+        """What each command puts out; before each the world has something new to tell."""
+        for name, text in (("probe", "cat world"), ("change", 'head -1 world >> "$1"')):
+            path = self.folder / name
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        script = "".join(
+            f"printf '{self._news()}\\n{self.session.nonce()}\\n3\\n' > world\n( {line}\n)\nprintf '\\036'\n"
+            for line in lines
+        )
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, capture_output=True, text=True, check=True)
+        assert not done.stderr, done.stderr
+        return done.stdout.split("\x1e")[:-1]
+
+
+def shell_session(seed: int, folder: Path, turns: int = 10) -> Session:
+    """A session at a shell whose calls begin anew in the same folder."""
+    session = Session(seed)
+    Shell(session, folder).turns(turns)
+    return session
+
+
+def editor_session(seed: int) -> Session:
+    """Files that an editor creates, shows and changes, and tests that are run between."""
+    session = Session(seed)
+    path = f"/work/{session.nonce()}.py"
+    lines = [session.phrase(session.random.randint(1, 4)) for _ in range(6)]
+    made = call("str_replace_editor", command="create", path=path, file_text="\n".join(lines) + "\n")
+    session.add(made, [("File created successfully at: ", "frame"), (path, "copied")])
+
+    def listing() -> Pieces:
+        pieces: Pieces = [("Here's the result of running `cat -n` on ", "frame"), (path, "copied"), (":\n", "frame")]
+        for number, line in enumerate(lines, 1):
+            pieces += [(f"{number:6}\t", "frame"), *session.lined(line, "", "derivable"), ("\n", "frame")]
+        return pieces[:-1]
+
+    session.add(call("str_replace_editor", command="view", path=path), listing())
+    ran = [("=" * 29 + " test session starts " + "=" * 30 + "\n", "frame"), (f"{session.nonce()} F\n", "new")]
+    ran += [("[The command completed with exit code ", "frame"), ("1", "new"), (".]", "frame")]
+    session.add(call("execute_bash", command="pytest -q"), ran)
+    session.add(call("execute_bash", command="git log"), [(f"{session.nonce()}\n{session.nonce()[:4]}", "new")])
+    return session
+
+
+def terminal_session(seed: int) -> Session:
+    """Lines typed behind a prompt, one screen after the other."""
+    session = Session(seed)
+    prompt = f"{session.nonce()[:4]}@box:~$"
+    rows: list[tuple[str, str]] = [(prompt, "new")]
+    session.add(Action("wait", "[]"), list(rows), form="screen")
+    for _ in range(5):
+        one, other = session.random.randint(2, 99), session.random.randint(2, 99)
+        line, shown, klass = session.random.choice(
+            [
+                (f"echo $(({one} + {other}))", [str(one + other)], "derivable"),
+                (f"seq {one} {one + 2}", [str(one), str(one + 1), str(one + 2)], "derivable"),
+                ("./probe", [session.nonce(), session.nonce()[:4]], "new"),
+                (f"echo {session.phrase(3)}", [], "copied"),
+            ]
+        )
+        shown = shown or [line.removeprefix("echo ")]
+        rows[-1] = (f"{prompt} {line}", "derivable")
+        rows += [(row, klass) for row in shown]
+        # The prompt behind an output that nobody knows is only told by having been shown.
+        rows.append((prompt, "copied"))
+        pieces: Pieces = []
+        for row, kind in rows:
+            told = len(row) >= SHORTEST and row in session.seen
+            pieces += [(row, "copied" if told else kind), ("\n", "frame")]
+        typed = [(line + "\n", 0.1)]
+        action = Action("keystrokes", keystrokes_text(typed), json.dumps({"keystrokes": keystrokes(typed)}))
+        session.add(action, pieces[:-1], form="screen")
+        rows = [(row, "copied") for row, _ in rows]
+    return session
+
+
+def service_session(seed: int) -> Session:
+    """Records that a service holds: made, shown, changed and listed."""
+    session = Session(seed)
+    records: dict[str, dict[str, Any]] = {}
+    shown: dict[str, dict[str, Any]] = {}
+
+    def answer(name: str, key: str, given: dict[str, Any]) -> None:
+        record = records[key]
+        text = json.dumps(record)
+        before = shown.get(key, {})
+        pieces: Pieces = []
+        for place, (member, value) in enumerate(record.items()):
+            written, told = f"{', ' if place else '{'}{json.dumps(member)}: ", json.dumps(value)
+            told += "}" if place == len(record) - 1 else ""
+            if member in given and given[member] == value:
+                pieces.append((written + told, "copied"))
+            elif member in before and before[member] == value:
+                pieces.append((written + told, "derivable"))
+            else:
+                pieces += [(written, "frame"), (told, "new")]
+        if text in session.seen:
+            pieces = [(text, "copied")]
+        shown[key] = dict(record)
+        session.add(Action(name, call_text(name, given), json.dumps(given)), pieces)
+
+    for _ in range(8):
+        if not records or session.random.random() < 0.3:
+            given = {"title": session.phrase(3), "size": session.random.randint(1, 99), "done": False}
+            key = session.nonce()
+            records[key] = {"note_id": key, **given, "token": session.nonce(), "owner": session.nonce()}
+            answer("create_note", key, given)
+            continue
+        key = session.random.choice(sorted(records))
+        if session.random.random() < 0.5:
+            change = {"note_id": key, "size": session.random.randint(1, 99)}
+            records[key] |= {**change, "token": session.nonce()}
+            answer("update_note", key, change)
+        else:
+            answer("get_note", key, {"note_id": key})
+    return session

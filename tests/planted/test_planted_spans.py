@@ -1,0 +1,108 @@
+"""Classes of characters, held against sessions of which every character's class is known."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipelines.rendering.loss_spans import CLASS_OF_LABEL
+from quality.replicate import Words
+from quality.spans import Labelling, with_volatile
+from tests.make import batch_of
+from tests.planted.span_truth import Session, editor_session, service_session, shell_session, terminal_session
+
+SEEDS = range(int(os.environ.get("TRAJMILL_SEEDS", "6")))
+
+
+def classes(spans: list[dict], text: str) -> list[str]:
+    """The class of each character."""
+    found = ["new"] * len(text)
+    data = text.encode()
+    for one in spans:
+        begin, end = len(data[: one["begin"]].decode()), len(data[: one["end"]].decode())
+        found[begin:end] = [CLASS_OF_LABEL[one["label"]]] * (end - begin)
+    return found
+
+
+def measured(sessions: list[Session], domain: str) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Characters by class: told rightly, told at all, and true; line feeds are not counted."""
+    right: Counter[str] = Counter()
+    told: Counter[str] = Counter()
+    true: Counter[str] = Counter()
+    for number, session in enumerate(sessions):
+        (batch,) = Labelling().add(batch_of(session.trajectory(str(number), domain)))
+        for spans, pieces in zip(batch["spans"].to_pylist(), session.truth, strict=True):
+            text = "".join(text for text, _ in pieces)
+            truth = [klass for text, klass in pieces for _ in text]
+            for char, said, meant in zip(text, classes(spans, text), truth, strict=True):
+                if char != "\n":
+                    told[said] += 1
+                    true[meant] += 1
+                    right[said] += said == meant
+    return right, told, true
+
+
+def shares(sessions: list[Session], domain: str) -> dict[str, tuple[float, float]]:
+    right, told, true = measured(sessions, domain)
+    found = {
+        klass: (round(right[klass] / told[klass] if told[klass] else 1.0, 3), round(right[klass] / true[klass], 3))
+        for klass in sorted(true)
+    }
+    if os.environ.get("TRAJMILL_SHARES"):
+        print(domain, {klass: (*pair, true[klass]) for klass, pair in found.items()})  # noqa: T201
+    return found
+
+
+def test_what_a_shell_shows_is_derivable_only_where_it_follows_from_what_was_done(tmp_path: Path):
+    sessions = []
+    for seed in SEEDS:
+        (tmp_path / str(seed)).mkdir()
+        sessions.append(shell_session(seed, tmp_path / str(seed), turns=10))
+    found = shares(sessions, "terminal")
+    for klass, least in (("derivable", 0.3), ("copied", 0.95), ("frame", 0.95)):
+        assert found[klass][0] >= 0.98
+        assert found[klass][1] >= least
+    assert found["new"][1] >= 0.98
+
+
+def test_an_editor_shows_frames_paths_that_were_given_and_lines_that_were_written():
+    found = shares([editor_session(seed) for seed in SEEDS], "swe")
+    assert all(precision >= 0.98 and recall >= 0.95 for precision, recall in found.values())
+
+
+def test_a_line_typed_behind_a_prompt_comes_back():
+    found = shares([terminal_session(seed) for seed in SEEDS], "terminal")
+    assert all(found[klass][0] >= 0.98 for klass in ("derivable", "copied"))
+    assert found["derivable"][1] >= 0.9
+
+
+def test_members_of_records_that_were_written_or_shown_come_back():
+    found = shares([service_session(seed) for seed in SEEDS], "mcp")
+    assert all(found[klass][0] >= 0.98 and found[klass][1] >= 0.95 for klass in ("derivable", "copied"))
+    assert found["new"][1] == 1
+
+
+def test_cuts_between_rows_change_nothing(tmp_path: Path):
+    batch = batch_of(*(session.trajectory(name, "swe") for name, session in made_of_every_kind(tmp_path)))
+    (whole,) = Labelling().add(batch)
+    labelling = Labelling()
+    parts = [part for at in range(0, batch.num_rows, 3) for part in labelling.add(batch.slice(at, 3))]
+    assert [row for part in parts for row in part["spans"].to_pylist()] == whole["spans"].to_pylist()
+
+
+def made_of_every_kind(folder: Path) -> list[tuple[str, Session]]:
+    return [("a", shell_session(3, folder)), ("b", editor_session(3)), ("c", terminal_session(3))]
+
+
+@pytest.mark.parametrize("text", ["pid 4711 at 12:00:01 serves /tmp/x9f", "[The command completed with exit code 0.]"])
+def test_what_replicates_do_not_agree_on_goes_before_every_other_class(text: str):
+    other = text.replace("4711", "4712").replace("12:00:01", "12:00:09").replace("x9f", "k2d").replace("0.]", "1.]")
+    flags = Words.of(text).volatile(Words.of(other))
+    told = with_volatile([(0, len(text), "frame")], text, flags)
+    cut = "".join(text[begin:end] for begin, end, label in told if label == "volatile")
+    assert cut
+    assert all(label in ("volatile", "frame") for _, _, label in told)
+    assert "".join(text[begin:end] for begin, end, _ in told) == text
