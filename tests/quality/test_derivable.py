@@ -135,7 +135,7 @@ def test_a_long_command_line_costs_no_more_than_a_short_one_a_character():
     begun = time.process_time()
     assert derived(large, bash("wc -w a;" * 8_000, "1")) == []
     assert derived(bash("seq 1 100000 | tail -1;" * 3_000, "1")) == []
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 20  # each command run whole would take a minute and more
 
 
 @given(st.text("ab $()`'\"\\;|&<>{}#=~*\n-0E!", max_size=60))

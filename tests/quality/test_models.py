@@ -76,8 +76,8 @@ def test_what_is_no_model_or_no_label_is_told_with_what_there_is(languages: str,
 
     (tmp_path / "noise.bin").write_bytes(b"\x00\x01" * 5000)
     (tmp_path / "words.txt").write_text("some words of a text\n" * 40)
-    vectors = fasttext.train_unsupervised(
-        str(tmp_path / "words.txt"), dim=2, bucket=10, minCount=1, thread=1, verbose=0, lr=0.001
+    vectors = fasttext.train_unsupervised(  # each of ten threads sets a tenth of the numbers that it starts from
+        str(tmp_path / "words.txt"), dim=2, bucket=10, minCount=1, thread=10, verbose=0, lr=0.001
     )
     vectors.save_model(str(tmp_path / "vectors.bin"))
     assert "no file" in fault(languages="en", model="nowhere.ftz")
