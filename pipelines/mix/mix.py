@@ -46,7 +46,7 @@ from schemas.manifest import FileEntry, Manifest
 
 STAGE: Final = "mix"
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 """Raised when equal rows become other files than before."""
 
 _ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
@@ -71,23 +71,21 @@ class Shard:
     @property
     def name(self) -> str:
         """Its name in the dataset folder."""
-        if self.generation > 1:
-            added = f"g{self.generation:04d}"
-            held_out = f"eval/{self.domain}_{added}_test.jsonl"
-            return (
-                held_out if self.pool == "eval" else f"{self.pool}/{self.domain}/train-{added}-{self.index:05d}.parquet"
-            )
         if self.pool == "eval":
-            return f"eval/{self.domain}_test.jsonl"
-        return f"{self.pool}/{self.domain}/train-{self.index:05d}-of-{self.count:05d}.parquet"
+            of = [f"g{self.generation:04d}"] * (self.generation > 1) + [f"{self.index:05d}"] * (self.count > 1)
+            return f"eval/{'_'.join(filter(None, (self.domain, '-'.join(of))))}_test.jsonl"
+        return f"{self.pool}/{self.domain}/train-{self._place}.parquet"
 
     @property
     def copy(self) -> str:
         """Of eval, the name of the same rows as Parquet, which `datasets` loads beside other pools; empty of others."""
-        if self.pool != "eval":
-            return ""
-        place = f"g{self.generation:04d}-00000" if self.generation > 1 else "00000-of-00001"
-        return f"eval/{self.domain}/test-{place}.parquet"
+        return f"eval/{self.domain}/test-{self._place}.parquet" if self.pool == "eval" else ""
+
+    @property
+    def _place(self) -> str:
+        if self.generation > 1:
+            return f"g{self.generation:04d}-{self.index:05d}"
+        return f"{self.index:05d}-of-{self.count:05d}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,7 +132,7 @@ def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[
         for key in sorted(counts):
             kind, *where = key.split(".")
             if kind == "text_bytes" and where[0] == pool:
-                count = 1 if pool == "eval" else max(1, -(-counts[key] // mix.shard_bytes))
+                count = max(1, -(-counts[key] // mix.shard_bytes))
                 shards += [Shard(len(shards) + i, pool, where[1], i, count, generation) for i in range(count)]
     return tuple(shards)
 
@@ -274,7 +272,9 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
                 rejects.append(sample)
                 continue
             count = by_place[pool, domain, 0].count
-            shard = by_place[pool, domain, sample["_hash"] * count >> 64]
+            # held-out turns of a trajectory stand in one file
+            place = keyed_hash(f"file:{sample['_row']}", mixing.recipe.mix.seed) if pool == "eval" else sample["_hash"]
+            shard = by_place[pool, domain, place * count >> 64]
             if shard.number not in mixing.open:
                 continue
             waiting.setdefault(shard.number, []).append(sample)
@@ -367,12 +367,15 @@ def _row_groups(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
-    with folder.writing(name) as path:
-        data = b"".join(orjson.dumps(row) + b"\n" for row in table.to_pylist())
-        with open(path, "wb") as stream:
-            stream.write(data)
-        digest = sha256_of(path)
-    return FileEntry(name, table.num_rows, len(data), digest)
+    digest, size = hashlib.sha256(), 0
+    with folder.writing(name) as path, open(path, "wb") as stream:
+        for group in _row_groups(table):
+            for row in group.to_pylist():
+                line = orjson.dumps(row) + b"\n"
+                stream.write(line)
+                digest.update(line)
+                size += len(line)
+    return FileEntry(name, table.num_rows, size, digest.hexdigest())
 
 
 class UnitsToShards(Transform):

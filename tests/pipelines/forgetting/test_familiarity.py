@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 
 RECIPE = parse_recipe(
     '{"name": "n", "source": "t", "domains": ["android"], "judge": {"rules": {}}, '
-    '"mix": {"pools": {"cpt": 2, "eval": 1, "sft": 0, "rl": 0}}}',
+    '"mix": {"shard_bytes": 1024, "pools": {"cpt": 2, "eval": 1, "sft": 0, "rl": 0}}}',
     "n",
 )
 
@@ -41,7 +41,9 @@ def drawn(out: Path) -> pl.DataFrame:
 
 def said(out: Path) -> dict[str, set[str]]:
     """Trajectory → what rows of eval say of its environment, in both forms."""
-    lines = (out / "shards" / "eval" / "android_test.jsonl").read_text().splitlines()
+    files = sorted((out / "shards" / "eval").glob("android_*test.jsonl"))
+    assert len(files) > 1
+    lines = [line for file in files for line in file.read_text().splitlines()]
     found: dict[str, set[str]] = {}
     table = pl.concat([pl.read_parquet(one) for one in (out / "shards" / "eval" / "android").glob("*.parquet")])
     for row in [*map(json.loads, lines), *table.to_dicts()]:

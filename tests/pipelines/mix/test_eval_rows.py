@@ -1,18 +1,21 @@
 """Rows of eval tell what training shows of their environment, and when they began."""
 
 import json
+from collections import Counter
 from datetime import date
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipelines.engine.verification import verify
 from pipelines.mix.coded_names import Coded
 from pipelines.mix.mixture import familiarity, trained_environments
 from pipelines.mix.samples import began_at, held_out_kinds
 from pipelines.publish.card import told_apart
 from pipelines.recipe.recipe import Mix
-from pipelines.recipe.recipe_file import load_recipe
+from pipelines.recipe.recipe_file import load_recipe, parse_recipe
 from pipelines.run import Run
 from schemas import DOMAINS
 
@@ -75,3 +78,22 @@ def test_a_run_tells_its_rows_apart_in_rows_manifest_and_card(raw, tmp_path):
     assert kinds["time_after"] == sum(row["time"] == "after" for row in rows)
     assert sum(number for kind, number in kinds.items() if kind.startswith("environment_")) == len(rows)
     assert "or later, or not known when" in (tmp_path / "out/shards/README.md").read_text("utf-8").replace("\n", " ")
+
+
+def test_rows_of_many_trajectories_stand_in_several_files(raw, tmp_path):
+    def lines(shard_bytes: int) -> list[list[str]]:
+        out = tmp_path / str(shard_bytes)
+        given = {"name": "n", "source": "t", "judge": {"rules": {}}, "domains": ["terminal"]}
+        mix = {"pools": {"cpt": 0.1, "eval": 0.9}, "shard_bytes": shard_bytes}
+        Run(parse_recipe(json.dumps(given | {"mix": mix}), "n"), [str(raw)], str(out)).run()
+        assert verify(str(out)).faults == ()
+        files = sorted((out / "shards" / "eval").glob("*_test.jsonl"))
+        copies = sorted((out / "shards" / "eval").glob("terminal/test-*.parquet"))
+        for file, copy in zip(files, copies, strict=True):
+            rows = [json.loads(line)["id"] for line in file.read_text().splitlines()]
+            assert rows == pq.read_table(copy)["id"].to_pylist()
+        return [file.read_text().splitlines() for file in files]
+
+    whole, parts = lines(1 << 20), lines(1 << 10)
+    assert [len(whole), len(parts) > 2] == [1, True]
+    assert Counter(whole[0]) == Counter(line for part in parts for line in part)
