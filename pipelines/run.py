@@ -63,13 +63,14 @@ from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
 from pipelines.mix.earlier_generations import EarlierGenerations
 from pipelines.mix.mix import STAGE as MIX
-from pipelines.mix.mix import Mixing, Shard, UnitsToShards, laid_out, mixing_digest
+from pipelines.mix.mix import Mixing, UnitsToShards, mixing_digest
 from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
 from pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Preparation, passage_inputs
 from pipelines.mix.passages.preparing import kept_names, prepare
+from pipelines.mix.shard_layout import Shard, laid_out
 from pipelines.mix.simulation_instructions import read_instructions
 from pipelines.normalize.connector_errors import broken_connectors, failed_inputs, withdrawals
 from pipelines.normalize.normalizer import PartsToTransitions, unit_digest

@@ -7,7 +7,7 @@ text is known by its hash and not read again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, Final
 
@@ -129,7 +129,8 @@ def _python_rows(
 
 def _dicts(columns: Mapping[str, Iterable[Any]], struct: pa.StructArray | None = None) -> Iterator[Any]:
     """A dict a row; None where the struct of the columns is null."""
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    # as a generator over `dict(zip(columns, row))` says it, in half the time
+    rows: Iterator[dict[str, Any]] = map(dict, map(zip, repeat(tuple(columns)), zip(*columns.values(), strict=True)))
     if struct is None or not struct.null_count:
         return rows
     return (row if there else None for row, there in zip(rows, struct.is_valid().to_pylist(), strict=True))

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from pipelines.engine.exchange import BLOCK_BYTES, Block, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
-from pipelines.engine.garbage_collection import give_back_memory, rare_collections
+from pipelines.engine.garbage_collection import give_back_memory, keeping_freed, rare_collections
 from pipelines.engine.parquet import read_table, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
@@ -35,8 +36,9 @@ from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, samples_of, with_own_ids
+from pipelines.mix.shard_layout import Shard
 from pipelines.mix.simulation_instructions import instructed
-from pipelines.recipe.recipe import POOLS, Mix, Recipe
+from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
@@ -55,48 +57,6 @@ _ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.strin
 
 _HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
 """What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One file of the dataset: its number among all, pool, domain, number among those of both, generation."""
-
-    number: int
-    pool: str
-    domain: str
-    index: int
-    count: int
-    generation: int = 1
-
-    @property
-    def name(self) -> str:
-        """Its name in the dataset folder."""
-        if self.pool == "eval":
-            of = [f"g{self.generation:04d}"] * (self.generation > 1) + [f"{self.index:05d}"] * (self.count > 1)
-            return f"eval/{'_'.join(filter(None, (self.domain, '-'.join(of))))}_test.jsonl"
-        return f"{self.pool}/{self.domain}/train-{self._place}.parquet"
-
-    @property
-    def copy(self) -> str:
-        """Of eval, the name of the same rows as Parquet, which `datasets` loads beside other pools; empty of others."""
-        return f"eval/{self.domain}/test-{self._place}.parquet" if self.pool == "eval" else ""
-
-    @property
-    def _place(self) -> str:
-        if self.generation > 1:
-            return f"g{self.generation:04d}-{self.index:05d}"
-        return f"{self.index:05d}-of-{self.count:05d}"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all files that it is."""
-        return (self.name, self.copy) if self.copy else (self.name,)
-
-    @property
-    def label(self) -> str:
-        """Its name without folders."""
-        added = f"g{self.generation:04d}-" if self.generation > 1 else ""
-        return f"{added}{self.pool}-{self.domain}-{self.index:05d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +85,6 @@ class Mixing:
     open: frozenset[int] = frozenset()
 
 
-def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[Shard, ...]:
-    """Every shard that a generation adds, from the bytes of text that are drawn of each pool and domain."""
-    shards: list[Shard] = []
-    for pool in POOLS:
-        for key in sorted(counts):
-            kind, *where = key.split(".")
-            if kind == "text_bytes" and where[0] == pool:
-                count = max(1, -(-counts[key] // mix.shard_bytes))
-                shards += [Shard(len(shards) + i, pool, where[1], i, count, generation) for i in range(count)]
-    return tuple(shards)
-
-
 def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None) -> str:
     """Of everything that shards depend on: recipe, templates, verdicts, by them the transitions, and passages."""
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
@@ -163,6 +111,18 @@ def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, An
     """
     check_file(mixing.transitions, unit.name, unit.sha256)
     kept, beside = _beside(unit, mixing)
+    with keeping_freed() if _tokens(beside) < _LONG else nullcontext():
+        yield from _samples(unit, kept, beside, mixing)
+
+
+def _tokens(beside: pa.Table) -> int:
+    shown = (pa.compute.sum(beside[name], min_count=0).as_py() for name in ("user_tokens", "answer_tokens"))
+    return int(sum(shown))
+
+
+def _samples(
+    unit: Unit, kept: npt.NDArray[np.bool_], beside: pa.Table, mixing: Mixing
+) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
     draws = list(read_draws(mixing.draws, unit.label))
     asked, sizes = _asked(kept, beside, draws)
     for drawn, size in zip(draws, sizes.tolist(), strict=True):
@@ -313,7 +273,11 @@ def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
 
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
-    shard = mixing.shards[number]
+    with keeping_freed():
+        return _written(mixing.shards[number], blocks, mixing)
+
+
+def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
     ordered = _ordered(shard.pool, blocks)
     table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
     table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
@@ -348,6 +312,9 @@ def _begun(ordered: pa.Table) -> int:
     first = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
     return len(first["_row"].unique())
 
+
+_LONG: Final = 64 << 20
+"""Tokens of a unit from which on memory is taken sparingly: one log may fill it."""
 
 _LARGE: Final = 32 << 20
 """Characters of a unit's samples from which on what was freed of them goes back to the system: that of smaller ones is
