@@ -48,6 +48,8 @@ from pipelines.engine.units import (
     units_of,
     written_names,
 )
+from pipelines.judge.ceiling_columns import CEILINGS_NAME as CEILINGS
+from pipelines.judge.ceilings import told_by_domain
 from pipelines.judge.earlier import Earlier
 from pipelines.judge.evaluation_index import NAME as BENCHMARKS
 from pipelines.judge.evaluation_index import UNIT as BENCHMARKS_UNIT
@@ -232,7 +234,8 @@ class Run:
         transitions = transition_line(judged.counts)
         tokens = judged.counts.get("tokens", 0), judged.counts.get("tokens.target", 0)
         summary = replace(summary, last="judge", lines=(*read, transitions), tokens=tokens[0], target_tokens=tokens[1])
-        summary = self._reached(replace(summary, replicates=self._replicates()))
+        ceilings = told_by_domain(judged.counts, self.measures) if self.recipe.judge.of_corpus() else {}
+        summary = self._reached(replace(summary, replicates=self._replicates(), ceilings=ceilings))
         if last == "judge":
             return summary
         mixed, lines, mixture = self._timed("mix", lambda: self._mix(units, normalized, judged, read, transitions))
@@ -382,7 +385,10 @@ class Run:
             f"{stage}/{unit.name}" for stage in ("verdicts", *beside) if stage != "rejects/judge" for unit in units
         }
         names |= {f"rejects/judge/{label}.parquet" for label in labels}
-        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {f"measures/{REPLICATES}"}
+        names |= {f"measures/{name}" for label in labels for name in measure_names(label)} | {
+            f"measures/{REPLICATES}",
+            f"measures/{CEILINGS}",
+        }
         for stage in ("verdicts", *beside):
             names |= written_names(stage, labels)
         self._owner.intend(names | written_names("measures", measured))
@@ -492,4 +498,6 @@ class Run:
             "mixture": told | {"eval": told_apart(counts)},
             "models": self._models,
         }
+        if self._so_far is not None and self._so_far.ceilings:
+            more["noise_ceilings"] = self._so_far.ceilings
         return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **more)

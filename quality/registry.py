@@ -31,6 +31,7 @@ from quality.signals.length import Length
 from quality.signals.length_ratio import LengthRatio
 from quality.signals.loop import Loop
 from quality.signals.no_op import NoOp
+from quality.signals.noise_ceiling import NoiseCeiling
 from quality.signals.novelty import Novelty
 from quality.signals.opaque_content import OpaqueContent
 from quality.signals.overlap import Overlap
@@ -79,6 +80,7 @@ SIGNALS: Final[tuple[type[Signal], ...]] = (
     ReasoningLeak,
     HistoryPredictability,
     StepPredictability,
+    NoiseCeiling,
     Classifier,
     TrajectoryClassifier,
     Language,

@@ -67,9 +67,11 @@ class Decision:
 
 
 def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int) -> Decision:
-    """The decision of all rules on the rows that the signals were measured on."""
+    """The decision of all rules on the rows that the signals were measured on; one on a signal not there is silent."""
     found = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
     for position, rule in enumerate(rules):
+        if rule.signal not in signals:
+            continue
         verdict = found[rule.scope if rule.cap is None else "capped"]
         breaks = ~rule.keep(signals[rule.signal])
         verdict[breaks & (verdict < 0)] = position

@@ -3,8 +3,8 @@
 Only packed hashes are shuffled. Each decision has rounds: every unit gives keys, those of equal keys come together, and
 who loses is told to its unit, so that the next decision sees the corpus as it then stands:
 
-    measure ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions ─▶ replicates ─▶ caps
-        ─▶ shares ─▶ components of groups ─▶ verdicts
+    measure ─▶ noise ceilings ─▶ contaminated ─▶ equal trajectories ─▶ near duplicates ─▶ equal transitions
+        ─▶ replicates ─▶ caps ─▶ shares ─▶ components of groups ─▶ verdicts
 
 What is told of one unit depends on the hashes of all units, but not on their order.
 """
@@ -19,6 +19,7 @@ from pipelines.engine.flow import Collection, FlatMap, Flatten, GroupByKey, Map,
 from pipelines.engine.garbage_collection import give_back_memory
 from pipelines.judge.bridges import Bridges
 from pipelines.judge.caps import Caps
+from pipelines.judge.ceilings import Ceilings
 from pipelines.judge.contamination import Contamination
 from pipelines.judge.copies import Copies
 from pipelines.judge.decision import Decision, Key, Round, rounds
@@ -46,7 +47,9 @@ Told = tuple[int, tuple[str, Any]]
 def decisions(judging: Judging) -> tuple[Decision, ...]:
     """The decisions that the recipe asks for, in their order."""
     asked = judging.recipe.judge
-    found: list[Decision] = [Bridges(judging.earlier)] if judging.earlier is not None else []
+    has_ceilings = bool(judging.of_corpus)
+    found: list[Decision] = [Ceilings(judging.partitions, judging.earlier)] if has_ceilings else []
+    found += [Bridges(judging.earlier)] if judging.earlier is not None else []
     found += [Contamination(judging)] if judging.benchmarks else []
     if asked.drop_duplicate_trajectories:
         found.append(Copies(whole=True, earlier=judging.earlier))
@@ -55,7 +58,8 @@ def decisions(judging: Judging) -> tuple[Decision, ...]:
     if asked.mask_duplicate_transitions:
         found.append(Copies(whole=False, earlier=judging.earlier))
     if asked.replicates is not None:
-        found.append(Replicates(asked.replicates.max, asked.spans, judging.partitions, judging.earlier))
+        of = asked.replicates.max, asked.spans, judging.partitions, judging.earlier
+        found.append(Replicates(*of, has_compared=has_ceilings))
     caps = tuple(rule.cap for rule in asked.ordered_rules())
     if any(cap is not None for cap in caps):
         found.append(Caps(caps))

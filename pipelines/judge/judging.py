@@ -90,6 +90,22 @@ class Judging:
         return {name: self.recipe.judge.made(name) for name in self.signals}
 
     @property
+    def of_rows(self) -> dict[str, Signal]:
+        """Those of them that the rows of a trajectory tell."""
+        return {name: one for name, one in self.made.items() if not one.of_corpus}
+
+    @property
+    def of_corpus(self) -> tuple[str, ...]:
+        """Those of them that only the whole corpus tells."""
+        return self.recipe.judge.of_corpus()
+
+    @property
+    def columns_of_rows(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The signals that are measured row by row, and those of them that give reasons."""
+        made = self.of_rows
+        return tuple(made), tuple(name for name, one in made.items() if tells(one))
+
+    @property
     def telling(self) -> tuple[str, ...]:
         """Those of them that give reasons."""
         return tuple(name for name, one in self.made.items() if tells(one))

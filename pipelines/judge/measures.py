@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,13 +39,26 @@ class Measures:
         return np.diff(np.append(self.starts, self.table.num_rows))
 
 
-def read_measures(unit: Unit, judging: Judging) -> Measures:
-    """The measurements of a unit, judged by the recipe's rules."""
+def read_measures(unit: Unit, judging: Judging, of_corpus: Mapping[str, pa.Array] | None = None) -> Measures:
+    """The measurements of a unit, judged by the recipe's rules.
+
+    Args:
+        unit: the unit.
+        judging: the rest.
+        of_corpus: columns of the signals that only the corpus tells; None as long as they are not known, when rules on
+            them do not speak.
+    """
+    of_rows, telling = judging.columns_of_rows
     table = pa.Table.from_batches(
-        read_batches(judging.measures, f"{unit.label}.parquet"), schema=measure_schema(judging.signals, judging.telling)
+        read_batches(judging.measures, f"{unit.label}.parquet"), schema=measure_schema(of_rows, telling)
     ).combine_chunks()
+    if of_corpus is not None:
+        schema = measure_schema(judging.signals, judging.telling)
+        columns = [of_corpus[name] if name in of_corpus else table[name] for name in schema.names]
+        table = pa.Table.from_arrays(columns, schema=schema)
     numbers = {
-        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False) for name in judging.signals
+        name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False)
+        for name in (of_rows if of_corpus is None else judging.signals)
     }
     decision = decided(judging.recipe.judge.ordered_rules(), numbers, table.num_rows)
     starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)

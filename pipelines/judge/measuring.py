@@ -18,6 +18,7 @@ from pipelines.judge.evaluation_index import read_index
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measure_files import (
     answers_name,
+    ceilings_name,
     costs_name,
     matches_name,
     replicates_name,
@@ -29,6 +30,8 @@ from pipelines.rendering import costs
 from pipelines.rendering.answered import HELD
 from pipelines.rendering.costs import COSTS_SCHEMA, Costing
 from pipelines.rendering.turns import View
+from quality.ceiling import ROWS_SCHEMA as CEILING_ROWS
+from quality.ceiling import Classing
 from quality.exposure import MATCH_SCHEMA, Exposing
 from quality.fingerprint import TRANSITION_TEXTS
 from quality.measure import Measuring
@@ -83,13 +86,14 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
     digest = measuring_digest(unit, judging)
     if not is_done(judging.measures, unit.label, digest):
         check_file(judging.transitions, unit.name, unit.sha256)
-        files = {"measures": (f"{unit.label}.parquet", measure_schema(judging.signals, judging.telling))}
+        files = {"measures": (f"{unit.label}.parquet", measure_schema(*judging.columns_of_rows))}
         files["variety"] = (variety_name(unit.label), VARIETY_SCHEMA)
         files["costs"] = (costs_name(unit.label), COSTS_SCHEMA)
         files |= {"answers": (answers_name(unit.label), HELD)} if judging.recipe.mix.pools.get("rl") else {}
         files |= {"sketch": (sketch_name(unit.label), SKETCH_SCHEMA)} if rules.near_duplicates is not None else {}
         files |= {"replicates": (replicates_name(unit.label), REPLICATE_SCHEMA)} if rules.replicates is not None else {}
         files |= {"spans": (spans_name(unit.label), SPANS_SCHEMA)} if rules.spans else {}
+        files |= {"ceilings": (ceilings_name(unit.label), CEILING_ROWS)} if judging.of_corpus else {}
         files |= {"benchmarks": (matches_name(unit.label), MATCH_SCHEMA)} if judging.benchmarks else {}
         hashed = {"sketch": HASHED, "costs": costs.COST_HASHES}
         sinks = {
@@ -110,13 +114,15 @@ def measure_unit(unit: Unit, judging: Judging) -> Unit:
 def _measure_into(sinks: Mapping[str, ParquetSink], unit: Unit, judging: Judging) -> None:
     rules = judging.recipe.judge
     counter = TokenCounter(rules.tokenizer)
+    labelling = Labelling()
     kinds: dict[str, Kind] = {
-        "measures": Measuring(judging.made, counter, rules.prefer, folders=rules.group_folders),
+        "measures": Measuring(judging.of_rows, counter, rules.prefer, folders=rules.group_folders),
         "sketch": Sketching(parted=rules.near_duplicates is not None and rules.near_duplicates.part_names),
         "replicates": Following(),
         "variety": Varying(),
         "costs": Costing(View.of(judging.recipe.mix), counter),
-        "spans": Labelling(),
+        "spans": labelling,
+        "ceilings": Classing(labelling),
         "answers": Answering(View.of(judging.recipe.mix)),
     }
     if judging.benchmarks:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.engine.exchange import Span
+from pipelines.judge.ceiling_columns import told_ceilings
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measures import Measures, read_measures
 from pipelines.judge.packed_rows import losers_of
@@ -41,7 +42,7 @@ class Standing:
     @cached_property
     def measures(self) -> Measures:
         """What was measured of it."""
-        return read_measures(self.unit, self.judging)
+        return read_measures(self.unit, self.judging, told_ceilings(self))
 
     @cached_property
     def losers(self) -> dict[str, npt.NDArray[np.void]]:

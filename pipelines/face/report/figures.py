@@ -12,9 +12,11 @@ import numpy as np
 import polars as pl
 
 from pipelines.account.conservation import Line
+from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.face.looking.copies import COPIED, KEEPER
 from pipelines.face.looking.why import rules_of
 from pipelines.face.report.sources import Sources, UnitFiles
+from pipelines.judge.ceilings import told_by_domain
 from pipelines.judge.reasons import NEAR_DUPLICATE
 from schemas.verdict import SIGNAL_PREFIX
 
@@ -112,6 +114,7 @@ class Figures:
         classes: `pool.domain` → class of characters under loss → how many, of what was looked at.
         copies: clusters of copies.
         ceilings: domain → what replicates agree on.
+        estimated: domain → where the ceilings of rows are from, and errors, where the recipe asks for that column.
         diversity: as the manifest of shards has it.
         mixture: likewise.
         seen: units that were looked at, and all of them.
@@ -133,6 +136,7 @@ class Figures:
     classes: Mapping[str, Mapping[str, int]]
     copies: Copies
     ceilings: Mapping[str, Mapping[str, float]]
+    estimated: Mapping[str, Mapping[str, Any]]
     diversity: Mapping[str, Mapping[str, Mapping[str, float]]]
     mixture: Mapping[str, Any]
     seen: tuple[int, int]
@@ -167,6 +171,7 @@ def figures(sources: Sources, rejects: pl.DataFrame) -> Figures:
         classes=_classes(sources),
         copies=_copies(rejects),
         ceilings=_ceilings(sources),
+        estimated=_estimated(sources),
         diversity=shards.diversity if shards else {},
         mixture=shards.mixture if shards else {},
         seen=(len(sources.units), len(sources.all_units)),
@@ -329,4 +334,14 @@ def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:
             continue
         if told:
             return dict(sorted(told.items()))
+    return {}
+
+
+def _estimated(sources: Sources) -> dict[str, dict[str, Any]]:
+    """Of the last generation whose recipe asks for the column."""
+    for lead in reversed(sources.leads):
+        sealed = read_manifest(sources.folder / f"{lead}verdicts", MANIFEST)
+        found = {} if sealed is None else told_by_domain(sealed.counts, sources.folder / f"{lead}measures")
+        if found:
+            return found
     return {}
