@@ -214,6 +214,7 @@ def drawn(of: Corpus, count: int) -> Made:
             domain=Coded.alike("terminal", rows),
             source=Coded.alike(f"made {number % 300}", rows),
             kind=Coded.alike("container", rows),
+            world_model=Coded.alike("", rows),
             task=mixed(chance.integers(0, count, rows if wanted.tasks else 0, np.uint64)),
             environment=mixed(chance.integers(0, max(1, count // ROLLOUTS), rows, np.uint64)),
             tokens=np.full(rows, 1000, np.uint32),

@@ -92,10 +92,17 @@ def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:
     incomplete = pc.or_(unseen, lost).to_numpy(zero_copy_only=False)[last] | cut
     unknown = batch["outcome"].is_null().to_numpy(zero_copy_only=False)[view.starts]
     return {
+        "simulated": _simulated(batch)[view.starts],
         "outcome": unknown.astype(np.uint64),
         "complete": incomplete.astype(np.uint64),
         "longer": _LONGEST - view.lengths.astype(np.uint64),
     }
+
+
+def _simulated(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """Of each row whether a world model answered it, as a number."""
+    kind = pc.equal(pc.struct_field(batch["environment"], "kind").cast(pa.string()), "model")
+    return kind.to_numpy(zero_copy_only=False).astype(np.uint64)
 
 
 _WIDTHS: Final = {"outcome": 1, "complete": 1, "longer": 32}
@@ -103,13 +110,13 @@ _LONGEST: Final = np.uint64((1 << 32) - 1)
 
 
 def ranks(facts: Mapping[str, npt.NDArray[np.uint64]], prefer: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """A number a trajectory: of like ones that with the smallest is kept.
+    """A number a trajectory: of like ones that with the smallest is kept, and none that a model answered before others.
 
     Args:
-        facts: by name of `PREFERENCES`, the smaller the better.
+        facts: by name of `PREFERENCES`, the smaller the better, and `simulated`.
         prefer: of `PREFERENCES`, what weighs most first.
     """
-    rank = np.zeros(len(facts["outcome"]), np.uint64)
+    rank = facts["simulated"].copy()
     for name in prefer:
         rank = (rank << np.uint64(_WIDTHS[name])) | facts[name]
     return rank
@@ -231,6 +238,7 @@ def _join(stretches: Sequence[_Stretch], signals: Mapping[str, Signal]) -> None:
     total = sum((stretch.sums[index] for stretch, index in where), np.zeros(2, np.uint64))
     rows = np.array([stretch.lengths[index] for stretch, index in where])
     facts = {
+        "simulated": first[0].facts["simulated"][first[1]],
         "outcome": first[0].facts["outcome"][first[1]],
         "complete": last[0].facts["complete"][last[1]],
         "longer": _LONGEST - np.uint64(rows.sum()),

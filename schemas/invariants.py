@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from schemas.errors import ContractError
 from schemas.row_ids import KEY
+from schemas.trajectory import WORLD_MODEL
 from schemas.transition import TRANSITION_SCHEMA, encoded_schema
 
 _JSON_COLUMNS: Final = (
@@ -30,8 +31,8 @@ def check(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch itself, if every invariant of the schema holds for it.
 
     Checked: types, nulls, closed sets, ids, that no row's own is there twice, the order and completeness of steps,
-    turns and calls, what a predicted environment must state, JSON text, durations. Whole trajectories are expected:
-    rows of one are contiguous.
+    turns and calls, that a predicted environment names its world model by revision and its sampling, and no other does,
+    JSON text, durations. Whole trajectories are expected: rows of one are contiguous.
 
     Raises:
         ContractError: the first breach found.
@@ -123,9 +124,19 @@ def _check_order(batch: pa.RecordBatch) -> None:
 def _check_model(batch: pa.RecordBatch) -> None:
     environment = batch["environment"]
     kind, model, sampling = (pc.struct_field(environment, name) for name in ("kind", "world_model", "sampling"))
+    if not {"model"} & set(kind.dictionary.to_pylist()) and model.null_count == sampling.null_count == len(batch):
+        return
     predicted = _looked_up(pc.equal(kind.dictionary, "model"), kind)
-    stated = pc.and_(model.is_valid(), sampling.is_valid())
-    _require("environment.world_model", pc.or_(pc.invert(predicted), stated), "be stated with its sampling")
+    named = pc.fill_null(pc.match_substring_regex(model.cast(pa.string()), WORLD_MODEL), False)
+    wanted = "be name@revision where the kind is model, and null elsewhere"
+    _require(
+        "environment.world_model", pc.and_(pc.equal(predicted, model.is_valid()), pc.equal(predicted, named)), wanted
+    )
+    _require(
+        "environment.sampling", pc.equal(predicted, sampling.is_valid()), "be stated where the kind is model alone"
+    )
+    told = pc.fill_null(pc.starts_with(pc.utf8_ltrim_whitespace(sampling.cast(pa.string())), "{"), False)
+    _require("environment.sampling", pc.or_(pc.invert(predicted), told), "be an object where the kind is model")
 
 
 def _check_json(batch: pa.RecordBatch) -> None:

@@ -12,16 +12,22 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from schemas.action import Action
 from schemas.observation import Observation
 from schemas.record import record
 
+WORLD_MODEL: Final = r"^[^\s@]\S*@[^\s@]+$"
+"""A world model by name and revision (RE2 syntax, as `re` knows it too): `name@revision`, without blanks."""
+
 
 @record
 class Environment:
-    """The `environment` column; `kind` is real, code or model (then `world_model` and `sampling` are required)."""
+    """The `environment` column; `kind` is real, code or model (then `world_model` and `sampling` are required).
+
+    `world_model` is `name@revision`, and no other kind has one; `sampling` is JSON text of an object.
+    """
 
     id: str | None = None
     instance_id: str | None = None

@@ -9,6 +9,7 @@ from typing import Final
 from quality.share import BOUNDED
 from quality.variety import OF_TRAJECTORIES
 
+SIMULATED: Final = "simulated"
 CONTAMINATED: Final = "contaminated"
 NEAR_DUPLICATE: Final = "near_duplicate"
 DUPLICATE_TRAJECTORY: Final = "duplicate_trajectory"
@@ -37,6 +38,7 @@ class Reason:
 
 
 REASONS: Final = (
+    Reason(SIMULATED, "omit", whole=True),
     Reason(BRIDGES_POOLS, "omit", whole=True),
     Reason(CONTAMINATED, "omit", whole=True),
     Reason(DUPLICATE_TRAJECTORY, "omit", whole=True),
@@ -52,7 +54,10 @@ REASONS: Final = (
 
 _LEFT: Final = (NO_TARGET, NO_TEXT)
 LOST: Final = tuple(reason.name for reason in REASONS if reason.whole and reason.name not in _LEFT)
-"""Reasons by which a trajectory goes by a decision over the corpus."""
+"""Reasons by which a trajectory goes by a decision over the corpus, or before all of them."""
+
+ALONE: Final = (SIMULATED, *_LEFT)
+"""Reasons that no decision over the corpus gives: each unit knows them by itself."""
 
 LOST_ROWS: Final = tuple(reason.name for reason in REASONS if not reason.whole and reason.name not in _LEFT)
 """Reasons by which a row of a kept trajectory stays as context by a decision over the corpus."""

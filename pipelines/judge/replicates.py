@@ -32,6 +32,7 @@ from pipelines.judge.packed_rows import LOSER, PARTITIONS, by_unit, identities, 
 from pipelines.judge.reasons import REPLICATE
 from pipelines.judge.spans import MEMBER, NO_WORDS, VOLATILE, packed_member, unpacked_members, volatile_words
 from pipelines.judge.standing import Standing
+from pipelines.judge.world_models import simulated_rows
 from quality.fingerprint import as_lanes
 from quality.replicate import MOST, REPLICATE_SCHEMA, ROW, Words, agreement, beyond, groups, keys
 from quality.unnumbered import TREE
@@ -131,6 +132,7 @@ def told(standing: Standing) -> Keys:
     content = as_lanes(measures.table["trajectory_hash"].combine_chunks())[:, 0]
     known = (measures.column("instance_node") != content) & measures.column("has_text")
     known &= measures.decision.transition < 0
+    known[simulated_rows(standing.unit, standing.judging)] = False  # what a model says is no answer of the world
     partitions = max(standing.judging.partitions, PARTITIONS)
     for partition, data in partitioned(_rows(standing, np.flatnonzero(known)), "key", partitions):
         yield partition, _with_domain(standing, data)

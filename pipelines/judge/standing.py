@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from pipelines.engine.exchange import Span
 from pipelines.judge.ceiling_columns import told_ceilings
+from pipelines.judge.earlier import EARLIER
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measures import Measures, read_measures
 from pipelines.judge.packed_rows import losers_of
-from pipelines.judge.reasons import REASONS
+from pipelines.judge.reasons import REASONS, SIMULATED
+from pipelines.judge.world_models import refused
 from quality.cap import BINS, bins
 
 LIMITS = "limits"
@@ -46,8 +48,12 @@ class Standing:
 
     @cached_property
     def losers(self) -> dict[str, npt.NDArray[np.void]]:
-        """Of each reason besides the recipe's rules who lost by it so far."""
-        return {reason.name: losers_of(self.told(reason.name)) for reason in REASONS}
+        """Of each reason besides the recipe's rules who lost by it so far.
+
+        Which trajectories a world model answered every unit knows by itself, before all decisions.
+        """
+        found = {reason.name: losers_of(self.told(reason.name)) for reason in REASONS}
+        return found | ({} if self.unit.number >= EARLIER else {SIMULATED: refused(self.unit, self.judging)})
 
     @cached_property
     def over(self) -> npt.NDArray[np.int16]:

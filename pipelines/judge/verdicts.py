@@ -18,9 +18,10 @@ from pipelines.judge.groups import groups_of
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.likeness import write_likeness
 from pipelines.judge.measures import Measures
-from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
+from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS, SIMULATED
 from pipelines.judge.spans import VOLATILE, write_spans
 from pipelines.judge.standing import Standing
+from pipelines.judge.world_models import why_refused
 from quality.ceiling import SOURCES
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, verdict_schema
 from schemas.manifest import Manifest
@@ -181,6 +182,8 @@ def _details(
     def detail(row: int) -> str:
         if said[row] is not None:
             return f"{said[row]}, by the recipe's rule"
+        if reasons[row] == SIMULATED:
+            return why_refused(int(survivor[row]))
         if reasons[row] in (NO_TARGET, NO_TEXT):
             return "no transition is left to learn from"
         if reasons[row] in by_reason:

@@ -15,6 +15,7 @@ from pipelines.engine.parquet import read_table
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import variety_name
+from pipelines.judge.world_models import answering
 from pipelines.mix.coded_names import Coded, fitting, numbers_of
 from pipelines.mix.keyed import keyed_hash
 from pipelines.recipe.recipe import Mix
@@ -43,6 +44,7 @@ class Candidates:
         domain: its name.
         source: as the rows name it.
         kind: of the environment: real, code or model.
+        world_model: that answered it, by name and revision; empty where none did.
         task: hash; 0 is not known. None where no bound tells tasks apart.
         environment: hash; 0 is not known.
         tokens: of what it becomes, rendered; 0 until its pool is known.
@@ -58,6 +60,7 @@ class Candidates:
     domain: Coded
     source: Coded
     kind: Coded
+    world_model: Coded
     task: npt.NDArray[np.uint64]
     environment: npt.NDArray[np.uint64]
     tokens: npt.NDArray[np.integer[Any]]
@@ -73,7 +76,7 @@ class Candidates:
         return np.where(self.domain.is_in(WIDER[by]), self.environment, np.uint64(0))
 
 
-_CODED: Final = ("domain", "source", "kind")
+_CODED: Final = ("domain", "source", "kind", "world_model")
 _KINDS: Final[Mapping[str, Any]] = {
     "unit": np.uint32,
     **dict.fromkeys(("draw_key", "index_key", "group", "task", "environment"), np.uint64),
@@ -180,6 +183,7 @@ def candidates(
     is_target = (used == "target").astype(np.int64)
     begins = pa.array(starts)
     kind = pc.struct_field(rows["environment"].combine_chunks(), "kind") if rows.num_rows else pa.array([], pa.string())
+    models = _world_models(rows, starts)
     targets = np.maximum(summed(is_target), 1)
     ids = _taken(judged["trajectory_id"], begins) if wanted.seed is not None else pa.array([], pa.string())
     return Candidates(
@@ -188,7 +192,8 @@ def candidates(
         group=numbers_of(_taken(judged["group"], begins)),
         domain=Coded.alike(unit.domain, len(starts)),
         source=Coded.of(_taken(rows["source"], begins)),
-        kind=Coded.of(_taken(kind, begins)),
+        kind=Coded.of(pc.if_else(pa.array(models.is_in([""])), _taken(kind, begins), "model")),
+        world_model=models,
         task=_first_known(varied["task"].to_numpy(), starts) if wanted.tasks else np.zeros(0, np.uint64),
         environment=_first_known(varied["environment"].to_numpy(), starts),
         tokens=np.zeros(len(starts), np.uint32),
@@ -200,6 +205,20 @@ def candidates(
             for name in wanted.signals
         },
     )
+
+
+def _world_models(rows: pa.Table, starts: npt.NDArray[np.int64]) -> Coded:
+    """Of each trajectory the world model that answered a row of it, the first; empty where none did."""
+    if not rows.num_rows:
+        return Coded.alike("", 0)
+    names = answering(rows["environment"].combine_chunks())
+    told = np.flatnonzero(names.is_valid())
+    if not len(told):
+        return Coded.alike("", len(starts))
+    of, first = np.unique(np.searchsorted(starts, told, "right") - 1, return_index=True)
+    found = np.full(len(starts), "", object)
+    found[of] = names.take(pa.array(told[first])).to_pylist()
+    return Coded.of(found.tolist())
 
 
 @dataclass(frozen=True, slots=True)

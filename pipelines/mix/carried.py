@@ -15,6 +15,7 @@ from pipelines.engine.ledgers import KINDS, known_in
 from pipelines.engine.storage import Folder
 from pipelines.mix.bounded_values import Values, numbered
 from pipelines.mix.draw import NOTHING, Carried, Items
+from pipelines.mix.simulated import summed
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.recipe import POOLS, Recipe
 from quality.sets import distinct
@@ -37,6 +38,10 @@ class EarlierDraws:
 
     ledgers: tuple[Folder, ...] = ()
     mixtures: tuple[Mapping[str, Any], ...] = field(default=())
+
+    def simulated(self) -> list[dict[str, Any]]:
+        """What of it world models answered, by stage and component."""
+        return summed(self.mixtures)
 
     def carried(self, pool: str, stage: Stage, items: Items) -> Carried:
         """What of it counts where a stage of a pool is drawn from these items."""

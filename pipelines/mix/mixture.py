@@ -25,7 +25,7 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import answers_name, costs_name
 from pipelines.mix.candidates import Candidates, Identities, Wanted, candidates, gathered, identities, narrow
 from pipelines.mix.carried import NO_DRAWS, EarlierDraws
-from pipelines.mix.coded_names import Coded, hex_texts
+from pipelines.mix.coded_names import Coded, coded, hex_texts
 from pipelines.mix.draw import drawing
 from pipelines.mix.passages.drawing import passage_candidates, passage_identities
 from pipelines.mix.passages.placing_passages import with_passages
@@ -33,6 +33,8 @@ from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.placing import Before, Placed, Verdicts, placed
 from pipelines.mix.pools import Held, grouped, pools_of, widened
 from pipelines.mix.sample_tokens import rendered_tokens
+from pipelines.mix.simulated import NAME as SIMULATED
+from pipelines.mix.simulated import check_components, drawn_simulated
 from pipelines.mix.simulation_instructions import instructed_costs
 from pipelines.mix.stage_items import stage_items
 from pipelines.recipe.mixture import Stage
@@ -72,11 +74,13 @@ class Mixture:
         counts: trajectories, tokens, loss tokens and bytes of text drawn, each by pool and domain.
         stages: of each pool, what was drawn of each category: see `draw.Drawn`.
         asked: trajectories that the shares of pools ask for, and those that pools were given, by pool and domain.
+        simulated: what was drawn of each component that a world model answered: see `mix.simulated`.
     """
 
     counts: Mapping[str, int]
     stages: Mapping[str, list[dict[str, Any]]]
     asked: Mapping[str, Mapping[str, tuple[float, int]]]
+    simulated: Sequence[Mapping[str, Any]] = ()
 
     def drawn(self) -> dict[str, int]:
         """Trajectories and passages drawn, by pool and domain: `sft.web`."""
@@ -89,7 +93,8 @@ class Mixture:
             pool: {domain: {"asked": asked, "given": given} for domain, (asked, given) in of.items()}
             for pool, of in self.asked.items()
         }
-        return {"pools": pools, "stages": self.stages}
+        told = {"pools": pools, "stages": self.stages}
+        return told | ({SIMULATED: list(self.simulated)} if self.simulated else {})
 
 
 def draws_name(label: str) -> str:
@@ -135,7 +140,8 @@ def make_mixture(
         drawn_before: what those drew.
 
     Raises:
-        ConfigError: a group is larger than any pool, or something falls short and the recipe says to stop then.
+        ConfigError: a group is larger than any pool, something falls short and the recipe says to stop then, or a
+            component would hold two world models.
     """
     mix = recipe.mix
     groups = _groups(found, mix) if places is None else places.group
@@ -144,14 +150,19 @@ def make_mixture(
     found = replace(found, tokens=tokens, loss_tokens=loss_tokens)
     copies = np.zeros(len(found), np.int32)
     stages: dict[str, list[dict[str, Any]]] = {}
+    simulated: list[dict[str, Any]] = []
     for name in POOLS:
         if mix.pools.get(name):
             chosen, items = stage_items(found, groups, pool, name, mix)
             stage = mix.stages.get(name, Stage())
+            component, models = coded(items.component), found.world_model[chosen]
+            check_components(name, component, models, drawn_before.simulated())
             drawn = drawing(items, stage, f"mix.stages.{name}", drawn_before.carried(name, stage, items))
             copies[chosen] = drawn.copies
             stages[name] = [{**asdict(one), "epochs": round(one.epochs, 4)} for one in drawn.categories]
-    return Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix)), Chosen(groups, pool, copies, tokens)
+            simulated += drawn_simulated(name, component, models, items.tokens, drawn.copies)
+    made = Mixture(_counts(found, pool, copies), stages, _asked(found, pool, mix), simulated)
+    return made, Chosen(groups, pool, copies, tokens)
 
 
 def _pools(found: Candidates, groups: npt.NDArray[np.uint64], mix: Mix) -> Coded:

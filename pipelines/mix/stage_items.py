@@ -57,6 +57,8 @@ def _belongs(found: Candidates, rows: npt.NDArray[np.int64], component: Componen
         mine &= domain.is_in(component.domains)
     if component.sources:
         mine &= found.source[rows].is_in(component.sources)
+    if component.world_model is not None:
+        mine &= found.world_model[rows].is_in([component.world_model])
     for name, interval in component.where.items():
         value = found.signals[name][rows]
         mine &= (value >= interval.min) if interval.min is not None else True

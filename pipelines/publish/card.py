@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipelines.engine.units import finish_unit
+from pipelines.mix.simulated import shares
 from pipelines.publish.card_head import card_head
 from pipelines.publish.croissant import CROISSANT, croissant
 from pipelines.publish.dataset import Dataset
@@ -51,6 +52,7 @@ _WHY: Final[Mapping[str, str]] = {
     "not_drawn": "the mixture has no place for it",
     "over_window": "longer than a sample may be",
     "recorder_cut": "the recorder cut the answer, not the environment",
+    "simulated": "a world model answered it, and the recipe refuses that",
     "replicate": "the same was asked in the same history more often than the recipe takes",
     "truncated": "its log ends in the middle of it",
 }
@@ -137,6 +139,7 @@ def card(dataset: Dataset) -> str:
         diversity=[(domain, kind, one) for domain, of in dataset.kept.items() for kind, one in of.items() if one.kinds],
         pools_given=dataset.mixture["pools"],
         stages=dataset.mixture["stages"],
+        simulated=[{**one, "world_model": named(one["world_model"])} for one in shares(dataset.mixture)],
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),

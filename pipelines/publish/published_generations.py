@@ -37,6 +37,8 @@ from pipelines.engine.units import (
 )
 from pipelines.judge.judging import Unit
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
+from pipelines.mix.simulated import NAME as SIMULATED
+from pipelines.mix.simulated import summed
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan
 from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
 from pipelines.publish.dataset import Dataset, samples_in
@@ -160,7 +162,9 @@ def _mixtures(some: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 place = stages.setdefault(stage, {})
                 key = category["component"], category["domain"]
                 place[key] = _added(place[key], category) if key in place else dict(category)
-    return {"pools": pools, "stages": {stage: [of[key] for key in sorted(of)] for stage, of in stages.items()}}
+    found = {"pools": pools, "stages": {stage: [of[key] for key in sorted(of)] for stage, of in stages.items()}}
+    simulated = summed(some)
+    return {**found, **({SIMULATED: simulated} if simulated else {})}
 
 
 def _added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ it when a run is planned (see `plan.column_mapping`); here only the recipe itsel
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -14,6 +15,7 @@ from connectors.column_mapping import NEEDED, ROLES, Layout, Rows
 from connectors.registry import connectors
 from pipelines.recipe.section import LISTED, Section
 from schemas import DOMAINS, json_text
+from schemas.trajectory import WORLD_MODEL
 
 
 class Columns(Section):
@@ -153,6 +155,8 @@ class Dataset(Section):
         stated = self.world_model is not None and self.sampling is not None
         if (self.kind == "model") != stated:
             raise ValueError("kind model needs world_model and sampling, and no other kind has them")
+        if self.world_model is not None and re.fullmatch(WORLD_MODEL, self.world_model) is None:
+            raise ValueError(f"world_model is '{self.world_model}': wanted name@revision, without blanks")
         return self
 
     def rows(self, domains: tuple[str, ...]) -> Rows:

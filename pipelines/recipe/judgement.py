@@ -181,6 +181,8 @@ class Judge(Section):
         group_folders: whether logs of one working folder are one group, and so of one pool; false where one holds most
             of a domain, whose logs are then told apart by task.
         spans: whether to write what spans of next observations can be known from (see `quality.spans`), beside them.
+        simulated: what becomes of trajectories that a world model answered, in any row of theirs: they are dropped
+            before anything is compared with them (`refuse`), or judged as others are (`allow`).
         drop_duplicate_trajectories: of equal trajectories one is kept, the others are merged into it. Where all are
             kept, those that share an id come to samples `<id>`, `<id>.2` and so on.
         mask_duplicate_transitions: of equal transitions one keeps its loss, the others stay as context.
@@ -197,6 +199,7 @@ class Judge(Section):
     contamination: Contamination = Contamination()
     max_share: dict[Bounded, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     spans: bool = False
+    simulated: Literal["refuse", "allow"] = "refuse"
     group_folders: bool = True
     drop_duplicate_trajectories: bool = True
     mask_duplicate_transitions: bool = True

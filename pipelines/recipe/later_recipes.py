@@ -30,6 +30,7 @@ FREE: Final = (
     "judge.signals",
     "judge.measure",
     "judge.rules",
+    "judge.simulated",
     "judge.prefer",
     "judge.max_share",
     "mix.stages",

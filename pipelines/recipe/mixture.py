@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.recipe.section import LISTED, Section, Share
+from schemas.trajectory import WORLD_MODEL
 
 By = Literal["component", "domain", "source", "environment", "task", "kind"]
 _SUM: Final = 1e-6
@@ -35,6 +37,8 @@ class Component(Section):
         weight: its share of the stage; null for all that there is, which then must be so of every component.
         domains: which trajectories belong to it; empty means all.
         sources: which corpora, by the name that rows bear; empty means all.
+        world_model: `name@revision` of the world model that answered what belongs to it; null for what none answered,
+            and for what one did: rows of two are no one component, which ends the run.
         where: signals by name, and the values of them that pass. Of a signal of transitions the mean over the
             trajectory's targets counts.
         weights: share of each domain within the component. The shares of all that are named add up to 1.
@@ -47,6 +51,7 @@ class Component(Section):
     weight: Annotated[float, Field(gt=0, le=1)] | None = None
     domains: Annotated[tuple[str, ...], LISTED] = ()
     sources: Annotated[tuple[str, ...], LISTED] = ()
+    world_model: str | None = None
     where: dict[str, Interval] = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0, le=1)]] | None = None
     temperature: Annotated[float, Field(ge=1)] | None = None
@@ -60,10 +65,17 @@ class Component(Section):
             _adds_up("weights", value)
         return value
 
+    @field_validator("world_model")
+    @classmethod
+    def _with_revision(cls, value: str | None) -> str | None:
+        if value is not None and re.fullmatch(WORLD_MODEL, value) is None:
+            raise ValueError(f"world_model is '{value}': wanted name@revision, without blanks")
+        return value
+
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.kind != "transitions" and (self.domains or self.where or self.weights):
-            raise ValueError(f"domains, where and weights are of transitions, not of {self.kind}")
+        if self.kind != "transitions" and (self.domains or self.where or self.weights or self.world_model):
+            raise ValueError(f"domains, where, weights and world_model are of transitions, not of {self.kind}")
         if sum(way is not None for way in (self.weights, self.temperature, self.unimax)) > 1:
             raise ValueError("of weights, temperature and unimax one can hold")
         return self

@@ -275,6 +275,8 @@ class Recipe(Section):
         for pool, stage in self.mix.stages.items():
             for name, component in stage.components.items():
                 where = f"mix.stages.{pool}.components.{name}"
+                if component.world_model is not None and self.judge.simulated == "refuse":
+                    raise ValueError(f"{where} is of a world model: that needs judge.simulated: allow")
                 known(f"domain in {where}", tuple({*component.domains, *(component.weights or ())}), self.domains)
                 known(f"measured signal in {where}", tuple(component.where), self.judge.measured())
         return self

@@ -176,7 +176,8 @@ class _Log:
         environment = values.environment(told) if told else Environment()
         name = self._name(document, origin)
         if made.steps and environment is None:
-            self._reject(member, 0, "unstated_world_model", "a simulated environment without world model and sampling")
+            detail = "a simulated environment wants kind model, world_model as name@revision, and sampling as an object"
+            self._reject(member, 0, "unstated_world_model", detail)
         elif made.steps and environment is not None:
             self._written.add(name)
             known = origin is not None and origin.parent in self._written

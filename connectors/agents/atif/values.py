@@ -18,6 +18,7 @@ from connectors.reading.fields import INT32, text_in, whole_number_of
 from connectors.reading.json_text import shallow_json
 from connectors.reading.values import json_value
 from schemas import Attachment, Environment, Observation, Outcome
+from schemas.trajectory import WORLD_MODEL
 from schemas.transition import CONTEXT_ORIGINS, ENVIRONMENT_KINDS, OBSERVATION_FORMS, OBSERVATION_ORIGINS, TRUNCATIONS
 
 OWN: Final = "trajmill"
@@ -131,12 +132,17 @@ def seen(told: dict[str, Any]) -> tuple[Observation | None] | None:
 
 
 def environment(told: dict[str, Any]) -> Environment | None:
-    """The environment that is told, None if it is a world model's that is not named with its sampling."""
+    """The environment that is told, None if it is a world model's and does not say so whole.
+
+    That is by its kind, its name and revision (`name@revision`), and its sampling, an object.
+    """
     given = table(told, "environment")
     kind = _one_of(given, "kind", ENVIRONMENT_KINDS, "real")
     model, sampling = text_in(given, "world_model"), json_of(given.get("sampling"))
-    if kind == "model" and (model is None or sampling is None):
-        return None
+    if kind == "model" or model is not None or sampling is not None:
+        named = kind == "model" and model is not None and re.fullmatch(WORLD_MODEL, model)
+        if not named or sampling is None or not sampling.lstrip().startswith("{"):
+            return None
     return Environment(
         text_in(given, "id"), text_in(given, "instance_id"), kind, text_in(given, "version"), model, sampling
     )

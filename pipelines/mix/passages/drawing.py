@@ -46,6 +46,7 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
         domain=Coded.alike(preparing.components[unit.component].name, rows),
         source=Coded.of(_texts(table, "source")),
         kind=Coded.alike("", rows),
+        world_model=Coded.alike("", rows),
         task=np.zeros(rows if wanted.tasks else 0, np.uint64),
         environment=np.zeros(rows, np.uint64),
         tokens=sizes("tokens"),

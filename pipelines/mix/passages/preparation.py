@@ -127,6 +127,7 @@ class Preparation:
         read = [normalize.scrub, normalize.scrub_salt, normalize.max_member_bytes, judge.tokenizer, self.models]
         measured = [near is not None and [SKETCHED, near.part_names], self.benchmarks]
         schemas = [PASSAGE_SCHEMAS[self.components[unit.component].kind].names, KEY_SCHEMA.names, SCHEMA_VERSION]
+        measured += ["simulated"] if judge.simulated == "allow" else []
         return _digest([_VERSION, component, unit.label, unit.uri, unit.stamp, unit.fault, read, measured, schemas])
 
     def digest(self, read: Iterable[str]) -> str:

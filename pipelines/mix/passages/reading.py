@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any, Final
 
+import pyarrow as pa
+
 from connectors.connector import Blob
 from connectors.published.tables import Table
 from connectors.reading.values import JsonError, json_value
@@ -33,6 +35,9 @@ _ROLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("tool", "function", "observation", "tool_response", "ipython"), "tool"),
 }
 """Who speaks, by the words of the layouts in use (OpenAI, ShareGPT, OpenAssistant, Gemma, Llama)."""
+
+_ENVIRONMENT, _REASONING = _TELLING = ("environment", "reasoning")
+"""Columns by which rows say who answered them."""
 
 _CALLS: Final = ("tool_calls", "function_call")
 _CALLING: Final = frozenset(("function_call", "tool_call", "tool_calls"))
@@ -83,27 +88,44 @@ def _needed(component: Passages) -> list[str]:
     return [*(one for one in named if one is not None), *component.where]
 
 
-def read_passages(component: Passages, blob: Blob) -> Iterator[Passage | Reject]:
+def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -> Iterator[Passage | Reject]:
     """The rows of a table in their order; a reject in the place of one that is no passage, or is not wanted.
 
     Args:
         component: what its columns mean, and which rows are wanted.
         blob: of one file.
+        simulated: whether rows are wanted that say of themselves that a world model answered them.
     """
     wanted = [*chain.from_iterable((column, column.partition(".")[0]) for column in _needed(component))]
     place, begun = 0, False
     try:
-        for place, row in Table(blob).rows(wanted):
+        table = Table(blob)
+        told = _telling(table.schema)
+        for place, row in table.rows([*wanted, *told]):
             begun = True
             if isinstance(row, ParseError):
                 yield Reject.of(row)
                 continue
             try:
+                if not simulated:
+                    _refuse_simulated(row)
                 yield _passage(component, place, row)
             except _FaultError as fault:
                 yield Reject("record", fault.reason, fault.detail, blob.uri, offset=place)
     except ParseError as error:
         yield replace(Reject.of(error, "record" if begun else "input"), excerpt="")
+
+
+def _telling(schema: pa.Schema | None) -> list[str]:
+    """The columns of a table that can say that a world model answered a row."""
+    found = [] if schema is None else [field.name for field in schema if pa.types.is_struct(field.type)]
+    return [name for name in _TELLING if name in found]
+
+
+def _refuse_simulated(row: Mapping[str, Any]) -> None:
+    """Nothing, but for a row that says that a world model answered it, as what `trajmill reason` makes does."""
+    if any(_at(row, f"{name}.kind") == "model" for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")):
+        raise _FaultError("simulated", "a world model answered it, and the recipe does not say judge.simulated: allow")
 
 
 def _passage(component: Passages, place: int, row: Mapping[str, Any]) -> Passage:

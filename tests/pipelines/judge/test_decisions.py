@@ -18,7 +18,7 @@ from pipelines.judge.decision import rounds
 from pipelines.judge.earlier import Earlier
 from pipelines.judge.judge import UnitsToVerdicts, decisions
 from pipelines.judge.judging import Judging, Unit
-from pipelines.judge.reasons import LOST, LOST_ROWS, NO_TARGET, NO_TEXT, REASONS
+from pipelines.judge.reasons import ALONE, LOST, LOST_ROWS, NO_TEXT, REASONS
 from pipelines.judge.verdicts import verdict_reasons
 from pipelines.recipe.recipe_file import parse_recipe
 from schemas.verdict import USES
@@ -44,8 +44,8 @@ def judging(text: str = RECIPE, benchmarks: str = "digest") -> Judging:
 def test_each_reason_of_the_table_is_given_by_one_decision_and_has_words():
     made = replace(judging(), earlier=Earlier("parent", ()))
     given = Counter(reason for decision in decisions(made) for reason in decision.reasons)
-    assert given == dict.fromkeys((*LOST, *LOST_ROWS), 1)
-    assert [reason.name for reason in REASONS if reason.name not in given] == [NO_TARGET, NO_TEXT]
+    assert given == dict.fromkeys({*LOST, *LOST_ROWS} - {*ALONE}, 1)
+    assert [reason.name for reason in REASONS if reason.name not in given] == [*ALONE]
     assert {reason.use for reason in REASONS} < set(USES)
     for decision in decisions(made):
         for reason in set(decision.reasons) - {"contaminated"}:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -345,3 +346,20 @@ def test_what_datasets_saved_is_read_and_what_is_written_loads_in_datasets(tmp_p
     parts = str(tmp_path / "out/passages/corpus/*.parquet")
     loaded = datasets.load_dataset("parquet", data_files=parts, split="train", cache_dir=str(tmp_path / "cache"))
     assert loaded[0]["messages"][1] == {"role": "assistant", "content": TEXTS[0], "loss": True}
+
+
+MADE_UP = {"kind": "model", "world_model": "m@1", "sampling": "{}"}
+
+
+@pytest.mark.parametrize("row", [{"reasoning": {"environment": MADE_UP}}, {"environment": MADE_UP}])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_row_that_a_world_model_answered_is_a_passage_only_where_the_recipe_allows_it(tmp_path, row, ending):
+    rows = [{"text": "What the world model made up."} | row, {"text": "What was written by hand."}]
+    table = pl.DataFrame(rows)
+    path = tmp_path / f"corpus.{ending}"
+    table.write_ndjson(path) if ending == "jsonl" else table.write_parquet(path)
+    blob = MemoryBlob(path.name, path.read_bytes())
+    first, second = read_passages(component(Path("corpus")), blob)
+    assert isinstance(first, Reject)
+    assert (first.reason, isinstance(second, Reject)) == ("simulated", False)
+    assert not any(isinstance(one, Reject) for one in read_passages(component(Path("corpus")), blob, simulated=True))

@@ -1,0 +1,69 @@
+"""Trajectories that a world model answered: none is kept unless the recipe allows them, and none of two world models.
+
+A unit knows its own by its rows, so nothing is shuffled. They go before all decisions over the corpus: nothing real is
+dropped for the sake of what is made up, or grouped by it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.engine.parquet import read_table
+from pipelines.engine.storage import Folder
+from pipelines.judge.judging import Judging, Unit
+from pipelines.judge.packed_rows import LOSER
+
+_LEAVES: Final = ("step", "environment.kind", "environment.world_model")
+_NOT_NAMED: Final = "?"
+"""Stands for a world model that is not named, as rows of earlier versions may have it."""
+
+
+def answering(environment: pa.Array) -> pa.Array:
+    """Of each value of the column `environment` the world model that answered its row; null where none did."""
+    if not len(environment):
+        return pa.array([], pa.string())
+    kind, model = (pc.struct_field(environment, field) for field in ("kind", "world_model"))
+    simulated = pc.equal(kind, "model")
+    if not pc.any(simulated).as_py():
+        return pa.nulls(len(environment), pa.string())
+    return pc.if_else(simulated, pc.fill_null(model.cast(pa.string()), _NOT_NAMED), pa.scalar(None, pa.string()))
+
+
+def simulated_rows(unit: Unit, judging: Judging) -> npt.NDArray[np.int64]:
+    """The numbers of the rows of a unit that a world model answered, ascending."""
+    return _simulated(judging.transitions, unit.name, unit.sha256)[0]
+
+
+def refused(unit: Unit, judging: Judging) -> npt.NDArray[np.void]:
+    """The trajectories of a unit that may not be kept, of dtype `LOSER`: their first rows, and how many world models
+    answered each."""
+    _, lost = _simulated(judging.transitions, unit.name, unit.sha256)
+    return lost[lost["kept"] > 1] if judging.recipe.judge.simulated == "allow" else lost
+
+
+def why_refused(models: int) -> str:
+    """Why a trajectory that so many world models answered is not kept, for a person."""
+    if models > 1:
+        return f"{models} world models answered it, and no component may hold more than one"
+    return "a world model answered it, and the recipe does not say judge.simulated: allow"
+
+
+@lru_cache(1 << 14)
+def _simulated(transitions: Folder, name: str, _sha256: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+    """The rows that a world model answered, and a `LOSER` for each trajectory of theirs; of most files none at all."""
+    table = read_table(transitions, name, _LEAVES)
+    names = answering(table["environment"].combine_chunks())
+    rows = np.flatnonzero(names.is_valid())
+    starts = np.flatnonzero(table["step"].to_numpy() == 0)
+    of = np.searchsorted(starts, rows, "right") - 1
+    pairs = sorted(set(zip(of.tolist(), names.take(pa.array(rows)).to_pylist(), strict=True)))
+    places, counts = np.unique(np.array([place for place, _ in pairs], np.int64), return_counts=True)
+    lost = np.zeros(len(places), LOSER)
+    lost["row"], lost["kept"] = starts[places], counts
+    return rows, lost
