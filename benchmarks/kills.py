@@ -123,7 +123,8 @@ def _killed_once(raw: Path, out: Path, chance: random.Random, told: Told, tempor
         process.wait()
         was_killed = True
     if not was_killed and process.returncode != 0:
-        raise SystemExit(f"a run that was started again ended with {process.returncode}: {out.parent / 'said.log'}")
+        said = (out.parent / "said.log").read_text("utf-8", "replace")[-4_000:]  # the folder goes with this process
+        raise SystemExit(f"a run that was started again ended with {process.returncode}:\n{said}")
     if not was_killed and not before:
         told.seconds = time.monotonic() - begun  # a machine that others use is now faster and now slower
     if was_killed:
