@@ -71,8 +71,10 @@ SIMULATORS: Final[Mapping[str, Callable[[Row, str], str]]] = {"faithful": faithf
 def simulated(rows: list[Row], name: str) -> dict[str, Any]:
     """A trajectory as ATIF, as if the simulator of that name had answered what was done in it."""
     answers = SIMULATORS[name]
-    made, before = [], rows[0]["observation"]
-    for row in rows:
+    made: list[Row] = []
+    before = rows[0]["observation"]
+    for logged in rows:
+        row = logged
         after = row["next_observation"]
         if after is not None and after["content"] is not None:
             after = {**after, "content": answers(row, after["content"]), "envelope": None}
