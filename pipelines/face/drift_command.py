@@ -89,7 +89,7 @@ def show_drift(found: Drift, console: Printer) -> None:
     if signs is not None:
         where = "do not part beyond chance" if signs.parts_at is None else f"part from step {signs.parts_at[0]:g} on"
         ranks = f"rank correlation {signs.rank_correlation[0]:.2f}"
-        console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} apart at the end", soft_wrap=True)
+        console.print(f"reward and outcome {where}; {ranks}; {signs.gap[0]:.2f} gained on the outcome", soft_wrap=True)
     for bound in found.thresholds:
         told = "not measured" if bound.found is None else f"{bound.found:.4g}"
         style, word = ("red", "over") if bound.is_over else ("", "within")

@@ -2,8 +2,8 @@
 
 Both are scaled to their own range over the steps of training, so that one that is merely larger is none. What is told:
 how the steps' means are correlated by rank, and the step from which the simulated reward leaves the real outcome, the
-kink of a line through the gap between them that is level first and rises then. Intervals are by resampling the rows of
-each step, or, where each has one, the steps; the seed is fixed.
+kink of a line through the gap between them behind which it rises, where the reward itself rises over the steps.
+Intervals are by resampling the rows of each step, or, where each has one, the steps; the seed is fixed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,14 @@ COLUMNS: Final = ("step", "simulated", "real")
 """Of the table: a step of training, the reward by the simulated world, and the outcome in the real one; of a row in
 which one of the two is null the other counts."""
 
-DRAWS: Final = 400
+DRAWS: Final = 200
+LEAST: Final = 0.1
+"""Share of their ranges that the reward has to gain on the outcome, with all of the interval, for them to part at all:
+the best of many kinks finds a little anywhere."""
+
+RISES: Final = 0.5
+"""Rank correlation of reward and step below which the reward does not rise, so that nothing can part from it."""
+
 FEWEST: Final = 6
 """Steps below which nothing is told."""
 
@@ -43,7 +51,7 @@ class Goodhart:
         before: of the steps up to where they part.
         after: of those from there on; None of both where they do not part, or of too few steps.
         parts_at: the step from which they part, with its interval; None where they do not.
-        gap: by how much of their ranges they are apart at the last step, with its interval.
+        gap: by how much of its range the reward gains on the outcome from there to the last step, with its interval.
     """
 
     steps: list[float]
@@ -92,7 +100,7 @@ def goodhart(table: pl.DataFrame) -> Goodhart | None:
     found = [_kink(*draw) for draw in draws]
     low, high = _interval(np.array([of for _, of in found]))
     parts = None
-    if low > 0 and kink is not None:
+    if low >= LEAST and kink is not None:
         parts = (kink, *_interval(np.array([np.nan if at is None else at for at, _ in found])))
     early, late = (steps <= kink, steps >= kink) if parts is not None and kink is not None else (steps < steps[0],) * 2
     return Goodhart(
@@ -136,17 +144,27 @@ def _drawn(steps: Floats, groups: list[list[Floats]]) -> list[tuple[Floats, Floa
 
 
 def _kink(steps: Floats, simulated: Floats, real: Floats) -> tuple[float | None, float]:
-    """The step at which the gap of the two, each scaled to its range, begins to rise, and by how much it does."""
-    gap = _scaled(simulated) - _scaled(real)
-    best: tuple[float, float | None, float] = (float(((gap - gap.mean()) ** 2).sum()), None, 0.0)
-    for at in steps[1:-1].tolist():
-        beyond = np.maximum(steps - at, 0.0)
-        design = np.stack([np.ones(len(steps)), beyond], axis=1)
-        (level, slope), *_ = np.linalg.lstsq(design, gap, rcond=None)
-        lost = float(((gap - design @ [level, slope]) ** 2).sum())
-        if slope > 0 and lost < best[0] - 1e-12:
-            best = (lost, at, float(slope * (steps[-1] - at)))
+    """The step at which the gap of the two, each scaled to its range, turns to rise, and by how much it does then."""
+    if not spearman(steps, simulated) >= RISES:
+        return None, 0.0
+    gap, way = _scaled(simulated) - _scaled(real), _scaled(steps)
+    best: tuple[float, float | None, float] = (math.inf, None, 0.0)
+    for at, place, (design, inverse) in zip(
+        steps[1:-1].tolist(), way[1:-1].tolist(), _kinks(way.tobytes()), strict=True
+    ):
+        line = inverse @ gap
+        lost = float(((gap - design @ line) ** 2).sum())
+        if line[2] > 0 and line[1] + line[2] > 0 and lost < best[0] - 1e-12:
+            best = (lost, at, float((line[1] + line[2]) * (1 - place)))
     return best[1], best[2]
+
+
+@lru_cache(2)
+def _kinks(way: bytes) -> list[tuple[Floats, Floats]]:
+    """For each point of a way but its ends the columns of a line with a kink there, and what fits it to values."""
+    at = np.frombuffer(way)
+    designs = [np.stack([np.ones(len(at)), at, np.maximum(at - place, 0.0)], axis=1) for place in at[1:-1]]
+    return [(design, np.linalg.pinv(design)) for design in designs]
 
 
 def _scaled(values: Floats) -> Floats:

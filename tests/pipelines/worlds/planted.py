@@ -11,9 +11,9 @@ from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from tests.pipelines.judge.test_near_duplicates import atif
 
-TASKS = 12
+TASKS = 9
 ROLLOUTS = 3
-ROUNDS = 4
+ROUNDS = 3
 """Of each rollout; each has six steps."""
 
 
