@@ -255,12 +255,15 @@ class _Measuring:
 
 
 def places(batch: pa.RecordBatch) -> npt.NDArray[np.uint64]:
-    """Of each row a hash of its domain and task: by the task's instruction, else its id; 0 where neither is known."""
-    instruction, name = (struct_text(batch, "task", field) for field in ("instruction", "id"))
-    told, named = (column.is_valid().to_numpy(zero_copy_only=False) for column in (instruction, name))
-    domain = text_hashes(batch["domain"])
-    task = np.where(told[:, None], text_hashes(instruction), text_hashes(name))
-    return np.where(told | named, combined([domain, task])[:, 0] | np.uint64(1 << 63), np.uint64(0))
+    """Of each row a hash of its domain and task, told by the first that is known: the task's instruction, its id, the
+    instance of the environment; 0 where none is."""
+    found = np.zeros(batch.num_rows, np.uint64)
+    for struct, name in (("environment", "instance_id"), ("task", "id"), ("task", "instruction")):
+        column = struct_text(batch, struct, name)
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        lanes = combined([text_hashes(batch["domain"]), text_hashes(column)]) + np.uint64(len(name))
+        found = np.where(known, mixed(lanes)[:, 0] | np.uint64(1 << 63), found)
+    return found
 
 
 def _smallest(texts: Texts) -> npt.NDArray[np.uint32]:
