@@ -30,7 +30,7 @@ def worlds(tmp_path_factory):
 def found(worlds):
     """What is found of each simulator."""
     return {
-        name: drift(str(worlds["real"]), str(worlds[name]), Settings(), {"facts": 0.05, "length": 1.5, "error": 0.1})
+        name: drift(str(worlds["real"]), str(worlds[name]), Settings(), {"facts": 0.2, "length": 1.5, "error": 0.1})
         for name in ("faithful", "flattering")
     }
 
@@ -48,7 +48,7 @@ def test_of_the_faithful_simulator_no_figure_is_far_from_the_worlds(found):
         planted.TASKS * planted_world.ROLLOUTS * (6 * planted.ROUNDS + 1),
     )
     assert model.pairs["exact"] > 0.8 * model.rows
-    for match in ("exact", "near", "rollouts"):
+    for match in ("exact", "rollouts"):
         told = figures(found["faithful"], match)
         assert told["length"].difference == pytest.approx(1, abs=0.01)
         assert all(abs(figure.difference) < 0.03 for name, figure in told.items() if name != "length")
