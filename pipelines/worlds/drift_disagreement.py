@@ -28,14 +28,14 @@ from pipelines.worlds.drift_rows import Side
 from quality.replicate import agreement
 
 FEWEST: Final = 5
-"""Real replicates of a cell below which those of its whole domain stand for them."""
+"""Pairs with real replicates below which a domain's pairs are held against all of its replicates instead."""
 
 
 def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most: int) -> Iterator[Cell]:
     """The disagreement of exact pairs, by domain, tool and stretch of turns.
 
-    `real` of a figure is what real replicates disagree on, `sim` what the model does with the world. A domain without
-    replicates has none to take away: nothing is told of it.
+    `real` of a figure is what real replicates disagree on, those of the pair's own history and action where enough
+    pairs have some, and `sim` what the model does with the world. Of a domain without replicates nothing is told.
 
     Args:
         real: the side of the world.
@@ -44,17 +44,23 @@ def disagreements(real: Side, rows: pl.DataFrame, sim: Side, pairs: Pairs, most:
         pairs: of it.
         most: pairs of a domain that are read.
     """
-    ceiling = _disagreeing(replicated(rows, most), real, real)
-    found = _disagreeing(sampled(pairs.exact, most), sim, real)
-    for (domain,), mine in found.group_by("domain", maintain_order=True):
-        base = ceiling.filter(pl.col("domain") == domain)
-        if not len(base):
+    known = replicated(rows)
+    for (domain,), every in pairs.exact.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
+        groups = known.filter(pl.col("domain") == domain)
+        own = every.join(groups.select("key"), on="key", how="semi", maintain_order="left")
+        is_own = len(own) >= FEWEST
+        chosen = sampled(own if is_own else every, most)
+        if is_own:
+            keys = chosen.select("key").join(groups, on="key", how="left", maintain_order="left")
+        else:
+            keys = sampled(groups, most)
+        if not len(keys):
             continue
-        yield _cell("domain", str(domain), "", mine, base)
-        for by, column in (("tool", "tool"), ("turn", "stretch")):
-            for (value,), some in mine.sort(column, maintain_order=True).group_by(column, maintain_order=True):
-                own = base.filter(pl.col(column) == value)
-                yield _cell(by, str(domain), str(value), some, own if len(own) >= FEWEST else base)
+        base, found = _disagreeing(keys, real, real), _disagreeing(chosen, sim, real)
+        yield _cell("domain", str(domain), "", found, base)
+        for by, column in (("tool", "tool"), ("turn", "stretch")) if is_own else ():
+            for (value,), some in found.sort(column, maintain_order=True).group_by(column, maintain_order=True):
+                yield _cell(by, str(domain), str(value), some, base.filter(pl.col(column) == value))
 
 
 def _disagreeing(pairs: pl.DataFrame, first: Side, second: Side) -> pl.DataFrame:

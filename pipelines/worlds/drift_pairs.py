@@ -34,7 +34,7 @@ class Pairs:
     """What was found of a world model's rows.
 
     Attributes:
-        exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
+        exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `key`),
             `VALUES` of it and, with `_real` behind the name, of the real rows on the mean; `file_real` and `row_real`
             of one of these.
         near: the same, with `alike`, the share of the sketch in which histories agree.
@@ -99,18 +99,18 @@ def _near(real: pl.DataFrame, sim: pl.DataFrame) -> pl.DataFrame:
     return chosen.select(*_PLACE, "by", "file", "row", *VALUES, *real_side, "alike")
 
 
-def replicated(real: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Pairs of real rows of equal history and action, at most so many a domain, by hash of their key.
+def replicated(real: pl.DataFrame) -> pl.DataFrame:
+    """Two real rows of each history and action that has several, the first by trajectory, sorted by domain and key.
 
     Returns:
-        `domain`, `tool`, `turn`, `place`, `file`, `row`, `file_real` and `row_real`.
+        `key`, `domain`, `tool`, `turn`, `place`, `by`, `file`, `row`, `file_real` and `row_real`.
     """
     ordered = real.filter(pl.col("place") != 0).sort("key", "trajectory", "row")
     several = ordered.filter(pl.len().over("key") > 1)
     where = [pl.col(name).first() for name in (*_PLACE, "file", "row")]
     others = [pl.col(name).get(1).alias(f"{name}_real") for name in ("file", "row")]
-    groups = several.group_by("key", maintain_order=True).agg(*where, *others)
-    return groups.sort("domain", "key").group_by("domain", maintain_order=True).head(most).drop("key")
+    groups = several.group_by("key", maintain_order=True).agg(*where, pl.col("key").first().alias("by"), *others)
+    return groups.sort("domain", "key")
 
 
 def sampled(pairs: pl.DataFrame, most: int) -> pl.DataFrame:

@@ -77,7 +77,7 @@ def test_the_flattering_simulator_never_errs_says_more_agrees_and_gets_facts_wro
 
 def test_what_replicates_of_the_world_disagree_on_is_not_held_against_a_simulator(found):
     faithful, flattering = (figures(found[name], "exact")["disagreement"] for name in ("faithful", "flattering"))
-    assert faithful.real == flattering.real > 0
+    assert faithful.real > 0
     assert abs(faithful.difference) < 0.01
     assert flattering.difference > 0.5
     assert flattering.low is not None
