@@ -34,8 +34,8 @@ class Pairs:
     """What was found of a world model's rows.
 
     Attributes:
-        exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`), its
-            `key`, and `VALUES` of it and, with `_real` behind the name, of the real rows on the mean; `file_real` and
+        exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
+            its `key` and `VALUES`, and, with `_real` behind the name, those of the real rows on the mean; `file_real` and
             `row_real` of one of these.
         near: the same, with `alike`, the share of the sketch in which histories agree.
         alone: simulated rows of which no pair was found.
