@@ -35,7 +35,7 @@ class Pairs:
 
     Attributes:
         exact: a row a pair: where the simulated row stands (`domain`, `tool`, `turn`, `place`, `by`, `file`, `row`),
-            its `key` and `VALUES`, and, with `_real` behind the name, the means of `VALUES` of the real rows, and `file`
+            its `key` and `VALUES`, and, with `_real` behind the name, the means of those of the real rows, and `file`
             and `row` of one of them.
         near: the same, with `alike`, the share of the sketch in which histories agree.
         alone: simulated rows of which no pair was found.
