@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores screens docs consumers croissant lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores screens worlds-drift docs consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -103,6 +103,14 @@ docs: .venv/docs/installed .venv/developing ## build the guide into out/site, ev
 	rm -rf out/dist && $(BIN)/python -m build --no-isolation --outdir out/dist . >/dev/null
 	.venv/docs/bin/twine check --strict out/dist/*
 	$(UV) tool run --from out/dist/*.whl trajmill --help >/dev/null
+
+worlds-drift: .venv/developing # a planted world, and the drift of a faithful and of a flattering simulator of it
+	$(BIN)/python -m benchmarks.planted_world out/worlds/raw/real
+	$(BIN)/trajmill run terminal --raw out/worlds/raw/real --out out/worlds/real --stop-after normalize
+	$(BIN)/python -m benchmarks.simulators out/worlds/real out/worlds/raw
+	for name in faithful flattering; do \
+		$(BIN)/trajmill run terminal --raw out/worlds/raw/$$name --out out/worlds/$$name --stop-after normalize && \
+		$(BIN)/trajmill drift out/worlds/real out/worlds/$$name --out out/worlds/drift-$$name || exit; done
 
 bench: .venv/developing ## measure speed, memory and the search for copies, beside datatrove's
 	$(BIN)/python -m benchmarks.bench $(ARGS)

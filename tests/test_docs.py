@@ -15,6 +15,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import planted_world
 from connectors.connector import MemoryBlob
 from pipelines.face.cli import app
 from pipelines.recipe.recipe_file import parse_recipe
@@ -130,6 +131,10 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
+    told = {"kind": "model", "world_model": "m@1", "sampling": {}}
+    dreamt = planted_world.session(1, 0) | {"extra": {"trajmill": {"environment": told}}}
+    (tmp_path / "dreamt.json").write_text(json.dumps(dreamt))
+    assert ran("run", "terminal", "--raw", "dreamt.json", "--out", "out/simulated", "--stop-after", "normalize")[0] == 0
     (tmp_path / "licensed.yaml").write_text("name: a\nsource: b\ncard: {licences: [unknown]}\n")
     with chat_server(lambda _: "An answer that says nothing.") as chat, reached(monkeypatch):
         for line in shown.replace("http://127.0.0.1:8000/v1", chat.url).splitlines():

@@ -29,6 +29,7 @@ class Code(IntEnum):
     CONNECTOR = 3
     ENVIRONMENT = 4
     DAMAGE = 5
+    DRIFT = 6
     BUG = 70
     INTERRUPTED = 128 + signal.SIGINT
     TERMINATED = 128 + signal.SIGTERM

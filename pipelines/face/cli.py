@@ -21,6 +21,7 @@ from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
+    drift_command,
     effect_command,
     export_commands,
     generation_commands,
@@ -57,7 +58,7 @@ _EXAMPLES = """Begin with a folder of logs of any agents:
 A run that was stopped goes on when the same command is given again.
 
 Exit codes: 0 done, 1 usage, 2 too many rejects, 3 a connector failed,
-4 the machine, 5 damage, 70 a bug of ours."""
+4 the machine, 5 damage, 6 drift, 70 a bug of ours."""
 
 app = typer.Typer(
     name="trajmill",
@@ -272,6 +273,7 @@ def plan(
 inspection_commands.register(app)
 export_commands.register(app)
 effect_command.register(app)
+drift_command.register(app)
 generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)

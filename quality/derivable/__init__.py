@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from quality.derivable import shell, tools
 from quality.derivable.arithmetic import decimals
@@ -43,11 +43,30 @@ _TYPED: Final = re.compile(r"[^\x00-\x1f\x7f]+[\r\n]")
 _PROMPT: Final = re.compile(r"(?:^|.*[^>])[$#%>❯]")
 
 
+class Facts(NamedTuple):
+    """What of an answer could be checked.
+
+    Attributes:
+        checked: facts that the answer had to hold, or holds in its own way.
+        wrong: those of them that it holds otherwise.
+    """
+
+    checked: int = 0
+    wrong: int = 0
+
+
 class Deriving:
-    """Follows a trajectory row by row."""
+    """Follows a trajectory row by row.
+
+    Attributes:
+        facts: of the last row, what its answer says of what was known: a sum, the text of a known file, what known
+            commands put out, the members of a known record. What was known may have been changed by others, so an
+            answer that is held wrong need not be: what counts is how often, beside answers of the world.
+    """
 
     def __init__(self) -> None:
         self._place, self._records = Place(), Records()
+        self.facts = Facts()
 
     def told(self, turn: Turn) -> Told:
         """(begin, end, label) in characters of what was shown, in order; the next row must follow.
@@ -55,6 +74,7 @@ class Deriving:
         The label is `derivable`, or `action` where the answer repeats an argument under its own name, or `frame` of the
         keys that the tool's answers have.
         """
+        self.facts = Facts()
         if turn.name == KEYSTROKES:
             return self._typed(turn)
         command = _command(turn)
@@ -67,12 +87,23 @@ class Deriving:
             return []
         if turn.name in SUMS:
             sums = decimals(str(turn.given.get("expression", "")))
+            self._check(bool(sums) and _is_number(after), after.strip() in sums)
             return [(0, len(after), "derivable")] if after.strip() in sums else []
         predicted = tools.answered(self._place, turn.name, turn.given)
         tools.followed(self._place, turn.name, turn.given, None if turn.cut else after, failed=turn.failed)
         if predicted is not None and predicted.strip("\n"):
-            return [(0, len(after), "derivable")] if after.rstrip("\n") == predicted.rstrip("\n") else []
-        return self._records.told(turn.name, after, turn.given) if turn.is_service else []
+            is_right = after.rstrip("\n") == predicted.rstrip("\n")
+            self._check(is_right or not (turn.cut or turn.failed), is_right)
+            return [(0, len(after), "derivable")] if is_right else []
+        if not turn.is_service:
+            return []
+        found = self._records.told(turn.name, after, turn.given)
+        self.facts = Facts(*self._records.checked)
+        return found
+
+    def _check(self, can: bool, is_right: bool) -> None:
+        """Notes one fact, if it can be checked."""
+        self.facts = Facts(int(can), int(can and not is_right))
 
     def _ran(self, turn: Turn, command: str) -> Told:
         place, folder = self._place, self._place.folder
@@ -85,6 +116,9 @@ class Deriving:
         is_whole = all(one is not None for one in outputs)
         shown = (turn.after or "").rstrip("\n")
         is_right = not is_whole or bool(found) or shown == "".join(one or "" for one in outputs).rstrip("\n")
+        whole = is_whole and "".join(one or "" for one in outputs).strip()
+        fails = turn.after is None or turn.exit_code or turn.failed or turn.cut or _BROKEN.search(shown)
+        self._check(bool(whole) and not fails, bool(found))
         lasts = turn.name in _LASTING
         if turn.after is None or turn.exit_code or turn.failed or _BROKEN.search(shown) or not is_right:
             place.files.forget()
@@ -132,7 +166,10 @@ class Deriving:
         whole = "".join(one or "" for one in outputs).removesuffix("\n")
         if None not in outputs:
             shown = whole.split("\n") if whole else []
-            if [row.rstrip() for row in rows[last : last + len(shown)]] == [row.rstrip() for row in shown]:
+            is_right = [row.rstrip() for row in rows[last : last + len(shown)]] == [row.rstrip() for row in shown]
+            fails = _BROKEN.search("\n".join(rows[last:]))
+            self._check(bool(whole.strip()) and not (turn.cut or fails), is_right)
+            if is_right:
                 last += len(shown)
                 last += last < len(rows) and rows[last].rstrip() == prompt and not "".join(rows[last + 1 :]).strip()
             else:
@@ -141,6 +178,10 @@ class Deriving:
             self._place.files.forget()
         begin = sum(len(row) + 1 for row in rows[:first])
         return [(begin, begin + len("\n".join(rows[first:last])), "derivable")]
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\s*[-+]?\d[\d_,]*(?:\.\d+)?\s*", text) is not None
 
 
 def _echo(rows: Sequence[str], lines: Sequence[str]) -> tuple[int, int] | None:

@@ -39,9 +39,14 @@ class Member(NamedTuple):
 
 
 class Records:
-    """What is remembered of records, by the key and value that name each."""
+    """What is remembered of records, by the key and value that name each.
+
+    Attributes:
+        checked: of the last answer how many members were known beforehand, and how many of these it says otherwise.
+    """
 
     def __init__(self) -> None:
+        self.checked = (0, 0)
         self._known = KnownFiles(RECORD_BYTES)
         self._keys: dict[str, set[str]] = {}
 
@@ -56,6 +61,7 @@ class Records:
             text: the answer.
             given: the arguments of the call.
         """
+        self.checked = (0, 0)
         if len(text) > _LONGEST or text[:1] not in "{[" or not text:
             return []
         found: list[tuple[int, int, str]] = []
@@ -78,6 +84,9 @@ class Records:
         held = self._known.get(name) if name else None
         before: dict[str, Any] = json.loads(held.text) if held else {}
         for one in members:
+            sources = [source for source in (given, before) if one.key in source]
+            is_wrong = bool(sources) and not any(_same(source[one.key], one.value) for source in sources)
+            self.checked = (self.checked[0] + bool(sources), self.checked[1] + is_wrong)
             if one.key in given and _same(given[one.key], one.value):
                 yield one.begin, one.end, "action"
             elif one.key in before and _same(before[one.key], one.value):

@@ -188,3 +188,42 @@ def test_sums_are_those_of_a_shell_and_of_a_calculator():
     assert [integer(text) for text in ("1 / 0", "010", "1.5", "2 **", "9" * 30)] == [None] * 5
     assert decimals("375 - 128") == ("247", "247.0")
     assert "0.33" in decimals("1 / 3")
+
+
+def checked(*turns: Turn) -> tuple[int, int]:
+    """What of the last turn's answer could be checked, and what of it is wrong."""
+    deriving = Deriving()
+    for one in turns:
+        deriving.told(one)
+    return deriving.facts
+
+
+@pytest.mark.parametrize(
+    ("turns", "facts"),
+    [
+        ([WRITTEN, bash("cat a.txt", "some\nwords")], (1, 0)),
+        ([WRITTEN, bash("cat a.txt", "some\nother words")], (1, 1)),
+        ([WRITTEN, bash("cat a.txt", "cat: a.txt: Permission denied")], (0, 0)),
+        ([WRITTEN, bash("cat a.txt", "some\nother", 1)], (0, 0)),
+        ([bash("cat a.txt", "some")], (0, 0)),
+        ([WRITTEN, bash("make; cat a.txt", "it is made")], (0, 0)),
+        ([WRITTEN, turn("read_file", {"path": "a.txt"}, "some\nwords")], (1, 0)),
+        ([WRITTEN, turn("read_file", {"path": "a.txt"}, "lies")], (1, 1)),
+        ([WRITTEN, turn("read_file", {"path": "a.txt"}, "lies", cut=True)], (0, 0)),
+        ([turn("calculate", {"expression": "3 * 14"}, "42")], (1, 0)),
+        ([turn("calculate", {"expression": "3 * 14"}, "44")], (1, 1)),
+        ([turn("calculate", {"expression": "3 * 14"}, "Error: no such thing")], (0, 0)),
+        ([turn("get", {"id": 5}, '{"id": 5, "size": 2}', is_service=True)], (1, 0)),
+        ([turn("get", {"id": 5}, '{"id": 6, "size": 2}', is_service=True)], (1, 1)),
+        (
+            [
+                turn("get", {"id": 5}, '{"id": 5, "size": 2, "at": 1}', is_service=True),
+                turn("get", {"id": 5}, '{"id": 5, "size": 3, "at": 1, "new": 0}', is_service=True),
+            ],
+            (3, 1),
+        ),
+        ([turn("get", {"id": 5}, '{"id": 6}', is_service=True), bash("ls", "x")], (0, 0)),
+    ],
+)
+def test_an_answer_that_contradicts_what_was_known_is_a_wrong_fact(turns, facts):
+    assert checked(*turns) == facts

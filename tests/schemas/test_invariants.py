@@ -32,6 +32,19 @@ def broken(**changes):
         (trajectory("a", relation="cousin"), "relation"),
         (trajectory("a", environment=Environment(kind="model")), "environment.world_model"),
         (trajectory("a", environment=Environment(kind="dream")), "environment.kind"),
+        *(
+            (trajectory("a", environment=Environment(kind=kind, world_model=model, sampling=sampling)), column)
+            for kind, model, sampling, column in (
+                ("model", "m", "{}", "environment.world_model"),
+                ("model", "@1", "{}", "environment.world_model"),
+                ("model", "m@", "{}", "environment.world_model"),
+                ("model", "a model@1", "{}", "environment.world_model"),
+                ("model", "m@1", None, "environment.sampling"),
+                ("model", "m@1", "[]", "environment.sampling"),
+                ("real", "m@1", None, "environment.world_model"),
+                ("code", None, "{}", "environment.sampling"),
+            )
+        ),
     ],
 )
 def test_a_breach_is_named_by_its_column(one, column):

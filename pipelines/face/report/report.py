@@ -54,9 +54,9 @@ def report(out: str) -> bytes:
     return page("report.html", values)
 
 
-def page(template: str, values: Mapping[str, Any]) -> bytes:
+def page(template: str, values: Mapping[str, Any], more_style: str = "") -> bytes:
     """A page of one file: its style sheet stands in it, and is all that a browser may use."""
-    style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8")
+    style = stylesheet() + (TEMPLATES / "report.css").read_text("utf-8") + more_style
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     made = _templates().get_template(template).render(style=style, style_digest=digest, **values)
     return made.encode("utf-8", "replace")

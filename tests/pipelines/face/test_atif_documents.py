@@ -134,9 +134,22 @@ def test_what_atif_has_no_field_for_stands_under_extra():
     assert told["provenance"]["uri"] == "log"
 
 
-def test_a_simulated_environment_that_does_not_name_its_model_is_not_read_as_a_real_one():
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"sampling": None},
+        {"sampling": [1]},
+        {"world_model": None},
+        {"world_model": "world"},
+        {"world_model": "world@"},
+        {"world_model": "world@1\n"},
+        {"kind": "real"},
+        {"kind": "dream"},
+    ],
+)
+def test_a_simulated_environment_that_does_not_say_so_whole_is_not_read_as_a_real_one(told):
     document = atif_document(rows_of(whole()))
-    del document["extra"][OWN]["environment"]["sampling"]
+    document["extra"][OWN]["environment"] |= told
     found = Atif().parse(MemoryBlob("trajectory.json", json.dumps(document).encode()))
     reject = next(found)
     assert isinstance(reject, Reject)

@@ -322,6 +322,7 @@ def test_the_example_of_the_pages_runs_and_shuffled_inputs_give_the_same_bytes(d
         ("layout: messages\n    columns: {mesages: a}", "did you mean 'messages'"),
         ("laout: messages", "did you mean 'layout'"),
         ("layout: messages\n    kind: model\n    columns: {messages: a}", "kind model needs world_model"),
+        ("kind: model\n    world_model: m\n    sampling: {}", "wanted name@revision"),
         ("layout: messages\n    columns: {messages: a}", "which domain rows are of"),
         ("domain: web\n    layout: messages\n    columns: {messages: a}", "not among the recipe's domains"),
     ],

@@ -1,0 +1,57 @@
+"""A planted world: tasks of a shell, each done several times, whose every answer is known beforehand.
+
+    python -m benchmarks.planted_world DIR     # logs in ATIF that a run reads
+
+Files are written and read again, a sum is worked out, a file is missing, a tool tells what only this world knows, and
+the last command tells what no two rollouts agree on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+TASKS: Final = 40
+ROLLOUTS: Final = 3
+
+
+def session(task: int, rollout: int, rounds: int = 5) -> dict[str, Any]:
+    """A rollout of a task as a document of ATIF: six commands a round, and `uptime`."""
+    told: list[tuple[str, str]] = []
+    for number in range(rounds):
+        name, line = f"notes{number}.txt", f"entry {task * 31 + number} of shelf {task + 100}"
+        told += [
+            (f"echo '{line}' > {name}", ""),
+            (f"cat {name}", f"{line}\n"),
+            (f"cat missing{number}.txt", f"cat: missing{number}.txt: No such file or directory\n"),
+            (f"expr {task} + {number + 12}", f"{task + number + 12}\n"),
+            (f"grep -c shelf {name}", "1\n"),
+            (f"stat-inode --of {name}", f"the inode of {name} on shelf {task + 100} is number {task * 7 + number}\n"),
+        ]
+    seconds = 10_000 + 977 * task + 131 * rollout
+    told.append(("uptime", f"up since {seconds} seconds, process {seconds * 3 % 32768} of this machine\n"))
+    steps: list[dict[str, Any]] = [
+        {"step_id": 1, "source": "user", "message": f"Keep the shelf {task + 100} in order."}
+    ]
+    for number, (command, answer) in enumerate(told, 2):
+        call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {"command": command}}
+        observation = {"results": [{"source_call_id": f"c{number}", "content": answer}]}
+        step = {"step_id": number, "source": "agent", "message": "", "tool_calls": [call], "observation": observation}
+        steps.append(step)
+    agent = {"name": "a", "version": "1"}
+    return {"schema_version": "ATIF-v1.4", "session_id": f"{task}-{rollout}", "agent": agent, "steps": steps}
+
+
+def write(target: Path, tasks: int = TASKS, rounds: int = 5) -> None:
+    """Writes the rollouts of so many tasks, a file each."""
+    target.mkdir(parents=True, exist_ok=True)
+    for task in range(tasks):
+        for rollout in range(ROLLOUTS):
+            text = json.dumps(session(task, rollout, rounds))
+            (target / f"{task:03d}-{rollout}.json").write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,284 @@
+"""Figures of drift: what simulated rows are beside real ones, cell by cell, with intervals by resampling tasks.
+
+A cell is a domain, a tool of it, or a stretch of turns of it. What is compared is `exact` or `near` pairs, or
+`rollouts`: all rows of the tasks that both sides have, whose histories may differ. Resampled are tasks, in at most
+`BLOCKS` blocks; the seed is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Floats = npt.NDArray[np.float64]
+
+MEASURES: Final[dict[str, tuple[str, str]]] = {
+    "error": ("error", "one"),
+    "empty": ("empty", "one"),
+    "refusal": ("refusal", "one"),
+    "length": ("length", "one"),
+    "novelty": ("novelty", "one"),
+    "echo": ("echo", "one"),
+    "facts": ("wrong", "facts"),
+}
+"""Measure → its sum and what the sum is of: rows, or facts that could be checked. Of `length` it is the logarithm to
+base 2 of the characters and one more, so that its difference is that of a ratio."""
+
+DISAGREEMENT: Final = "disagreement"
+TURNS: Final = (0, 1, 2, 3, 5, 9, 17, 33)
+"""Where stretches of turns begin."""
+
+TOOLS: Final = 20
+"""Tools of a domain that are told, the commonest in simulated rows."""
+
+BLOCKS: Final = 512
+DRAWS: Final = 1000
+PER_TURNS: Final = 10
+"""Turns by which growth is told."""
+
+FEWEST_BLOCKS: Final = 3
+"""Tasks below which there is no interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure of a cell.
+
+    Attributes:
+        real: of the world.
+        sim: of the world model.
+        difference: of the second from the first; of lengths the ratio.
+        low: of its interval of 95 %; None where there are too few tasks.
+        high: of the same.
+    """
+
+    real: float
+    sim: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The figures of a cell.
+
+    Attributes:
+        match: `exact`, `near` or `rollouts`.
+        by: `domain`, `tool` or `turn`.
+        domain: of its rows.
+        value: the tool, or the stretch of turns; empty of a whole domain.
+        rows: simulated rows.
+        tasks: of them.
+        figures: by measure; one of which there is nothing to count is left out.
+    """
+
+    match: str
+    by: str
+    domain: str
+    value: str
+    rows: int
+    tasks: int
+    figures: dict[str, Figure]
+
+
+@lru_cache(64)
+def draws_of(blocks: int) -> Floats:
+    """How often each of so many blocks is in each draw: shape (draws, blocks)."""
+    return np.random.default_rng(blocks).multinomial(blocks, np.full(blocks, 1 / blocks), DRAWS).astype(np.float64)
+
+
+def bounds(found: Floats) -> tuple[float, float] | tuple[None, None]:
+    """The interval of 95 % of what draws came to, of those that came to anything."""
+    told = found[np.isfinite(found)]
+    if len(told) < DRAWS // 2:
+        return None, None
+    low, high = np.quantile(told, [0.025, 0.975])
+    return rounded(float(low)), rounded(float(high))
+
+
+def rounded(value: float) -> float:
+    """A figure as it is written: the last bits of a sum decide nothing."""
+    return round(value, 6) + 0.0
+
+
+def stretch(turn: pl.Expr) -> pl.Expr:
+    """The stretch that a turn lies in, in words."""
+    found = pl.lit(f"{TURNS[-1] + 1}…")
+    for begin, end in reversed(list(pairwise(TURNS))):
+        word = str(begin + 1) if end == begin + 1 else f"{begin + 1}–{end}"
+        found = pl.when(turn < end).then(pl.lit(word)).otherwise(found)
+    return found
+
+
+def stretches() -> list[str]:
+    """All of them, in their order."""
+    pairs = pairwise(TURNS)
+    words = [str(begin + 1) if end == begin + 1 else f"{begin + 1}–{end}" for begin, end in pairs]
+    return [*words, f"{TURNS[-1] + 1}…"]
+
+
+def sides_of(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Pairs as rows of both sides, in columns that are alike: `side` is 0 for the world and 1 for the model."""
+    ours = pairs.with_columns(pl.lit(1).alias("side"))
+    named = {
+        name: f"{name}_real" for name in ("chars", "error", "empty", "refusal", "novelty", "echo", "facts", "wrong")
+    }
+    theirs = pairs.with_columns(pl.lit(0).alias("side"), *(pl.col(real).alias(name) for name, real in named.items()))
+    return pl.concat([prepared(ours), prepared(theirs)])
+
+
+def prepared(rows: pl.DataFrame) -> pl.DataFrame:
+    """The columns that figures are of, from rows with `side`."""
+    block = pl.col("place").rank("dense").over("domain") - 1
+    return rows.select(
+        "side",
+        "domain",
+        "place",
+        pl.col("tool").fill_null("").alias("tool"),
+        stretch(pl.col("turn")).alias("stretch"),
+        pl.col("turn").cast(pl.Float64),
+        pl.lit(1.0).alias("one"),
+        (pl.col("chars").cast(pl.Float64) + 1).log(2).alias("length"),
+        *(pl.col(name).cast(pl.Float64) for name in ("error", "empty", "refusal", "novelty", "echo", "facts", "wrong")),
+        (block % BLOCKS).alias("block"),
+    )
+
+
+def cells(match: str, rows: pl.DataFrame) -> Iterator[Cell]:
+    """The cells of rows of both sides, as `prepared` has them: each domain, then its tools, then its turns."""
+    for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
+        yield _cell(match, "domain", str(domain), "", mine)
+        counted = (
+            mine.filter(pl.col("side") == 1).group_by("tool").len().sort(["len", "tool"], descending=[True, False])
+        )
+        for by, column, values in (
+            ("tool", "tool", counted["tool"].head(TOOLS).to_list()),
+            ("turn", "stretch", stretches()),
+        ):
+            for value in values:
+                some = mine.filter(pl.col(column) == value)
+                if some["side"].n_unique() == 2:
+                    yield _cell(match, by, str(domain), str(value), some)
+
+
+def _cell(match: str, by: str, domain: str, value: str, rows: pl.DataFrame) -> Cell:
+    columns = sorted({name for pair in MEASURES.values() for name in pair})
+    sums = {side: _sums(rows.filter(pl.col("side") == side), columns) for side in (0, 1)}
+    blocks = sorted(sums[0].keys() | sums[1].keys())
+    figures = {}
+    for name, (above, below) in MEASURES.items():
+        tables = [_table(sums[side], blocks, (columns.index(above), columns.index(below))) for side in (0, 1)]
+        found = _figure(name, tables)
+        if found is not None:
+            figures[name] = found
+    mine = rows.filter(pl.col("side") == 1)
+    return Cell(match, by, domain, value, len(mine), mine["place"].n_unique(), figures)
+
+
+def _sums(rows: pl.DataFrame, columns: Sequence[str]) -> dict[int, list[float]]:
+    summed = rows.group_by("block").agg(pl.col(name).sum() for name in columns).sort("block")
+    return {int(block): list(values) for block, *values in summed.iter_rows()}
+
+
+def _table(sums: dict[int, list[float]], blocks: Sequence[int], columns: Sequence[int]) -> Floats:
+    """Sums by block and column."""
+    none = [0.0] * (max(columns) + 1)
+    return np.array([[sums.get(block, none)[column] for column in columns] for block in blocks])
+
+
+def _figure(name: str, tables: Sequence[Floats]) -> Figure | None:
+    if not all(table[:, 1].sum() > 0 for table in tables):
+        return None
+    real, sim = (float(table[:, 0].sum() / table[:, 1].sum()) for table in tables)
+    drawn = np.full(DRAWS, np.nan)
+    if len(tables[0]) >= FEWEST_BLOCKS:
+        weights = draws_of(len(tables[0]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = [(weights @ table[:, 0]) / (weights @ table[:, 1]) for table in tables]
+        drawn = parts[1] - parts[0]
+    low, high = bounds(drawn)
+    if name == "length":
+        ends = (None if end is None else rounded(2**end) for end in (low, high))
+        return Figure(rounded(2**real), rounded(2**sim), rounded(2 ** (sim - real)), *ends)
+    return Figure(rounded(real), rounded(sim), rounded(sim - real), low, high)
+
+
+def growth(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """By domain and measure how much it grows in `PER_TURNS` turns of a rollout, in the world and in the model."""
+    for (domain,), mine in rows.sort("domain", maintain_order=True).group_by("domain", maintain_order=True):
+        for name, (above, below) in MEASURES.items():
+            size, turn = pl.col(below), pl.col("turn")
+            moments = [
+                size.sum(),
+                (size * turn).sum().alias("t"),
+                (size * turn * turn).sum().alias("tt"),
+                pl.col(above).sum().alias("y"),
+                (pl.col(above) * turn).sum().alias("ty"),
+            ]
+            sums = []
+            for side in (0, 1):
+                summed = mine.filter(pl.col("side") == side).group_by("block").agg(moments).sort("block")
+                sums.append({int(block): list(values) for block, *values in summed.iter_rows()})
+            blocks = sorted(sums[0].keys() | sums[1].keys())
+            tables = [_table(one, blocks, range(5)) for one in sums]
+            slopes = [float(_slopes(table.sum(axis=0)[None])[0]) for table in tables]
+            if not np.isfinite(slopes).all():
+                continue
+            drawn = np.full(DRAWS, np.nan)
+            if len(blocks) >= FEWEST_BLOCKS:
+                weights = draws_of(len(blocks))
+                drawn = _slopes(weights @ tables[1]) - _slopes(weights @ tables[0])
+            low, high = bounds(drawn * PER_TURNS)
+            real, sim = (rounded(slope * PER_TURNS) for slope in slopes)
+            told = Figure(real, sim, rounded(sim - real), low, high)
+            yield {"domain": str(domain), "measure": name, "figure": told}
+
+
+def _slopes(moments: Floats) -> Floats:
+    """The slope of the line through weighted points, of each row of (weights, t, t², y, t·y)."""
+    n, t, tt, y, ty = moments.T
+    below = n * tt - t * t
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(below > 1e-9, (n * ty - t * y) / below, np.nan)
+
+
+def by_turn(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """By domain, side and stretch of turns the means of all measures: what is drawn of a rollout."""
+    names = {name: pl.col(above).sum() / pl.col(below).sum() for name, (above, below) in MEASURES.items()}
+    table = rows.group_by("domain", "side", "stretch").agg(
+        pl.len().alias("rows"), *(of.alias(name) for name, of in names.items())
+    )
+    places = {word: number for number, word in enumerate(stretches())}
+    for one in sorted(table.to_dicts(), key=lambda row: (row["domain"], row["side"], places[row["stretch"]])):
+        told = {name: one[name] for name in MEASURES if one[name] is not None and np.isfinite(one[name])}
+        told = {name: rounded(2**value if name == "length" else value) for name, value in told.items()}
+        yield {
+            "domain": one["domain"],
+            "side": ("real", "sim")[one["side"]],
+            "turns": one["stretch"],
+            "rows": one["rows"],
+            **told,
+        }
+
+
+QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+def lengths(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """By domain and side the quantiles of the characters of answers."""
+    chars = (2 ** pl.col("length") - 1).round(0)
+    told = [chars.quantile(share, "nearest").cast(pl.Int64).alias(f"{share:g}") for share in QUANTILES]
+    for one in rows.group_by("domain", "side").agg(told).sort("domain", "side").to_dicts():
+        yield {
+            "domain": one["domain"],
+            "side": ("real", "sim")[one["side"]],
+            **{f"{q:g}": one[f"{q:g}"] for q in QUANTILES},
+        }
