@@ -41,8 +41,8 @@ CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Classes of the bytes of an answer by their labels; what has none is new."""
 
-PRIOR: Final[Mapping[str, float]] = {"frame": 0.99, "copied": 0.98, "derivable": 0.99, "new": 0.9}
-"""The rates of agreement where nothing was measured."""
+PRIOR: Final[Mapping[str, float]] = {"frame": 1.0, "copied": 0.99, "derivable": 0.99, "new": 0.96}
+"""The rates of agreement where nothing was measured: those of 152 histories of public logs of search and mcp."""
 
 PRIOR_GROUPS: Final = 4.0
 """Histories that the prior counts as, for each class, beside those that were measured."""

@@ -137,6 +137,7 @@ def card(dataset: Dataset) -> str:
         diversity=[(domain, kind, one) for domain, of in dataset.kept.items() for kind, one in of.items() if one.kinds],
         pools_given=dataset.mixture["pools"],
         stages=dataset.mixture["stages"],
+        noise_ceilings=dataset.mixture.get("noise_ceilings", {}),
         budgets={pool: stage.budget for pool, stage in recipe.mix.stages.items()},
         max_share=recipe.judge.max_share,
         benchmarks=", ".join(sorted(one.name for one in recipe.judge.benchmarks)),
