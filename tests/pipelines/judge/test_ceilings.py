@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 
 from pipelines.engine.execution import Execution
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
@@ -134,6 +136,16 @@ def test_a_later_generation_counts_what_earlier_ones_measured_and_changes_none_o
     assert later.sort("step")["ceiling"].to_list() == pytest.approx([1.0, 0.8])
     assert {path: path.read_bytes() for path in before} == before
     assert json.loads((logs.stages()[1] / "measures/ceilings.json").read_bytes())["cells"] == {"terminal": []}
+
+
+def test_what_is_forgotten_is_forgotten_in_what_ceilings_are_estimated_by(tmp_path: Path):
+    logs = Logs(tmp_path, recipe())
+    for number in range(2):
+        logs.put(f"r{number}", "one task", [START, listening(number)])
+    logs.add()
+    Forgetting(logs.recipe, logs.out).forget(Selection(sources=("r0.json",)))
+    for kind in ("verdicts/terminal/*.parquet", "measures/*.ceilings.parquet"):
+        assert sum(len(pl.read_parquet(path)) for path in Path(logs.out).glob(kind)) == 2
 
 
 def test_nobody_pays_who_does_not_ask(raw: Path, tmp_path: Path):
