@@ -119,3 +119,13 @@ def test_shares_are_of_bytes_by_class_and_an_empty_text_is_frame():
 def test_turns_are_told_apart_by_doubling():
     turns = np.array([0, 1, 2, 3, 4, 7, 8, 15, 16, 900], np.int32)
     assert turn_buckets(turns).tolist() == [0, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_of_a_few_histories_no_error_is_told():
+    pool = Pool()
+    few = FEWEST - 1
+    tool = np.array([1] * 30 + [2] * few, np.uint64)
+    pool.add("mcp", summed(tool, np.zeros(30 + few), np.full(30 + few, 900), np.tile([0, 0, 0, 1000], (30 + few, 1))))
+    found = pool.errors("mcp")
+    assert (found["pooled"], found["pooled_histories"]) == (0.0, 30)
+    assert (found["extrapolated"], found["extrapolated_histories"]) == (None, few)

@@ -111,6 +111,7 @@ def test_a_mixture_chooses_and_weighs_by_it_and_rl_asks_for_what_can_be_known(ra
         shards = pl.read_parquet(out / "shards" / "rl" / "*" / "*.parquet")
         drawn[name] = [one["turn_idx"] for one in shards["extra_info"]].count(2)
     assert drawn["weighed"] < drawn["plain"]
+    assert "## Noise ceilings" in (tmp_path / "weighed/shards/README.md").read_text("utf-8")
     told = json.loads((tmp_path / "weighed/shards/manifest.json").read_bytes())
     assert told["mixture"]["noise_ceilings"]["terminal"]["errors"]["pooled"] == 0.0
 
