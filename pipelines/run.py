@@ -490,14 +490,14 @@ class Run:
         digest = hashlib.sha256(content.encode()).hexdigest()
         self._owner.intend({*(f"shards/{name}" for name in DESCRIBED_IN), *written_names("shards", [CARD_UNIT])})
         licences = licences_of([self._work], self.shards, files, samples_in(counts))
-        told, is_whole = mixture.told(), self._before is None
+        told, is_whole, values = mixture.told(), self._before is None, self.recipe.mix.values
+        if self._so_far is not None and self._so_far.ceilings:
+            told["noise_ceilings"] = self._so_far.ceilings
         what = self.recipe, self.shards, tuple(files), counts, flow, digest, kept, told, licences
         write_card(Dataset(*what, whole=is_whole))
         more = {
             "diversity": told_variety(kept),
             "mixture": told | {"eval": told_apart(counts)},
-            "models": self._models,
+            "models": self._models | ({} if values is None else {"mix.values": sha256_of(values)}),
         }
-        if self._so_far is not None and self._so_far.ceilings:
-            more["noise_ceilings"] = self._so_far.ceilings
         return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **more)

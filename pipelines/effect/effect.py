@@ -182,8 +182,8 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
     }
 
 
-def begin(target: Folder, plan: Mapping[str, Any]) -> None:
-    """Writes the plan, before anything is tested.
+def begin(target: Folder, plan: Mapping[str, Any], written: Sequence[str] = (FOUND, *SHOWN)) -> None:
+    """Writes the plan, before anything is tested; `written` are the files that come beside it.
 
     Raises:
         ConfigError: there is another one, or something else that we did not write.
@@ -191,7 +191,7 @@ def begin(target: Folder, plan: Mapping[str, Any]) -> None:
     data = json.dumps(plan, indent=1).encode()
     if target.found(PLAN) not in (None, data):
         raise ConfigError(f"{target.path()} holds another measurement. Choose another --out.")
-    if set(target.names()) - {PLAN, FOUND, *SHOWN}:
+    if set(target.names()) - {PLAN, *written}:
         raise ConfigError(f"{target.path()} holds files of somebody else. Choose another --out.")
     target.write(PLAN, data)
 

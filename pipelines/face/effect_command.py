@@ -26,15 +26,24 @@ def effect(
     transformers: Annotated[
         bool, typer.Option("--transformers", help="Ask small transformers too; installs PyTorch apart, for the while.")
     ] = False,
+    attribute: Annotated[
+        bool,
+        typer.Option("--attribute", help="Measure instead what each group of the run gains, as values of a mixture."),
+    ] = False,
 ) -> None:
     """Measure whether what the recipe keeps teaches a small world model more than all there is, rule by rule too.
 
     Arms are made of the run's transitions: all of them, without exact copies, without near copies, each rule alone, the
     whole recipe, and other masks of the loss. Each learns equally many tokens, and is asked for next observations of
     groups that it never saw. What is tested is written down before; a result within noise is called that.
+
+    With `--attribute` each group's gain for held-out answers is measured in place of this, and whether a choice by
+    gains teaches more; `gains.parquet` tells them by trajectory, for `mix.values`.
     """
+    from pipelines.effect.attribution import GAINS, PAGE, attributed
     from pipelines.effect.effect import SHOWN, Settings, measured
     from pipelines.engine.storage import Folder
+    from pipelines.face import attribution_output
     from pipelines.face.effect_output import markdown, picture, show_effect
     from pipelines.recipe.later_recipes import recipe_of_record
     from pipelines.recipe.recipe_file import load_recipe
@@ -43,8 +52,22 @@ def effect(
     if recipe is None:
         raise ConfigError(f"{run} has no run.json with a recipe that this trajmill reads.")
     settings = Settings(seeds, folds, tokens, megabytes, workers, transformers)
-    found = measured(recipe, run, out, settings, lambda said: notices().print(said, soft_wrap=True))
     target = Folder.named(out)
+
+    def tell(said: str) -> None:
+        notices().print(said, soft_wrap=True)
+
+    if attribute:
+        if transformers:
+            raise ConfigError(
+                "Gains are measured with models that count: --attribute and --transformers exclude each other."
+            )
+        made = attributed(recipe, run, out, settings, tell)
+        target.write(PAGE, attribution_output.markdown(made).encode())
+        attribution_output.show_attribution(made, results())
+        results().print(f"written: {out}/{PAGE}, {out}/{GAINS}", soft_wrap=True)
+        return
+    found = measured(recipe, run, out, settings, tell)
     for name, text in zip(SHOWN, (markdown(found), picture(found.tests)), strict=True):
         target.write(name, text.encode())
     show_effect(found, results())

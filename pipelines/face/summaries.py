@@ -57,7 +57,8 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
             f"{found['noise_ceiling']:.1%} of the words of what followed"
         )
     for domain, ceilings in summary.ceilings.items():
-        rows = [f"{count:,} {source}{_error(source, ceilings['errors'])}" for source, count in ceilings["rows"].items()]
+        of, errors = ceilings["rows"], ceilings["errors"]
+        rows = [f"{count:,} {source}{_error(source, errors)}" for source, count in of.items() if count]
         console.print(f"noise ceilings, {domain}: {', '.join(rows)}", soft_wrap=True)
     for warning in summary.warnings:
         console.print(warning, style="yellow", soft_wrap=True)

@@ -17,7 +17,9 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import variety_name
 from pipelines.judge.world_models import answering
 from pipelines.mix.coded_names import Coded, fitting, numbers_of
+from pipelines.mix.given_values import GivenValues, read_values
 from pipelines.mix.keyed import keyed_hash
+from pipelines.recipe.mixture import VALUES
 from pipelines.recipe.recipe import Mix
 from schemas.verdict import SIGNAL_PREFIX
 
@@ -91,21 +93,30 @@ class Wanted:
 
     Attributes:
         seed: of the hashes by which they are drawn; None where nothing is.
-        signals: names of the signals that components ask for.
+        signals: names of the signals and given values that components ask for.
+        given: the values.
         tasks: whether a bound tells tasks apart.
     """
 
     seed: int | None = None
     signals: Sequence[str] = ()
     tasks: bool = False
+    given: GivenValues | None = None
 
     @classmethod
     def by(cls, mix: Mix) -> Wanted:
-        """What a recipe's stages ask for."""
+        """What a recipe's stages ask for.
+
+        Raises:
+            ConfigError: values that it names are not in the file.
+        """
         stages = mix.stages.values()
-        signals = {name for stage in stages for one in stage.components.values() for name in one.where}
+        components = [one for stage in stages for one in stage.components.values()]
+        signals = {name for one in components for name in {**one.where, **(one.weigh or {})}}
         tasks = any(bound.by == "task" for stage in stages for bound in stage.bounds)
-        return cls(mix.seed, sorted(signals), tasks)
+        values = sorted(name for name in signals if name.startswith(VALUES))
+        given = None if mix.values is None else read_values(mix.values, values)
+        return cls(mix.seed, sorted(signals), tasks, given)
 
     def keys(self, ids: pa.Array) -> dict[str, npt.NDArray[np.uint64]]:
         """The keys of these ids."""
@@ -171,7 +182,9 @@ def candidates(
         wanted: what is asked of them.
     """
     columns = ["step", "kept", "use", "group", "text_bytes", *(["trajectory_id"] if wanted.seed is not None else [])]
-    columns += [SIGNAL_PREFIX + name for name in wanted.signals]
+    given = wanted.given
+    measured = [name for name in wanted.signals if given is None or name not in given.columns]
+    columns += [SIGNAL_PREFIX + name for name in measured]
     judged = _read(verdicts, unit.name, columns)
     varied = _read(measures, variety_name(unit.label), ["environment", *(["task"] if wanted.tasks else [])])
     rows = _read(transitions, unit.name, ["source", "environment"])
@@ -202,8 +215,9 @@ def candidates(
         signals={
             name: summed(np.nan_to_num(judged[SIGNAL_PREFIX + name].to_numpy()).astype(np.float64) * is_target)
             / targets
-            for name in wanted.signals
-        },
+            for name in measured
+        }
+        | ({} if given is None else {name: given.of(name, ids) for name in given.columns}),
     )
 
 

@@ -35,6 +35,7 @@ from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
+from pipelines.mix.questions import turn_powers
 from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, samples_of, with_own_ids
 from pipelines.mix.shard_layout import Shard
 from pipelines.mix.simulation_instructions import instructed
@@ -45,6 +46,7 @@ from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
 from quality.tokens import TokenCounter
 from schemas import DOMAINS, REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
+from schemas.verdict import SIGNAL_PREFIX
 
 STAGE: Final = "mix"
 
@@ -98,6 +100,8 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None 
     ]
     if recipe.mix.instructions is not None:
         content.append(sha256_of(recipe.mix.instructions))
+    if recipe.mix.values is not None:
+        content.append(["values", sha256_of(recipe.mix.values)])
     if passages is not None:
         content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -169,7 +173,9 @@ def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table
     check_unit(mixing.verdicts, unit.label)
     check_unit(mixing.measures, unit.label, costs_name(unit.label))
     costs = ["segment", *COST_COLUMNS, *COST_HASHES]
-    files = [(mixing.verdicts, unit.name, ["step", "kept", "use"]), (mixing.measures, costs_name(unit.label), costs)]
+    weighing = [SIGNAL_PREFIX + name for name in turn_powers(mixing.recipe.mix)]
+    judged = ["step", "kept", "use", *weighing]
+    files = [(mixing.verdicts, unit.name, judged), (mixing.measures, costs_name(unit.label), costs)]
     if mixing.recipe.judge.spans:
         check_unit(mixing.spans, unit.label)
         files.append((mixing.spans, unit.name, ["spans"]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from pipelines.mix.checks import checks_of, drawn, ground_truth, looked_at, rubric_id, weight
+from pipelines.recipe.recipe import Mix
 from pipelines.rendering.answered import Answered, Distractors, Known, turn_of
 from pipelines.rendering.loss_spans import turn_spans
 from pipelines.rendering.turns import MARKER, Turn
+from schemas.verdict import SIGNAL_PREFIX
 
 
 def answered_turns(shown: Sequence[Turn], looked: Container[str]) -> list[Answered]:
@@ -31,8 +33,26 @@ def answered_turns(shown: Sequence[Turn], looked: Container[str]) -> list[Answer
     return found
 
 
+def turn_powers(mix: Mix) -> Mapping[str, float]:
+    """The signals by which the chance of turns is multiplied, and the power of each."""
+    stage = mix.stages.get("rl")
+    return (stage.weigh_turns or {}) if stage is not None else {}
+
+
+def chance_by(turn: Turn, powers: Mapping[str, float]) -> float:
+    """By what the chance of a turn is multiplied: the product of its signals to their powers, each cut to 0 … 1."""
+    found = 1.0
+    for name, power in powers.items():
+        found *= min(max(turn.row[SIGNAL_PREFIX + name], 0.0), 1.0) ** power
+    return found
+
+
 def question(
-    shown: Sequence[Turn], places: Sequence[int], initial_state: str | None, others: Distractors, seed: int
+    shown: Sequence[Turn],
+    places: Sequence[int],
+    initial_state: str | None,
+    others: Distractors,
+    mix: Mix,
 ) -> tuple[int, str] | None:
     """(place, ground truth) of the turn that is asked for; None if there is none whose answer a rule can tell.
 
@@ -41,8 +61,9 @@ def question(
         places: of those that may be asked for.
         initial_state: that the system prompt tells.
         others: answers of other turns.
-        seed: of the draw.
+        mix: the recipe's section.
     """
+    seed, powers = mix.seed, turn_powers(mix)
     allowed = {shown[place].row["row_id"]: place for place in places}
     looked = looked_at(allowed, seed)
     told = answered_turns(shown, looked)
@@ -52,7 +73,7 @@ def question(
     def weighed(key: str) -> float:
         turn = told[allowed[key]]
         checks[key] = checks_of(turn, known[allowed[key]], others.of(turn))
-        return weight(turn, checks[key], seed)
+        return weight(turn, checks[key], seed) * chance_by(shown[allowed[key]], powers)
 
     key = drawn(looked, weighed, seed)
     return None if key is None else (allowed[key], ground_truth(told[allowed[key]], checks[key], rubric_id()))

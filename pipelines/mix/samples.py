@@ -238,7 +238,7 @@ class _Making:
             return [(self.rows, HOLDING if self._drops(whole) else self._over())]
         state = self.rows[0]["context"]["initial_state"]
         known = rendered(whole[: max(fitting) + 1], self._view)
-        asked = question(known, list(fitting), state, others, self.mix.seed)
+        asked = question(known, list(fitting), state, others, self.mix)
         if asked is None:
             return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
         place, truth = asked

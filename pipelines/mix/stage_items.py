@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pipelines.mix.candidates import Candidates
 from pipelines.mix.coded_names import Coded
 from pipelines.mix.draw import Items
+from pipelines.mix.given_values import weighed_keys, weights_by
 from pipelines.recipe.mixture import Component, Stage
 from pipelines.recipe.recipe import Mix, Pool
 from schemas import DOMAINS
@@ -29,7 +30,7 @@ def stage_items(
         if bound.by not in values:
             values[bound.by] = getattr(found, bound.by)[chosen]
     return chosen, Items(
-        key=found.draw_key[chosen],
+        key=_keys(found, chosen, component, stage),
         tokens=found.tokens[chosen],
         loss_tokens=found.loss_tokens[chosen],
         group=groups[chosen] if stage.max_per_group is not None else groups[:0],
@@ -37,6 +38,18 @@ def stage_items(
         domain=found.domain[chosen],
         values=values,
     )
+
+
+def _keys(found: Candidates, chosen: npt.NDArray[np.int64], component: Coded, stage: Stage) -> npt.NDArray[np.uint64]:
+    """The keys by whose order items are drawn: hashes, and of a component that weighs them, lots by their weight."""
+    keys = found.draw_key[chosen]
+    for name, one in stage.components.items():
+        if one.weigh:
+            mine = component.is_in([name])
+            weights = weights_by({by: found.signals[by][chosen][mine] for by in one.weigh}, one.weigh)
+            keys = keys.copy()
+            keys[mine] = weighed_keys(keys[mine], weights)
+    return keys
 
 
 def _components(found: Candidates, rows: npt.NDArray[np.int64], stage: Stage) -> Coded:

@@ -34,6 +34,7 @@ FREE: Final = (
     "judge.prefer",
     "judge.max_share",
     "mix.stages",
+    "mix.values",
     "mix.shard_bytes",
     "card",
 )

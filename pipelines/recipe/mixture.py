@@ -15,6 +15,12 @@ _SUM: Final = 1e-6
 """By how much shares may miss 1, as decimals do."""
 
 
+VALUES: Final = "values."
+"""Before the name of a column of `mix.values`, where it is named beside signals."""
+
+Power = Annotated[float, Field(gt=0, le=8)]
+
+
 class Interval(Section):
     """Values of a signal that pass, from `min` to `max`."""
 
@@ -40,7 +46,9 @@ class Component(Section):
         world_model: `name@revision` of the world model that answered what belongs to it; null for what none answered,
             and for what one did: rows of two are no one component, which ends the run.
         where: signals by name, and the values of them that pass. Of a signal of transitions the mean over the
-            trajectory's targets counts.
+            trajectory's targets counts. `values.<column>` is one of `mix.values`.
+        weigh: signals, or values, by name, and the power to which each counts: trajectories are drawn by chance in
+            proportion to the product, those of 0 last. Null draws all alike.
         weights: share of each domain within the component. The shares of all that are named add up to 1.
         temperature: without `weights`, domains count by n^(1/temperature) of their n tokens: 1 by size, more evens out.
         unimax: without `weights`, domains are drawn from alike, each at most so many times (UniMax).
@@ -53,6 +61,7 @@ class Component(Section):
     sources: Annotated[tuple[str, ...], LISTED] = ()
     world_model: str | None = None
     where: dict[str, Interval] = Field(default_factory=dict)
+    weigh: dict[str, Power] | None = None
     weights: dict[str, Annotated[float, Field(gt=0, le=1)]] | None = None
     temperature: Annotated[float, Field(ge=1)] | None = None
     unimax: Annotated[int, Field(ge=1)] | None = None
@@ -74,8 +83,9 @@ class Component(Section):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if self.kind != "transitions" and (self.domains or self.where or self.weights or self.world_model):
-            raise ValueError(f"domains, where, weights and world_model are of transitions, not of {self.kind}")
+        of_transitions = (self.domains, self.where, self.weights, self.weigh, self.world_model)
+        if self.kind != "transitions" and any(of_transitions):
+            raise ValueError(f"domains, where, weigh, weights and world_model are of transitions, not of {self.kind}")
         if sum(way is not None for way in (self.weights, self.temperature, self.unimax)) > 1:
             raise ValueError("of weights, temperature and unimax one can hold")
         return self
@@ -120,6 +130,8 @@ class Stage(Section):
         on_shortfall: where a component or domain holds less than its share: `redistribute` gives it to the others,
             `repeat` draws samples again up to their component's `epochs` first, `stop` ends the run.
         max_per_group: samples of one group (see `Mix.pools`), the first by hash; null for any number.
+        weigh_turns: of RL, signals of transitions by name and the power to which each counts: the chance that a turn of
+            a trajectory is asked for is multiplied by them, as shares of 1. Null multiplies by nothing.
     """
 
     budget: Annotated[int, Field(ge=1)] | None = None
@@ -128,6 +140,7 @@ class Stage(Section):
     bounds: Annotated[tuple[Bound, ...], LISTED] = ()
     on_shortfall: Literal["redistribute", "repeat", "stop"] = "redistribute"
     max_per_group: Annotated[int, Field(ge=1)] | None = None
+    weigh_turns: dict[str, Power] | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

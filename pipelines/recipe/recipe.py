@@ -18,7 +18,7 @@ from connectors.connector import Choices
 from connectors.registry import connectors
 from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
-from pipelines.recipe.mixture import Stage
+from pipelines.recipe.mixture import VALUES, Stage
 from pipelines.recipe.passages import Passages, check_names
 from pipelines.recipe.section import LISTED, Day, Section, Share, known
 from quality.scrubbing.kinds import KINDS
@@ -130,6 +130,8 @@ class Mix(Section):
         loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; a class that
             is not named bears it whole. Of a sample's volatile spans one in ten stays at least.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
+        values: a Parquet file of numbers by `trajectory_id`, by which components choose (`where`) and weigh as by
+            signals: its columns are called `values.<column>` there.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
     """
@@ -153,6 +155,7 @@ class Mix(Section):
     loss: Literal["turns", "spans"] = "turns"
     loss_weights: dict[SpanClass, Share] = Field(default_factory=lambda: dict(LOSS_WEIGHTS))
     templates: str | None = None
+    values: str | None = None
     instructions: str | None = None
 
     @field_validator("passages")
@@ -196,6 +199,8 @@ class Mix(Section):
         for pool, stage in value.items():
             if pool in ("rl", "eval") and stage.budget is not None:
                 raise ValueError(f"stages.{pool} takes one turn a trajectory: wanted samples, not a budget of tokens")
+            if pool != "rl" and stage.weigh_turns is not None:
+                raise ValueError(f"stages.{pool} chooses no turn of a trajectory by chance, as rl does: no weigh_turns")
         return value
 
     @field_validator("window_tokens")
@@ -278,8 +283,24 @@ class Recipe(Section):
                 if component.world_model is not None and self.judge.simulated == "refuse":
                     raise ValueError(f"{where} is of a world model: that needs judge.simulated: allow")
                 known(f"domain in {where}", tuple({*component.domains, *(component.weights or ())}), self.domains)
-                known(f"measured signal in {where}", tuple(component.where), self.judge.measured())
+                self._known_numbers(where, tuple({**component.where, **(component.weigh or {})}))
+            known(f"measured signal in mix.stages.{pool}.weigh_turns", tuple(stage.weigh_turns or ()), self._of_turns())
         return self
+
+    def _known_numbers(self, where: str, names: tuple[str, ...]) -> None:
+        """Nothing, if names are of signals that are measured, or of values that are given.
+
+        Raises:
+            ValueError: one is not.
+        """
+        given = tuple(name for name in names if name.startswith(VALUES))
+        if given and self.mix.values is None:
+            raise ValueError(f"'{given[0]}' in {where} needs mix.values, the file that has it")
+        known(f"measured signal in {where}", tuple(set(names) - set(given)), self.judge.measured())
+
+    def _of_turns(self) -> list[str]:
+        """The signals that are measured of transitions."""
+        return [name for name in self.judge.measured() if self.judge.made(name).scope == "transition"]
 
     def digest(self, *sections: str) -> str:
         """sha256 of the recipe, or of the named sections of it, as 64 hex digits; equal values, equal digest."""
