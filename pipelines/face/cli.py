@@ -27,6 +27,7 @@ from pipelines.face import (
     inspection_commands,
     model_commands,
     pushing,
+    replay_command,
 )
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
@@ -275,6 +276,7 @@ effect_command.register(app)
 generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)
+replay_command.register(app)
 template_commands.register(app)
 view_command.register(app)
 report_command.register(app)

@@ -1,0 +1,144 @@
+"""What a log says came of an action, held against what came of it when it was run again.
+
+What differs at each run is masked by a closed table of forms (times, process ids, addresses, ids of commits, random
+names): texts that are equal but for it are `volatile`, and not `differs`. A form has to stand where such things stand,
+so that a number which is changed elsewhere is a difference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.replay import DIFFERS, SAME, VOLATILE
+
+SHOWN: Final = 2000
+"""Characters of a difference that are kept."""
+
+COMPARED: Final = 1 << 20
+"""Characters of a text that are compared; of a longer one its beginning."""
+
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_MASKS: Final = tuple(
+    (re.compile(form), f"<{name}>")
+    for form, name in (
+        (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", "time"),
+        (
+            (
+                rf"\b{_DAY},? +(?:{_MONTH} +\d{{1,2}}|\d{{1,2}} +{_MONTH})[ ,\d:]*(?:[AP]M )?"
+                r"(?:UTC|GMT|[+-]\d{4})?(?: \d{4})?"
+            ),
+            "time",
+        ),
+        (rf"\b{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d|\d{{4}})\b", "time"),
+        (r"\b\d\d:\d\d(?::\d\d)?(?:\.\d+)?\b", "time"),
+        (r"\b\d+m\d+[.,]\d+s\b", "duration"),
+        (r"(?<![\w.])\d+(?:\.\d+)?(?: ?(?:ms|us|µs|ns)|(?:\.\d+) ?s(?:ec(?:onds?)?)?)\b", "duration"),
+        (r"(?<![\w.])\d+\.\d+ ?(?:s|sec|seconds?)\b", "duration"),
+        (r"(?<![\w.])\d+(?:[.,]\d+)? [kMGT]?i?B/s(?:ec)?\b", "rate"),
+        (r"\b0x[0-9a-fA-F]{6,16}\b", "address"),
+        (r"(?m)^\[(\d+)\](?P<sign>[+-]?) +\d{2,7}\b", "job"),
+        (r"(?i)\b(?:pid|process)(?:[ =:#]+|\W{1,3})\d{1,7}\b", "pid"),
+        (r"(?m)^(?P<shell>(?:/\S*/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "uuid"),
+        (r"(?m)^(?:commit |\* )?[0-9a-f]{40}\b", "commit"),
+        (r"(?m)^(?:[*|/\\ ]*)[0-9a-f]{7,12}(?= \S)", "commit"),
+        (r"(?m)^\[[\w./-]+(?: \(root-commit\))? [0-9a-f]{7,12}\]", "commit"),
+        (r"\bHEAD is now at [0-9a-f]{7,12}\b", "commit"),
+        (r"/tmp/[\w.-]*(?:tmp|XXXX|\.)[\w.-]*", "temporary"),
+        (r"\btmp[a-z0-9_]{8}\b", "temporary"),
+        (r"(?<=127\.0\.0\.1:)\d{4,5}\b|(?<=localhost:)\d{4,5}\b", "port"),
+    )
+)
+_WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?|^main: ")
+"""How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
+
+_NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison found: one of `schemas.replay.REPLAYED`, and the difference where there is one."""
+
+    replayed: str
+    difference: str | None = None
+
+
+def compared(logged: str, replayed: str, *, unordered: bool = False) -> Compared:
+    """How far a replayed answer is the logged one; blanks at ends of lines and of the whole are nothing.
+
+    Args:
+        logged: what the log says.
+        replayed: what came.
+        unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
+    """
+    one, other = (plain(text) for text in (logged, replayed))
+    if one == other:
+        return Compared(SAME)
+    told = difference(one, other)
+    one, other = masked(one), masked(other)
+    alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
+    return Compared(VOLATILE if alike else DIFFERS, told)
+
+
+def added(before: str, after: str) -> str | None:
+    """What a terminal shows below what it showed before, with the line that was typed into; None if it was redrawn."""
+    old, new = ([line.rstrip() for line in text.split("\n")] for text in (before, after))
+    for first in range(len(old)):
+        kept = len(old) - first - 1
+        if old[first:-1] == new[:kept] and kept < len(new) and new[kept].startswith(old[-1]):
+            return "\n".join([new[kept][len(old[-1]) :], *new[kept + 1 :]])
+    return None
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: without blanks at ends, and with a shell's name for itself in one form."""
+    lines = text[:COMPARED].replace("\r\n", "\n").split("\n")
+    return _WHO.sub("bash: ", "\n".join(line.rstrip() for line in lines).strip("\n"))
+
+
+def masked(text: str) -> str:
+    """A text with what differs at each run replaced by the name of its kind."""
+    for form, name in _MASKS:
+        text = form.sub(name, text)
+    return re.sub(r"[ \t]+", " ", text)
+
+
+def difference(logged: str, replayed: str) -> str:
+    """The unified difference of two texts, cut to `SHOWN` characters."""
+    found, size = list[str](), 0
+    lines = difflib.unified_diff(
+        logged.split("\n")[:4000], replayed.split("\n")[:4000], "logged", "replayed", lineterm="", n=1
+    )
+    for line in lines:
+        found.append(line[:400])
+        size += len(found[-1]) + 1
+        if size > SHOWN:
+            break
+    return "\n".join(found)[:SHOWN]
+
+
+def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
+    """Whether the numbered lines that a log shows of a file are those that the file holds.
+
+    How a tool words its answer is its own matter; what it shows of the file is not.
+
+    Args:
+        logged: the answer.
+        lines: of the file.
+        whole: whether the answer shows the file to its end.
+    """
+    found = [match for match in map(_NUMBERED.match, logged.split("\n")) if match]
+    shown = [(int(match[1]), match[2].rstrip()) for match in found]
+    held = [(number, lines[number - 1].rstrip() if 1 <= number <= len(lines) else None) for number, _ in shown]
+    last = len(lines) - (not lines[-1]) if lines else 0
+    if whole and shown and shown[-1][0] < last:
+        return Compared(DIFFERS, f"the answer ends at line {shown[-1][0]} of {last}")
+    if shown == held:
+        return Compared(SAME)
+    told = (f"{number}\t{line}" for number, line in shown), (f"{number}\t{line}" for number, line in held)
+    return Compared(DIFFERS, difference(*map("\n".join, told)))
