@@ -48,7 +48,8 @@ def replay(
         str, typer.Option(help="A folder with the root of a system, in place of this machine's programs.")
     ] = "",
     seconds: Annotated[float, typer.Option(min=0.1, help="That one action may take.")] = 10.0,
-    memory: Annotated[int, typer.Option(min=64, help="MB of one process.")] = 2048,
+    memory: Annotated[int, typer.Option(min=64, help="MB that the processes of a box hold together.")] = 2048,
+    address: Annotated[int, typer.Option(min=0, help="MB of address space of a process; 0 for any number.")] = 16384,
     processes: Annotated[int, typer.Option(min=4, help="At once in a box.")] = 64,
     disk: Annotated[int, typer.Option(min=1, help="MB of the working folder, which is in memory.")] = 512,
     limit: Annotated[int | None, typer.Option(min=1, help="Trajectories at most.")] = None,
@@ -66,6 +67,7 @@ def replay(
     limits = Limits(
         seconds=seconds,
         memory=memory << 20,
+        address=address << 20,
         processes=processes,
         file=disk << 19,
         disk=disk << 20,

@@ -40,10 +40,16 @@ _EDITORS: Final = frozenset({"str_replace_editor", "str_replace_based_edit_tool"
 _LOOKS: Final = re.compile(
     r"(?i)(?:message|think|todo|task|plan|finish|submit|done|grep|glob|ls|list|search|find|web|fetch|get|wait|append_insight)"
 )
+_SUBMIT: Final = "git add -A && git diff --cached"
+"""What handing in a patch shows."""
+
 _PATHS: Final = ("path", "file_path", "filename", "absolute_path")
 _TEXTS: Final = ("content", "file_text", "contents", "text")
 QUIET_S: Final = 0.25
 """For so long a terminal puts out nothing before what it shows is taken for its answer."""
+
+_PATIENCE_S: Final = 3.0
+"""By so much a terminal may be slower than one that was twice as fast as it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ def asked(world: str, row: Mapping[str, Any]) -> Asked:
         return Asked(None, reason="unknown_tool", may_change=not _LOOKS.match(name))
     if name == "keystrokes":
         return _typed(row, arguments)
+    if world == "swe" and (name == "submit" or (name in _SHELLS and _command(arguments) == "submit")):
+        return Asked({"do": "run", "command": _SUBMIT, "keeps_folder": False, "apart": False})
     if name in _SHELLS and (command := _command(arguments)) is not None:
         return Asked(_in_shell(row["provenance"]["connector"], command))
     found = _of_file(name, arguments)
@@ -124,7 +132,8 @@ def _typed(row: Mapping[str, Any], arguments: Mapping[str, Any]) -> Asked:
     waits = [one.get("duration") for one in strokes]
     longest = max((float(one) for one in waits if isinstance(one, int | float)), default=0.0)
     quiet = min(max(QUIET_S, longest + QUIET_S if longest > 4 * QUIET_S else QUIET_S), 5.0)
-    return Asked({"do": "keys", "keys": "".join(keys), "quiet": quiet}, "screen")
+    most = 2 * longest + _PATIENCE_S
+    return Asked({"do": "keys", "keys": "".join(keys), "quiet": quiet, "most": most}, "screen")
 
 
 def _of_file(name: str, arguments: Mapping[str, Any]) -> Asked | None:

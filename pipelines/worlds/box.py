@@ -18,7 +18,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -42,6 +42,7 @@ DISK: Final = 512 << 20
 _NOBODY: Final = "nobody"
 _PYTHON: Final = "/usr/bin/python3"
 _PATIENCE_S: Final = 10.0
+_LOOK_S: Final = 0.1
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/mime.types")
 _TAKEN: Final = (
@@ -74,7 +75,8 @@ class Limits:
         seconds: that one action may take.
         session_seconds: that all actions of a trajectory may take.
         cpu: seconds of one process.
-        memory: bytes of address space of one process.
+        memory: bytes that all processes of a box hold together, looked at ten times a second.
+        address: bytes of address space of one process; 0 for any number, which sanitizers need.
         processes: at once, with all their threads.
         file: bytes of one file.
         disk: bytes of the working folder, and so much again of /tmp and of shared memory together.
@@ -85,6 +87,7 @@ class Limits:
     session_seconds: float = 120.0
     cpu: int = 30
     memory: int = 2 << 30
+    address: int = 16 << 30
     processes: int = 64
     file: int = 256 << 20
     disk: int = DISK
@@ -373,6 +376,10 @@ class Box:
             raise BoxEndedError("ended") from error
         return self._answer(seconds + _PATIENCE_S)
 
+    def _is_heavy(self) -> bool:
+        """Whether the processes of the box hold more memory together than they may."""
+        return sum(_resident(one) for one in _descendants(self._process.pid)) > self._limits.memory
+
     def _answer(self, seconds: float) -> dict[str, Any]:
         until = time.monotonic() + seconds
         most = 8 * self._limits.output + (1 << 16)
@@ -381,7 +388,10 @@ class Box:
             left = until - time.monotonic()
             if left <= 0 or len(self._held) > most:
                 raise BoxEndedError("time" if left <= 0 else "output")
-            if self._answers.select(min(left, 1.0)):
+            if self._is_heavy():
+                self._process.kill()
+                raise BoxEndedError("memory")
+            if self._answers.select(min(left, _LOOK_S)):
                 data = self._process.stdout.read(1 << 16)
                 if not data:
                     raise BoxEndedError("ended")
@@ -394,6 +404,24 @@ class Box:
         if not (isinstance(found, dict) and isinstance(found.get("stopped"), str)):
             raise BoxEndedError("ended")
         return found
+
+
+def _descendants(process: int) -> Iterator[int]:
+    """A process and all that it started, as far as they are there."""
+    yield process
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children", encoding="ascii") as stream:
+                for child in stream.read().split():
+                    yield from _descendants(int(child))
+
+
+def _resident(process: int) -> int:
+    """Bytes that a process holds of its own; 0 where it is gone."""
+    with suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/statm", encoding="ascii") as stream:
+        told = stream.read().split()
+        return (int(told[1]) - int(told[2])) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _accounts(place: Place) -> tempfile.TemporaryDirectory[str]:

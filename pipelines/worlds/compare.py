@@ -41,9 +41,10 @@ _MASKS: Final = tuple(
         (r"(?<![\w.])\d+\.\d+ ?(?:s|sec|seconds?)\b", "duration"),
         (r"(?<![\w.])\d+(?:[.,]\d+)? [kMGT]?i?B/s(?:ec)?\b", "rate"),
         (r"\b0x[0-9a-fA-F]{6,16}\b", "address"),
-        (r"(?m)^\[(\d+)\](?P<sign>[+-]?) +\d{2,7}\b", "job"),
+        (r"(?m)^\[\d+\][+-]? +\d{1,7}(?= +(?:Running|Stopped|Done|Killed|Terminated|Exit)|$)", "job"),
         (r"(?i)\b(?:pid|process)(?:[ =:#]+|\W{1,3})\d{1,7}\b", "pid"),
         (r"(?m)^(?P<shell>(?:/\S*/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
+        (r"(?m)^==\d+==", "pid"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "uuid"),
         (r"(?m)^(?:commit |\* )?[0-9a-f]{40}\b", "commit"),
         (r"(?m)^(?:[*|/\\ ]*)[0-9a-f]{7,12}(?= \S)", "commit"),
@@ -54,6 +55,9 @@ _MASKS: Final = tuple(
         (r"(?<=127\.0\.0\.1:)\d{4,5}\b|(?<=localhost:)\d{4,5}\b", "port"),
     )
 )
+_NOTICE: Final = 3
+"""Lines at most by which a harness says that it has cut."""
+
 _WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?|^main: ")
 """How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
 
@@ -83,6 +87,24 @@ def compared(logged: str, replayed: str, *, unordered: bool = False) -> Compared
     one, other = masked(one), masked(other)
     alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
     return Compared(VOLATILE if alike else DIFFERS, told)
+
+
+def compared_cut(logged: str, replayed: str) -> Compared | None:
+    """The same of an answer that its harness cut before the agent saw it; None where what is left tells nothing.
+
+    What is shown has to stand in the whole, in one piece, or as its beginning and its end around a line or two of the
+    harness's own.
+    """
+    one, other = (masked(plain(text)) for text in (logged, replayed))
+    if one and one in other:
+        return Compared(SAME if plain(logged) in plain(replayed) else VOLATILE)
+    lines, whole = one.split("\n"), other.split("\n")
+    head = next((at for at, pair in enumerate(zip(lines, whole, strict=False)) if pair[0] != pair[1]), len(whole))
+    tails = zip(reversed(lines), reversed(whole), strict=False)
+    tail = next((at for at, pair in enumerate(tails) if pair[0] != pair[1]), len(whole))
+    if head + tail >= len(lines) - _NOTICE and head + tail >= _NOTICE and len(whole) >= head + tail:
+        return Compared(VOLATILE)
+    return None
 
 
 def added(before: str, after: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from connectors.recordings.screen import Screen, checked_size
 from pipelines.worlds.actions import QUIET_S, Asked
 from pipelines.worlds.box import Base, Box, BoxEndedError, Limits, Place, may_be_folder
-from pipelines.worlds.compare import Compared, added, compared, compared_lines
+from pipelines.worlds.compare import Compared, added, compared, compared_cut, compared_lines
 from schemas.replay import DIFFERS, NOT_RUN, SAME
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
@@ -186,20 +186,26 @@ class _Session:
         logged = row["next_observation"]
         if logged is None or logged["content"] is None:
             return Replayed(NOT_RUN, "no_answer", answer=text, code=code)
-        if logged["truncation"] != "none":
-            return Replayed(NOT_RUN, "cut", answer=text, code=code)
-        found = self._compared(row, asked, reply, text)
-        self._before = text
+        before, self._before = self._before, text
+        if logged["truncation"] == "none":
+            found = self._compared(row, asked, reply, text, before)
+        else:
+            shown = compared_cut(logged["content"], text) if logged["truncation"] == "harness" else None
+            if shown is None:
+                return Replayed(NOT_RUN, "cut", answer=text, code=code)
+            found = shown
         if found.replayed == SAME and None not in (code, row["exit_code"]) and code != row["exit_code"]:
             found = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now")
         if found.replayed == DIFFERS and self._lost:
             return Replayed(NOT_RUN, "state_unknown", answer=text, code=code)
         return Replayed(found.replayed, None, found.difference, text, code)
 
-    def _compared(self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str) -> Compared:
+    def _compared(
+        self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, before: str
+    ) -> Compared:
         logged, unordered = row["next_observation"]["content"], _is_unordered(row)
         if asked.kind == "screen":
-            shown = added((row["observation"] or {}).get("content") or "", logged), added(self._before, text)
+            shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
             if None not in shown:
                 return compared(*map(str, shown), unordered=unordered)
         if asked.kind not in ("view", "edit"):

@@ -46,7 +46,7 @@ class Session:
     Args:
         folder: where commands begin.
         environment: variables, and no others.
-        limits: `cpu` seconds, `memory` and `file` bytes, `processes`, `output` bytes of one answer.
+        limits: `cpu` seconds, `address` and `file` bytes, `processes`, `output` bytes of one answer.
     """
 
     def __init__(self, folder: str, environment: dict[str, str], limits: dict[str, int]) -> None:
@@ -78,7 +78,7 @@ class Session:
     def _limited(self) -> None:
         bounds = {
             resource.RLIMIT_CPU: self.limits["cpu"],
-            resource.RLIMIT_AS: self.limits["memory"],
+            resource.RLIMIT_AS: self.limits["address"] or resource.RLIM_INFINITY,
             resource.RLIMIT_FSIZE: self.limits["file"],
             resource.RLIMIT_NPROC: self.limits["processes"],
             resource.RLIMIT_CORE: 0,
@@ -86,7 +86,8 @@ class Session:
         }
         for what, wanted in bounds.items():
             _, hard = resource.getrlimit(what)
-            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            known = [one for one in (wanted, hard) if one != resource.RLIM_INFINITY]
+            most = min(known, default=resource.RLIM_INFINITY)
             resource.setrlimit(what, (most, most))
 
     def _started(self, command: list[str], **streams: Any) -> subprocess.Popen[bytes]:
@@ -222,8 +223,9 @@ class Session:
 
     def _shown(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the terminal puts out until it has been quiet for a while, and shows a prompt if one is waited for."""
-        held, until, stopped = bytearray(), time.monotonic() + request["seconds"], ""
-        prompt = time.monotonic() + min(request["seconds"], _PROMPT_S) if request.get("prompted") else 0.0
+        held, stopped = bytearray(), ""
+        until = time.monotonic() + min(request["seconds"], request.get("most", request["seconds"]))
+        prompt = time.monotonic() + min(request["seconds"], request.get("most", _PROMPT_S)) if request.get("prompted") else 0.0
         while True:
             shown = bool(_PROMPTED.search(held[-80:]))
             quiet = _SETTLED_S if shown and prompt else request["quiet"]
@@ -239,8 +241,7 @@ class Session:
             if len(held) > self.limits["output"]:
                 stopped = "output"
                 break
-            if now > until:
-                stopped = "time"
+            if now > until:  # a program that draws again and again, and goes on
                 break
         return self._told(bytes(held), None, stopped)
 
@@ -256,11 +257,18 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _unpack(folder: str, data: bytes) -> None:
     """Unpacks files, folders and links; of an archive that is cut, what there is."""
+    folders = []
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for member in archive:
             if member.isreg() or member.isdir() or member.issym() or member.islnk():
                 member.uid, member.gid = os.getuid(), os.getgid()
+                if member.isdir():
+                    folders.append((os.path.join(folder, member.name), member.mode, member.mtime))
+                    member.mode |= 0o700
                 archive.extract(member, folder, set_attrs=True)
+    for path, mode, moment in reversed(folders):  # in a folder that is closed nothing could be made
+        os.chmod(path, mode)
+        os.utime(path, (moment, moment))
 
 
 def main() -> None:
