@@ -29,6 +29,7 @@ from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
+from pipelines.mix.certified import certified
 from pipelines.mix.drawn_rows import drawn_rows
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
@@ -106,6 +107,7 @@ class Mixing:
     Attributes:
         passages: rows of other corpora that are passed through.
         instructions: to the simulator, by trajectory id.
+        replays: where it stands which turns RL may ask for; None where it may ask for any.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
     """
@@ -121,6 +123,7 @@ class Mixing:
     digest: str
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
+    replays: Folder | None = None
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
 
@@ -137,8 +140,10 @@ def laid_out(counts: Mapping[str, int], mix: Mix, generation: int = 1) -> tuple[
     return tuple(shards)
 
 
-def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None) -> str:
-    """Of everything that shards depend on: recipe, templates, verdicts, by them the transitions, and passages."""
+def mixing_digest(
+    recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None, replays: Manifest | None = None
+) -> str:
+    """Of all that shards depend on: recipe, templates, verdicts, by them the transitions, passages and replays."""
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
     content: list[Any] = [
         _VERSION,
@@ -152,6 +157,8 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None 
         content.append(sha256_of(recipe.mix.instructions))
     if passages is not None:
         content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
+    if replays is not None:
+        content.append([[file.name, file.sha256] for file in replays.files])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -216,6 +223,8 @@ def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table
     tables = [read_table(*file) for file in files]
     columns = {name: table[name] for table in tables for name in table.column_names}
     kept, step = columns.pop("kept").to_numpy(), columns.pop("step").to_numpy()
+    if mixing.replays is not None:
+        columns["certified"] = certified(mixing.replays, mixing.verdicts, unit)
     columns["ordinal"] = pa.chunked_array([np.cumsum(kept & (step == 0)) - 1])
     return kept, pa.table(columns)
 

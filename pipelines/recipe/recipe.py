@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from connectors.connector import Choices
 from connectors.registry import connectors
@@ -132,6 +132,8 @@ class Mix(Section):
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
+        rl: which turns RL may ask for: `any`, or those alone that `trajmill replay` has `certified`, since their action
+            led to the same again; it takes a run that was replayed before it is mixed.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
@@ -154,6 +156,15 @@ class Mix(Section):
     loss_weights: dict[SpanClass, Share] = Field(default_factory=lambda: dict(LOSS_WEIGHTS))
     templates: str | None = None
     instructions: str | None = None
+    rl: Literal["any", "certified"] = "any"
+
+    @model_serializer(mode="wrap")
+    def _told(self, made: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The section as values; without `rl` where it asks for nothing: such recipes are older than it."""
+        values: dict[str, Any] = made(self)
+        if self.rl == "any":
+            del values["rl"]
+        return values
 
     @field_validator("passages")
     @classmethod

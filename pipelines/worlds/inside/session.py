@@ -225,7 +225,11 @@ class Session:
         """What the terminal puts out until it has been quiet for a while, and shows a prompt if one is waited for."""
         held, stopped = bytearray(), ""
         until = time.monotonic() + min(request["seconds"], request.get("most", request["seconds"]))
-        prompt = time.monotonic() + min(request["seconds"], request.get("most", _PROMPT_S)) if request.get("prompted") else 0.0
+        prompt = (
+            time.monotonic() + min(request["seconds"], request.get("most", _PROMPT_S))
+            if request.get("prompted")
+            else 0.0
+        )
         while True:
             shown = bool(_PROMPTED.search(held[-80:]))
             quiet = _SETTLED_S if shown and prompt else request["quiet"]
