@@ -184,11 +184,17 @@ def _tried(command: Sequence[str]) -> str:
 
 
 def _as_whom() -> dict[str, Any]:
-    """Root's processes are bounded by no number of processes: a box of root's is another user's."""
+    """As which user, and with which variables, a box is made.
+
+    Root's processes are bounded by no number of processes, so a box of root's is another user's. What the box's first
+    process has in its environment stands in the box's /proc.
+    """
+    kept = {name: os.environ[name] for name in ("HOME", "XDG_RUNTIME_DIR") if name in os.environ and os.getuid()}
+    variables = {"PATH": os.environ.get("PATH", os.defpath), **kept}
     if os.getuid():
-        return {}
+        return {"env": variables}
     nobody = pwd.getpwnam(_NOBODY)
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    return {"env": variables, "user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 @cache
