@@ -50,9 +50,7 @@ def of_database(path: Path, calls: Sequence[tuple[str, dict[str, str]]]) -> list
     told = []
     for tool, given in calls:
         with sqlite3.connect(path) as connection:
-            query = {"list_tables": "SELECT name FROM sqlite_master WHERE type='table'"}.get(
-                tool, given.get("query", "")
-            )
+            query = given.get("query", "SELECT name FROM sqlite_master WHERE type='table'")
             query = f"PRAGMA table_info({given['table_name']})" if tool == "describe_table" else query
             try:
                 made = connection.execute(query)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,7 @@ def recorded(tmp: Path) -> tuple[Path, dict[str, dict[int, str]]]:
             "INSERT INTO boats (name, berth) VALUES ('Ina', 2), ('Okke', 3);"
         )
     made.close()
-    answers = of_database(shutil.copy(database, tmp / "at" / "harbour.db"), SQL)
+    answers = of_database(Path(shutil.copy(database, tmp / "at" / "harbour.db")), SQL)
     told = [(tool, given, answer) for (tool, given), answer in zip(SQL, answers, strict=True)]
     told[5] = (*told[5][:2], told[5][2].replace("'berth': 9", "'berth': 8"))
     false["harbour"] = {5: "8"}
@@ -131,7 +130,7 @@ def recorded(tmp: Path) -> tuple[Path, dict[str, dict[int, str]]]:
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict[int, str]]]]:
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[int, str]]]:
     """A judged run whose three worlds were replayed, and which of its steps are falsified; not to be changed."""
     if _lacks_box():
         pytest.skip("this machine has no box")
@@ -147,7 +146,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, d
         Asking("mcp-sqlite", (str(bases / "harbour.db"),), limits),
     ):
         Replay(str(out), asking).run()
-    yield out, false
+    return out, false
 
 
 def _lacks_box() -> bool:
@@ -156,6 +155,11 @@ def _lacks_box() -> bool:
     except ConfigError:
         return True
     return False
+
+
+def tables(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all tables in a folder."""
+    return [row for file in sorted(folder.rglob("*.parquet")) for row in pq.read_table(file).to_pylist()]
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -235,20 +239,11 @@ def test_rl_takes_certified_turns_alone(replayed: tuple[Path, dict[str, dict[int
     recipe = recipe.model_copy(update={"mix": recipe.mix.model_copy(update={"rl": "certified", "pools": {"rl": 1.0}})})
     Run(recipe, [str(raw)], str(out)).run()
     proven = {row["row_id"] for row in rows(out) if row["replayed"] in ("same", "volatile")}
-    asked = [
-        row["extra_info"]
-        for file in (out / "shards" / "rl").rglob("*.parquet")
-        for row in pq.read_table(file).to_pylist()
-    ]
+    asked = [row["extra_info"] for row in tables(out / "shards" / "rl")]
     steps = {f"{row['trajectory_id']}:{row['step']}" for row in rows(out) if row["row_id"] in proven}
     assert asked
     assert {one["id"] for one in asked} <= steps
-    dropped = [
-        row["reason"]
-        for file in (out / "rejects" / "mix").rglob("*.parquet")
-        for row in pq.read_table(file).to_pylist()
-    ]
-    assert dropped == ["not_certified"]
+    assert [row["reason"] for row in tables(out / "rejects" / "mix")] == ["not_certified"]
     sealed = json.loads((out / "shards" / "manifest.json").read_bytes())
     assert sealed["mixture"]["replays"] == json.loads((out / "replays" / "manifest.json").read_bytes())["digest"]
     assert verify(str(out)).is_whole
@@ -266,10 +261,8 @@ def test_a_recipe_that_does_not_ask_for_certified_turns_is_what_it_was() -> None
 
 
 def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.worlds import box
-
     engine.cache_clear()
-    monkeypatch.setattr(box.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     before = Folder(str(finished)).names()
     try:
         with pytest.raises(ConfigError, match="in a box only"):
