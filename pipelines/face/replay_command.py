@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -52,6 +52,12 @@ def replay(
     address: Annotated[int, typer.Option(min=0, help="MB of address space of a process; 0 for any number.")] = 16384,
     processes: Annotated[int, typer.Option(min=4, help="At once in a box.")] = 64,
     disk: Annotated[int, typer.Option(min=1, help="MB of the working folder, which is in memory.")] = 512,
+    branch: Annotated[
+        int, typer.Option(min=0, help="Of each trajectory, other actions of its task that are run at one of its steps.")
+    ] = 0,
+    branches: Annotated[
+        str | None, typer.Option(help="The folder of raw logs that branches are written to, as ATIF.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Trajectories at most.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
@@ -73,7 +79,8 @@ def replay(
         disk=disk << 20,
         session_seconds=max(120.0, 12 * seconds),
     )
-    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, limit)
+    asking = Asking(world.value, tuple(base or ()), limits, _variables(env or []), system, limit, branch)
+    made = _Branches(out, branch, branches)
     done = 0
     with notices().status("replaying") as status:
 
@@ -82,12 +89,49 @@ def replay(
             done += 1
             status.update(f"replaying: {done:,} trajectories, the last of {len(answers):,} actions")
 
-        sealed = Replay(out, asking, tell).run()
+        sealed = Replay(out, asking, tell, made.write).run()
     if as_json:
         typer.echo(json.dumps(told(sealed.counts), indent=1))
     else:
         _show(told(sealed.counts), results())
         results().print(f"written: {out}/replays", soft_wrap=True)
+        if made.written:
+            results().print(f"written: {branches}, {made.written:,} branches", soft_wrap=True)
+
+
+class _Branches:
+    """The folder of raw logs that branches are written to, each a document of ATIF.
+
+    Args:
+        out: the run's folder, in which raw logs may not lie.
+        wanted: branches of each trajectory.
+        folder: where to; None for nowhere.
+
+    Raises:
+        ConfigError: branches are wanted and have no folder, or one in the run's own.
+    """
+
+    def __init__(self, out: str, wanted: int, folder: str | None) -> None:
+        from pipelines.engine.storage import Folder
+
+        self.written = 0
+        if (wanted > 0) != (folder is not None):
+            raise ConfigError("--branch and --branches go together: how many, and the folder that they are written to.")
+        self._folder = None if folder is None else Folder.named(folder)
+        if self._folder is not None and f"{self._folder.path()}/".startswith(f"{Folder.named(out).path()}/"):
+            raise ConfigError(f"--branches {folder} lies in the run's own folder. Choose one beside it.")
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes a branch under a name that it has each time."""
+        from pipelines.face.atif_documents import OWN, atif_document
+
+        assert self._folder is not None
+        document = atif_document(rows)
+        source = {"trajectory_id": rows[0]["parent_trajectory_id"], "step": rows[0]["parent_step"]}
+        document["extra"][OWN]["branch"] = {**source, "group": rows[0]["group"]}
+        name = f"{rows[0]['parent_trajectory_id']}-{len(rows) - 1}-{rows[0]['trajectory_id'][:8]}.json"
+        self._folder.write(name, json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
+        self.written += 1
 
 
 def told(counts: Mapping[str, int]) -> dict[str, dict[str, Any]]:

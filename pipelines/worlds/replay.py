@@ -26,6 +26,7 @@ from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_man
 from pipelines.worlds.actions import WORLDS, asked
 from pipelines.worlds.bases import Bases
 from pipelines.worlds.box import Limits, engine
+from pipelines.worlds.branches import Actions, branch, question_rows
 from pipelines.worlds.sessions import Replayed, place_of, replayed
 from quality.scrub import scrub_text
 from schemas import SCHEMA_VERSION, ConfigError
@@ -54,6 +55,7 @@ class Asking:
         variables: of every session's environment, by name.
         system: as of `Place`.
         limit: trajectories at most; None for all.
+        branches: of each trajectory, other actions of its task that are run at one of its steps.
     """
 
     world: str
@@ -62,6 +64,7 @@ class Asking:
     variables: Mapping[str, str] = field(default_factory=dict)
     system: str = ""
     limit: int | None = None
+    branches: int = 0
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Counter[str]]:
@@ -83,12 +86,20 @@ class Replay:
         out: the output folder of a judged run.
         asking: what is replayed.
         tell: called with each trajectory's results.
+        branched: called with the rows of each branch.
     """
 
-    def __init__(self, out: str, asking: Asking, tell: Callable[[Sequence[Replayed]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        out: str,
+        asking: Asking,
+        tell: Callable[[Sequence[Replayed]], None] = lambda _: None,
+        branched: Callable[[Sequence[Row]], None] = lambda _: None,
+    ) -> None:
         if asking.world not in WORLDS:
             raise ConfigError(f"'{asking.world}' is no world; known are {', '.join(WORLDS)}.")
         self._out, self._asking, self._tell = Folder.named(out), asking, tell
+        self._branched, self._actions = branched, Actions()
         self._domain = WORLDS[asking.world]
         self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
         self._left = asking.limit if asking.limit is not None else -1
@@ -112,6 +123,7 @@ class Replay:
             owner.intend({*(f"{STAGE}/{file.name}" for file in files), *written_names(STAGE, labels)})
             held = self._out.held(owner.token, replaces=True)
             (held / STAGE).remove(MANIFEST)
+            self._learn(held, files)
             made = [self._unit(held, file) for file in files]
             digest = hashlib.sha256(json.dumps([one.digest for one in made]).encode()).hexdigest()
             sealed = finish_stage(held / STAGE, "replay", digest, labels)
@@ -144,10 +156,12 @@ class Replay:
         told = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
         digest = hashlib.sha256(told.encode()).hexdigest()
         found = list[dict[str, Any]]()
-        kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
+        verdicts = read_table(out / "verdicts", file.name, ["kept", "group"])
+        kept, group = (verdicts[name].to_pylist() for name in ("kept", "group"))
         domain = file.name.partition("/")[0]
         for rows in trajectories(out, file.name):
             first = len(found)
+            rows[0]["group"] = group[first]
             found += self._told(rows, kept[first], domain, None if before is None else before[first:])
         table = pa.Table.from_pylist(found, schema=REPLAY_SCHEMA)
         entry = write_parquet(out / STAGE, file.name, REPLAY_SCHEMA, table.to_batches())
@@ -188,9 +202,26 @@ class Replay:
         place = place_of(rows, DEFAULT_FOLDERS[self._asking.world], self._asking.variables, self._asking.system)
         begin = _NEW_INDEX if self._asking.world == "swe" else ""
         scrub = partial(self._scrub_for, rows[0]["trajectory_id"])
-        answers = replayed(rows, questions, base, place, self._asking.limits, scrub, begin)
+        settings = base, place, self._asking.limits, scrub, begin
+        answers = replayed(rows, questions, *settings)
         self._tell(answers)
+        for step, other in self._actions.chosen(rows, answers, self._asking.branches):
+            some = question_rows(rows, step, other)
+            found = branch(some, replayed(some, [*questions[:step], other["asked"]], *settings), other)
+            if found is not None:
+                self._branched(found)
         return answers
+
+    def _learn(self, out: Folder, files: Sequence[FileEntry]) -> None:
+        """Looks for what else could be done in each task, where branches are wanted."""
+        for file in files if self._asking.branches else ():
+            if file.name.partition("/")[0] == self._domain:
+                kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
+                first = 0
+                for rows in trajectories(out, file.name):
+                    if kept[first]:
+                        self._actions.add(rows, [asked(self._asking.world, row) for row in rows])
+                    first += len(rows)
 
     def _scrub_for(self, trajectory: str, text: str) -> str:
         return self._scrub(text, trajectory)
