@@ -87,10 +87,10 @@ class Append:
         log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
-        if recipe.mix.rl == "certified":
+        if recipe.mix.asks_replays:
             raise ConfigError(
-                "mix.rl: certified takes a run that was replayed before it is mixed, which what is added is not yet. "
-                "`trajmill rebuild` makes one run of all."
+                "mix.rl: certified and mix.databases take a run that was replayed before it is mixed, which what is "
+                "added is not yet. `trajmill rebuild` makes one run of all."
             )
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)

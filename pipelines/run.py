@@ -403,7 +403,7 @@ class Run:
         passages = self._pass_through(preparation)
         if passages is not None and (self._before is None or not self._before.passages):
             self._write_passages()
-        replays = self._work / REPLAYS if self.recipe.mix.rl == "certified" else None
+        replays = self._work / REPLAYS if self.recipe.mix.asks_replays else None
         self._proven = None if replays is None else replays_of(replays)
         digest = mixing_digest(self.recipe, judged, passages, self._proven)
         instructions = self._instructions

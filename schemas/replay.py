@@ -32,6 +32,11 @@ REPLAY_SCHEMA: Final = pa.schema(
         pa.field("reason", pa.string(), metadata={"doc": "why it was not run", "null": "it was"}),
         pa.field("world", pa.string(), metadata={"doc": "that answered", "null": "none was asked"}),
         pa.field("tool", pa.string(), metadata={"doc": "name of the action"}),
+        pa.field(
+            "written",
+            pa.list_(pa.field("item", pa.string(), nullable=False)),
+            metadata={"doc": "scrubbed values that the run wrote into its database", "null": "it is not known"},
+        ),
         pa.field("difference", pa.string(), metadata={"doc": "unified, scrubbed and cut; logged against replayed"}),
     ],
     metadata={b"trajmill.replay_schema": REPLAY_VERSION.encode()},

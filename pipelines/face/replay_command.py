@@ -21,6 +21,7 @@ class World(StrEnum):
     TERMINAL = "terminal"
     SWE = "swe"
     MCP_SQLITE = "mcp-sqlite"
+    AWM = "awm"
 
 
 def register(app: typer.Typer) -> None:

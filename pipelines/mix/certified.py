@@ -1,4 +1,4 @@
-"""Turns that RL may ask for where the recipe says `rl: certified`: those whose action led to the same when replayed."""
+"""What was replayed, as samples ask for it: turns that are certified, and what a run wrote into its database."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def replays_of(folder: Folder) -> Manifest:
     found = read_manifest(folder, MANIFEST)
     if found is None:
         raise ConfigError(
-            f"mix.rl: certified asks for turns that were replayed, and {folder.path()} does not hold any. Run with "
+            f"mix.rl: certified and mix.databases ask for replays, and {folder.path()} does not hold any. Run with "
             "--stop-after judge, then `trajmill replay`, then run again."
         )
     return found
 
 
-def certified(replays: Folder, verdicts: Folder, unit: Unit) -> pa.ChunkedArray:
-    """Of each row of a unit whether it was replayed as its log says.
+def replayed(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
+    """What was replayed of each row of a unit.
 
     Raises:
         ConfigError: the replays are of other rows.
@@ -39,7 +39,12 @@ def certified(replays: Folder, verdicts: Folder, unit: Unit) -> pa.ChunkedArray:
     """
     if replays.exists(unit.name):
         check_unit(replays, unit.label)
-        told = read_table(replays, unit.name, [KEY, "replayed"])
+        told = read_table(replays, unit.name, [KEY, "replayed", "written"])
         if told[KEY].equals(read_table(verdicts, unit.name, [KEY])[KEY]):
-            return pc.is_in(told["replayed"], value_set=pa.array(CERTIFIED))
+            return told
     raise ConfigError(f"{replays.path(unit.name)} is not of the rows that were judged. Run `trajmill replay` again.")
+
+
+def certified(told: pa.Table) -> pa.ChunkedArray:
+    """Of each row whether its action led to the same again."""
+    return pc.is_in(told["replayed"], value_set=pa.array(CERTIFIED))

@@ -29,7 +29,7 @@ from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
-from pipelines.mix.certified import certified
+from pipelines.mix.certified import certified, replayed
 from pipelines.mix.drawn_rows import drawn_rows
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
@@ -224,7 +224,10 @@ def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table
     columns = {name: table[name] for table in tables for name in table.column_names}
     kept, step = columns.pop("kept").to_numpy(), columns.pop("step").to_numpy()
     if mixing.replays is not None:
-        columns["certified"] = certified(mixing.replays, mixing.verdicts, unit)
+        told = replayed(mixing.replays, mixing.verdicts, unit)
+        mix = mixing.recipe.mix
+        columns |= {"certified": certified(told)} if mix.rl == "certified" else {}
+        columns |= {"written": told["written"]} if mix.databases else {}
     columns["ordinal"] = pa.chunked_array([np.cumsum(kept & (step == 0)) - 1])
     return kept, pa.table(columns)
 

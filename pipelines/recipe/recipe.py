@@ -134,6 +134,8 @@ class Mix(Section):
             trajectories whose logs hold none; prompts of all pools but eval tell them.
         rl: which turns RL may ask for: `any`, or those alone that `trajmill replay` has `certified`, since their action
             led to the same again; it takes a run that was replayed before it is mixed.
+        databases: checks of RL ask for what a run has written into its database, as the difference says that
+            `trajmill replay --world awm` takes.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
@@ -157,14 +159,21 @@ class Mix(Section):
     templates: str | None = None
     instructions: str | None = None
     rl: Literal["any", "certified"] = "any"
+    databases: bool = False
 
     @model_serializer(mode="wrap")
     def _told(self, made: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The section as values; without `rl` where it asks for nothing: such recipes are older than it."""
+        """The section as values; without what asks for nothing of replays: such recipes are older than these."""
         values: dict[str, Any] = made(self)
-        if self.rl == "any":
-            del values["rl"]
+        for name, nothing in (("rl", "any"), ("databases", False)):
+            if values[name] == nothing:
+                del values[name]
         return values
+
+    @property
+    def asks_replays(self) -> bool:
+        """Whether samples hang on what was replayed."""
+        return self.rl == "certified" or self.databases
 
     @field_validator("passages")
     @classmethod

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from schemas import MESSAGE
 
-WORLDS: Final = {"terminal": "terminal", "swe": "swe", "mcp-sqlite": "mcp"}
-"""The domain of each world's rows."""
+WORLDS: Final = {"terminal": "terminal", "swe": "swe", "mcp-sqlite": "mcp", "awm": "mcp"}
+"""The domain of each world's rows. Of `awm` nothing is run: its databases tell what was written."""
 
 SQL_TOOLS: Final = frozenset({"read_query", "write_query", "create_table", "list_tables", "describe_table"})
 _SHELLS: Final = frozenset(

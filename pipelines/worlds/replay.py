@@ -27,6 +27,7 @@ from pipelines.worlds.actions import WORLDS, asked
 from pipelines.worlds.bases import Bases
 from pipelines.worlds.box import Limits, engine
 from pipelines.worlds.branches import Actions, branch, question_rows
+from pipelines.worlds.databases import RunFolders
 from pipelines.worlds.sessions import Replayed, place_of, replayed
 from quality.scrub import scrub_text
 from schemas import SCHEMA_VERSION, ConfigError
@@ -41,6 +42,10 @@ _NEW_INDEX: Final = (
 )
 """A repository comes as its files and the objects of its history; what it knows of its files is made inside."""
 
+DIFFERENCE: Final = 1 << 16
+"""Characters of a difference of databases that are kept."""
+
+VALUES: Final = 2_000
 Row = dict[str, Any]
 
 
@@ -104,6 +109,7 @@ class Replay:
         self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
         self._left = asking.limit if asking.limit is not None else -1
         self._scrub: Callable[[str, str], str] = lambda text, _: text
+        self._engine, self._runs = "", RunFolders(Folder.named(out))
 
     def run(self) -> Manifest:
         """Replays, writes what came, and returns the manifest of the stage.
@@ -111,7 +117,7 @@ class Replay:
         Raises:
             ConfigError: this machine has no box, or the folder holds no judged run that is of one generation.
         """
-        engine(self._asking.system)
+        self._engine = "" if self._asking.world == "awm" else engine(self._asking.system)
         files = self._units()
         identity = identity_of(self._out)
         assert identity is not None
@@ -152,7 +158,7 @@ class Replay:
     def _unit(self, out: Folder, file: FileEntry) -> Manifest:
         """Replays what a file holds of the world's domain, and writes the replays of the file."""
         before = _before(out, file)
-        asking = {**asdict(self._asking), "engine": engine(self._asking.system)}
+        asking = {**asdict(self._asking), "engine": self._engine}
         told = json.dumps([file.sha256, asking, before is not None], sort_keys=True, default=str)
         digest = hashlib.sha256(told.encode()).hexdigest()
         found = list[dict[str, Any]]()
@@ -176,13 +182,15 @@ class Replay:
         answers = (
             self._replayed(rows, kept) if domain == self._domain else [Replayed(NOT_RUN, "other_world")] * len(rows)
         )
+        wrote = self._read(rows, answers) if self._asking.world == "awm" and domain == self._domain else None
         found = []
         for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
             if before is not None and answer.reason in ("other_world", "no_base", "not_asked"):
                 found.append(before[number])
                 continue
-            told = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
+            told: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
             world = self._asking.world if domain == self._domain else None
+            told["written"] = wrote
             key = {name: row[name] for name in ("row_id", "trajectory_id", "step")}
             found.append({**key, **told, "world": world, "tool": row["action"]["name"]})
         return found
@@ -191,6 +199,10 @@ class Replay:
         if not kept:
             return [Replayed(NOT_RUN, "not_kept")] * len(rows)
         questions = [asked(self._asking.world, row) for row in rows]
+        if self._asking.world == "awm":
+            return [Replayed(NOT_RUN, "read" if rows[0]["provenance"]["connector"] == "awm" else "other_world")] * len(
+                rows
+            )
         if not any(one.request for one in questions):
             return [Replayed(NOT_RUN, one.reason) for one in questions]
         if self._left == 0:
@@ -222,6 +234,18 @@ class Replay:
                     if kept[first]:
                         self._actions.add(rows, [asked(self._asking.world, row) for row in rows])
                     first += len(rows)
+
+    def _read(self, rows: list[Row], answers: list[Replayed]) -> list[str] | None:
+        """What a run wrote into its database; the difference is told with its last row. None where it is not known."""
+        if answers[0].reason != "read":
+            return None
+        difference = self._runs.difference(rows[0]["provenance"]["uri"])
+        if difference is None:
+            answers[:] = [Replayed(NOT_RUN, "no_databases")] * len(rows)
+            return None
+        told = self._scrub(difference.to_text()[:DIFFERENCE], rows[0]["trajectory_id"])
+        answers[-1] = Replayed(NOT_RUN, "read", told)
+        return [self._scrub(one, rows[0]["trajectory_id"]) for one in difference.written()[:VALUES]]
 
     def _scrub_for(self, trajectory: str, text: str) -> str:
         return self._scrub(text, trajectory)
