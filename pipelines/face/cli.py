@@ -26,6 +26,7 @@ from pipelines.face import (
     generation_commands,
     inspection_commands,
     model_commands,
+    patches_command,
     pushing,
     replay_command,
 )
@@ -277,6 +278,7 @@ generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)
 replay_command.register(app)
+patches_command.register(app)
 template_commands.register(app)
 view_command.register(app)
 report_command.register(app)
