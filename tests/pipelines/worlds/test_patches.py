@@ -122,7 +122,7 @@ def test_patches_become_transitions_of_kind_code(lamp: tuple[Path, str], tmp_pat
     instances.write_text("".join(json.dumps(one) + "\n" for one in told))
     handed: list[dict[str, Any]] = [
         {"instance_id": "acme__lamp-1", "model_patch": GOOD, "model_name_or_path": "parrot"},
-        {"instance_id": "acme__lamp-2", "model_patch": NEW + "oops", "model_name_or_path": "parrot"},
+        {"instance_id": "acme__lamp-2", "model_patch": GOOD.replace("off", "dim"), "model_name_or_path": "parrot"},
         {"instance_id": "acme__lamp-1", "model_patch": "", "model_name_or_path": "mute"},
         {"instance_id": "acme__other-1", "model_patch": GOOD, "model_name_or_path": "parrot"},
     ]
