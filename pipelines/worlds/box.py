@@ -130,6 +130,7 @@ class Place:
             "TERM": "dumb",
             "PAGER": "cat",
             "GIT_PAGER": "cat",
+            "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             **self.variables,

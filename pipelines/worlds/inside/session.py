@@ -32,6 +32,7 @@ from pipelines.worlds.inside.files import FileTools
 
 _CHUNK = 1 << 16
 _BREATH = 0.05
+_PIECES = re.compile(r"[^\x03\x04\x12\x1a\x1c]+|[\x03\x04\x12\x1a\x1c]")
 _PROMPT_S = 5.0
 _SETTLED_S = 0.06
 _PROMPTED = re.compile(rb"[$#>] (?:\x1b\[[0-9;?]*[A-Za-z])*\Z")
@@ -67,7 +68,11 @@ class Session:
         if kind == "open":
             return self._opened(request)
         if kind == "keys":
-            os.write(self._terminal, request["keys"].encode("utf-8", "surrogatepass"))
+            for piece in _PIECES.findall(request["keys"]):
+                is_control = piece < " " and len(piece) == 1
+                time.sleep(_BREATH if is_control else 0)  # who is interrupted forgets what was not read yet
+                os.write(self._terminal, piece.encode("utf-8", "surrogatepass"))
+                time.sleep(_BREATH if is_control else 0)
             return self._shown(request)
         if kind == "file":
             return self._files.answer(request)
@@ -212,6 +217,7 @@ class Session:
         if not child:
             try:
                 self._limited()
+                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
                 os.chdir(self.folder)
                 variables = {**self.environment, "PS1": request["prompt"], "TERM": request["term"]}
                 size = struct.pack("HHHH", request["rows"], request["columns"], 0, 0)
