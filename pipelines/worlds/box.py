@@ -130,7 +130,6 @@ class Place:
             "TERM": "dumb",
             "PAGER": "cat",
             "GIT_PAGER": "cat",
-            "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONHASHSEED": "0",
             **self.variables,

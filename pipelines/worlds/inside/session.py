@@ -32,6 +32,7 @@ from pipelines.worlds.inside.files import FileTools
 
 _CHUNK = 1 << 16
 _BREATH = 0.05
+_ORDINARY = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM, signal.SIGTSTP)
 _PIECES = re.compile(r"[^\x03\x04\x12\x1a\x1c]+|[\x03\x04\x12\x1a\x1c]")
 _PROMPT_S = 5.0
 _SETTLED_S = 0.06
@@ -81,6 +82,8 @@ class Session:
         return self._database.answer(request["tool"], request["arguments"])
 
     def _limited(self) -> None:
+        for one in _ORDINARY:  # a shell keeps ignoring what who started us ignores, such as an interrupt
+            signal.signal(one, signal.SIG_DFL)
         bounds = {
             resource.RLIMIT_CPU: self.limits["cpu"],
             resource.RLIMIT_AS: self.limits["address"] or resource.RLIM_INFINITY,
@@ -217,7 +220,6 @@ class Session:
         if not child:
             try:
                 self._limited()
-                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
                 os.chdir(self.folder)
                 variables = {**self.environment, "PS1": request["prompt"], "TERM": request["term"]}
                 size = struct.pack("HHHH", request["rows"], request["columns"], 0, 0)

@@ -13,6 +13,8 @@ import pytest
 
 from pipelines.engine.storage import Folder
 from pipelines.engine.verification import verify
+from pipelines.forgetting.forgetting import Forgetting
+from pipelines.forgetting.selection import Selection
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
 from pipelines.worlds.box import Limits, engine
@@ -246,6 +248,18 @@ def test_rl_takes_certified_turns_alone(replayed: tuple[Path, dict[str, dict[int
     assert [row["reason"] for row in tables(out / "rejects" / "mix")] == ["not_certified"]
     sealed = json.loads((out / "shards" / "manifest.json").read_bytes())
     assert sealed["mixture"]["replays"] == json.loads((out / "replays" / "manifest.json").read_bytes())["digest"]
+    assert verify(str(out)).is_whole
+
+
+@needs_box
+def test_what_is_forgotten_is_in_no_replay(replayed: tuple[Path, dict[str, dict[int, str]]], tmp_path: Path) -> None:
+    out, recipe = shutil.copytree(replayed[0], tmp_path / "out"), load_recipe("all")
+    Run(recipe, [str(replayed[0].parent / "raw")], str(out)).run()
+    (gone,) = {row["trajectory_id"] for row in rows(out) if row["native_id"] == "liar"}
+    Forgetting(recipe, str(out)).forget(Selection(trajectories=(gone,)))
+    left = tables(out / "replays")
+    assert left
+    assert gone not in {row["trajectory_id"] for row in left}
     assert verify(str(out)).is_whole
 
 
