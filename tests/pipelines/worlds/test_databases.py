@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.mix.check_candidates import candidates
 from pipelines.recipe.recipe_file import load_recipe
+from pipelines.rendering.answered import Answered, Known
 from pipelines.run import Run
 from pipelines.worlds.databases import database_difference
 from pipelines.worlds.replay import Asking, Replay
@@ -100,12 +103,27 @@ def test_what_is_no_database_is_refused_or_empty(tmp_path: Path, data: bytes) ->
         database_difference(first, last)
 
 
+def test_a_check_asks_for_what_was_stored_and_told_and_for_nothing_else() -> None:
+    turn = Answered(
+        key="a", domain="mcp", form="response", tool="list_rents", arguments=None, action="list_rents",
+        observation="Ada Lovelace\nGrace Hopper\nEmmy Noether", stored=("Grace Hopper", "Emmy Noether", "elsewhere"),
+    )  # fmt: skip
+    known = Known()
+    known.saw("rent to Grace Hopper, Ada Lovelace")
+
+    def asked(one: Answered) -> list[Any]:
+        return [check["lines"] for check in candidates(one, known, []) if check["type"] == "read_what_was_written"]
+
+    assert asked(turn) == [["Grace Hopper"]]
+    assert asked(replace(turn, stored=())) == []
+
+
 def awm_run(folder: Path, number: int, who: str) -> None:
     """A run in the form of the Agent World Model: a boat is rented, and the rents are read."""
     folder.mkdir(parents=True)
     databases(folder, done=f"INSERT INTO rents VALUES ({number}, '2026-06-0{number}', '{who}');")
     asked = {"boat": number, "day": f"2026-06-0{number}", "who": who}
-    listed = [{"boat": 1, "day": "2026-05-01", "who": "Ada"}, asked]
+    listed = f"Ada\n{who}"
     calls: list[tuple[str, dict[str, Any], Any]] = [
         ("rent_boat", asked, {"ok": True}),
         ("list_rents", {"boat": number}, listed),
@@ -122,7 +140,10 @@ def awm_run(folder: Path, number: int, who: str) -> None:
                     "arguments": {"tool_name": f"mcp_tool_{tool}", "arguments": json.dumps(given)},
                 }
             ],
-            "tool_response": {"tool_call_id": f"call_{place}", "content": json.dumps(answer)},
+            "tool_response": {
+                "tool_call_id": f"call_{place}",
+                "content": answer if isinstance(answer, str) else json.dumps(answer),
+            },
         }
         for place, (tool, given, answer) in enumerate(calls, 1)
     ]
@@ -149,6 +170,7 @@ def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(tmp_path: Pat
     truths = [json.loads(row["reward_model"]["ground_truth"]) for row in rows]
     assert len(rows) == 4
     checks = [check for one in truths for check in one["checks"]]
-    assert any(check["type"] == "json_path" and check["path"] == "$[1]['who']" for check in checks), checks
+    asked = [check["lines"] for check in checks if check["type"] == "read_what_was_written"]
+    assert sorted(asked) == [["Ada Byron"], ["Emmy Noether"], ["Grace Hopper"], ["Lise Meitner"]]
     kept = pq.read_table(next((out / "transitions").rglob("*.parquet")))["outcome"].to_pylist()
     assert all(one["resolved"] is True for one in kept)
