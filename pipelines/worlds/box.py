@@ -164,7 +164,7 @@ def engine(system: str = "") -> str:
         elif name == "podman" and not system:
             told.append("podman needs --system, a folder with the root of a system")
         else:
-            wrong = _tried(command(Place(system=system), Limits(), ["/bin/true"]))
+            wrong = _tried(command(Place(system=system), Limits(), [_PYTHON, "-I", "-c", ""]))
             if not wrong:
                 return name
             told.append(f"`{program}` fails ({wrong})")
@@ -315,7 +315,9 @@ class Box:
         assert self._process.stdout is not None
         self._held = b""
         self._answers = selectors.DefaultSelector()
-        os.set_blocking(self._process.stdout.fileno(), False)
+        assert self._process.stdin is not None
+        for stream in (self._process.stdin, self._process.stdout):
+            os.set_blocking(stream.fileno(), False)
         self._answers.register(self._process.stdout, selectors.EVENT_READ)
         try:
             self._begin(base)
@@ -331,17 +333,13 @@ class Box:
             "limits": bounds,
             "bytes": base.bytes,
         }
-        assert self._process.stdin is not None
-        try:
-            for value in (_sources(), begin):
-                self._process.stdin.write(json.dumps(value).encode() + b"\n")
-            base.archive.seek(0)
-            if base.bytes:
-                shutil.copyfileobj(base.archive, self._process.stdin, 1 << 20)
-            self._process.stdin.flush()
-        except OSError as error:
-            raise BoxEndedError("no_box") from error
-        if self._answer(_PATIENCE_S + base.bytes / 1e7)["stopped"]:
+        seconds = _PATIENCE_S + base.bytes / 1e7
+        for value in (_sources(), begin):
+            self._send(json.dumps(value).encode() + b"\n", seconds)
+        base.archive.seek(0)
+        while data := base.archive.read(1 << 20):
+            self._send(data, seconds)
+        if self._answer(seconds)["stopped"]:
             raise BoxEndedError("base")
 
     def __enter__(self) -> Self:
@@ -371,16 +369,26 @@ class Box:
         Raises:
             BoxEndedError: there is none in time, or the box ended.
         """
-        assert self._process.stdin is not None
         seconds = min(self._limits.seconds, self._until - time.monotonic())
         if seconds <= 0:
             raise BoxEndedError("time")
-        try:
-            self._process.stdin.write(json.dumps({**request, "seconds": seconds}).encode() + b"\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise BoxEndedError("ended") from error
+        self._send(json.dumps({**request, "seconds": seconds}).encode() + b"\n", seconds + _PATIENCE_S)
         return self._answer(seconds + _PATIENCE_S)
+
+    def _send(self, data: bytes, seconds: float) -> None:
+        """Writes to the session, which may have been stopped from reading: no longer than so many seconds."""
+        assert self._process.stdin is not None
+        until, left = time.monotonic() + seconds, memoryview(data)
+        with selectors.DefaultSelector() as taking:
+            taking.register(self._process.stdin, selectors.EVENT_WRITE)
+            while left:
+                if time.monotonic() > until:
+                    raise BoxEndedError("time")
+                try:
+                    if taking.select(_LOOK_S):
+                        left = left[os.write(self._process.stdin.fileno(), left[: 1 << 16]) :]
+                except OSError as error:
+                    raise BoxEndedError("ended") from error
 
     def _is_heavy(self) -> bool:
         """Whether the processes of the box hold more memory together than they may."""
@@ -405,7 +413,7 @@ class Box:
         line, _, self._held = self._held.partition(b"\n")
         try:
             found = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BoxEndedError("ended") from error
         if not (isinstance(found, dict) and isinstance(found.get("stopped"), str)):
             raise BoxEndedError("ended")

@@ -2,15 +2,17 @@
 
 What differs at each run is masked by a closed table of forms (times, process ids, addresses, ids of commits, random
 names): texts that are equal but for it are `volatile`, and not `differs`. A form has to stand where such things stand,
-so that a number which is changed elsewhere is a difference.
+so that a number which is changed elsewhere is a difference; and a time counts as one that differs each time only where
+what was replayed is the time at which it was, so that a time in a file is none.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from schemas.replay import DIFFERS, SAME, VOLATILE
@@ -23,19 +25,19 @@ COMPARED: Final = 1 << 20
 
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_TIMES: Final = tuple(
+    re.compile(form)
+    for form in (
+        r"\b(?P<iso>\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?",
+        rf"\b{_DAY},? +(?P<month>{_MONTH}) +(?P<day>\d{{1,2}})[ ,\d:]*(?:[AP]M )?(?:UTC|GMT|[+-]\d{{4}})?(?: \d{{4}})?",
+        rf"\b{_DAY},? +(?P<day>\d{{1,2}}) +(?P<month>{_MONTH})[ ,\d:]*(?:UTC|GMT|[+-]\d{{4}})?",
+        rf"\b(?P<month>{_MONTH}) +(?P<day>\d{{1,2}}) +(?:\d\d:\d\d|\d{{4}})\b",
+        r"\b(?P<clock>\d\d:\d\d)(?::\d\d)?(?:\.\d+)?\b",
+    )
+)
 _MASKS: Final = tuple(
     (re.compile(form), f"<{name}>")
     for form, name in (
-        (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?", "time"),
-        (
-            (
-                rf"\b{_DAY},? +(?:{_MONTH} +\d{{1,2}}|\d{{1,2}} +{_MONTH})[ ,\d:]*(?:[AP]M )?"
-                r"(?:UTC|GMT|[+-]\d{4})?(?: \d{4})?"
-            ),
-            "time",
-        ),
-        (rf"\b{_MONTH} +\d{{1,2}} +(?:\d\d:\d\d|\d{{4}})\b", "time"),
-        (r"\b\d\d:\d\d(?::\d\d)?(?:\.\d+)?\b", "time"),
         (r"\b\d+m\d+[.,]\d+s\b", "duration"),
         (r"(?<![\w.])\d+(?:\.\d+)?(?: ?(?:ms|us|µs|ns)|(?:\.\d+) ?s(?:ec(?:onds?)?)?)\b", "duration"),
         (r"(?<![\w.])\d+\.\d+ ?(?:s|sec|seconds?)\b", "duration"),
@@ -46,8 +48,8 @@ _MASKS: Final = tuple(
         (r"(?m)^(?P<shell>(?:/\S*/)?(?:ba)?sh: (?:eval: )?line \d+: +)\d+(?= )", "pid"),
         (r"(?m)^==\d+==", "pid"),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "uuid"),
-        (r"(?m)^(?:commit |\* )?[0-9a-f]{40}\b", "commit"),
-        (r"(?m)^(?:[*|/\\ ]*)[0-9a-f]{7,12}(?= \S)", "commit"),
+        (r"(?m)^commit [0-9a-f]{40}\b|^[0-9a-f]{40}$", "commit"),
+        (r"(?m)^(?:[*|/\\ ]*)(?=\d*[a-f])[0-9a-f]{7,12}(?= \S)", "commit"),
         (r"(?m)^\[[\w./-]+(?: \(root-commit\))? [0-9a-f]{7,12}\]", "commit"),
         (r"\bHEAD is now at [0-9a-f]{7,12}\b", "commit"),
         (r"/tmp/[\w.-]*(?:tmp|XXXX|\.)[\w.-]*", "temporary"),
@@ -55,10 +57,13 @@ _MASKS: Final = tuple(
         (r"(?<=127\.0\.0\.1:)\d{4,5}\b|(?<=localhost:)\d{4,5}\b", "port"),
     )
 )
+_MINUTES: Final = 15
+"""So far from now a time of day may be that was put out while an action ran."""
+
 _NOTICE: Final = 3
 """Lines at most by which a harness says that it has cut."""
 
-_WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?|^main: ")
+_WHO: Final = re.compile(r"(?m)^(?:/\S*/)?(?:ba)?sh: (?:eval: )?(?:line \d+: )?")
 """How a shell names itself before what is wrong: by its path, and by a line that harnesses count in their own ways."""
 
 _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
@@ -72,19 +77,20 @@ class Compared:
     difference: str | None = None
 
 
-def compared(logged: str, replayed: str, *, unordered: bool = False) -> Compared:
+def compared(logged: str, replayed: str, *, unordered: bool = False, now: datetime | None = None) -> Compared:
     """How far a replayed answer is the logged one; blanks at ends of lines and of the whole are nothing.
 
     Args:
         logged: what the log says.
         replayed: what came.
         unordered: whether the lines stand in an order that hangs on the file system, such as those of `find`.
+        now: when it came; this moment by default.
     """
     one, other = (plain(text) for text in (logged, replayed))
     if one == other:
         return Compared(SAME)
     told = difference(one, other)
-    one, other = masked(one), masked(other)
+    one, other = _both_masked(one, other, now)
     alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
     return Compared(VOLATILE if alike else DIFFERS, told)
 
@@ -95,9 +101,12 @@ def compared_cut(logged: str, replayed: str) -> Compared | None:
     What is shown has to stand in the whole, in one piece, or as its beginning and its end around a line or two of the
     harness's own.
     """
-    one, other = (masked(plain(text)) for text in (logged, replayed))
+    one, other = plain(logged), plain(replayed)
     if one and one in other:
-        return Compared(SAME if plain(logged) in plain(replayed) else VOLATILE)
+        return Compared(SAME)
+    one, other = _both_masked(one, other, None)
+    if one and one in other:
+        return Compared(VOLATILE)
     lines, whole = one.split("\n"), other.split("\n")
     head = next((at for at, pair in enumerate(zip(lines, whole, strict=False)) if pair[0] != pair[1]), len(whole))
     tails = zip(reversed(lines), reversed(whole), strict=False)
@@ -123,11 +132,37 @@ def plain(text: str) -> str:
     return _WHO.sub("bash: ", "\n".join(line.rstrip() for line in lines).strip("\n"))
 
 
-def masked(text: str) -> str:
-    """A text with what differs at each run replaced by the name of its kind."""
+def _both_masked(logged: str, replayed: str, now: datetime | None) -> tuple[str, str]:
+    """The two texts with what differs at each run replaced by the name of its kind.
+
+    Of times that is, in the log, what the other text does not have, and in what was replayed what is now.
+    """
+    moment = now or datetime.now(UTC)
+    return (
+        _masked(logged, lambda found: found[0] not in replayed),
+        _masked(replayed, lambda found: _is_now(found, moment)),
+    )
+
+
+def _masked(text: str, is_volatile: Callable[[re.Match[str]], bool]) -> str:
+    for form in _TIMES:
+        text = form.sub(lambda found: "<time>" if is_volatile(found) else found[0], text)
     for form, name in _MASKS:
         text = form.sub(name, text)
     return re.sub(r"[ \t]+", " ", text)
+
+
+def _is_now(found: re.Match[str], moment: datetime) -> bool:
+    """Whether a time is one that could be put out at a moment: its day, or, where it tells none, its minutes."""
+    told = found.groupdict()
+    near = [moment + timedelta(days=days) for days in (-1, 0, 1)]
+    if "iso" in told:
+        return told["iso"] in {f"{day:%Y-%m-%d}" for day in near}
+    if "month" in told:
+        return (told["month"], int(told["day"])) in {(f"{day:%b}", day.day) for day in near}
+    hours, minutes = map(int, told["clock"].split(":"))
+    apart = abs(60 * hours + minutes - 60 * moment.hour - moment.minute)
+    return min(apart, 24 * 60 - apart) <= _MINUTES
 
 
 def difference(logged: str, replayed: str) -> str:

@@ -15,7 +15,7 @@ from schemas.replay import DIFFERS, NOT_RUN, SAME
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
 _TERM: Final = re.compile(r"TERM=([\w.+-]+)")
-_PROMPT: Final = re.compile(r"^(?P<user>[a-z_][a-z0-9_-]*)@(?P<host>[\w-]+):(?P<folder>[~/][^\s$#]*)[$#]$")
+_PROMPT: Final = re.compile(r"^(?P<user>[a-z_][a-z0-9_-]*)@(?P<host>[A-Za-z0-9-]{1,63}):(?P<folder>[~/][^\s$#]*)[$#]$")
 _SHORT: Final = re.compile(r"^(?P<folder>[~/]\S*) (?P<sign>[$#>])$")
 _NUMBERED: Final = re.compile(r"(?m)^ *\d+(?:\t|→|\|)")
 _FAILED: Final = re.compile(
@@ -182,7 +182,7 @@ class _Session:
             assert self._screen is not None
             self._screen.write(text)
             text = self._screen.text()
-        text, code = self._scrubbed(text), code if isinstance(code, int) else None
+        text, code = self._scrubbed(text), code if isinstance(code, int) and abs(code) < 1 << 16 else None
         logged = row["next_observation"]
         if logged is None or logged["content"] is None:
             return Replayed(NOT_RUN, "no_answer", answer=text, code=code)

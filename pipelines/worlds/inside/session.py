@@ -271,6 +271,7 @@ def _unpack(folder: str, data: bytes) -> None:
     """Unpacks files, folders and links; of an archive that is cut, what there is."""
     folders = []
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extraction_filter = lambda member, _: member  # a base is the user's own, and the folder is in a box
         for member in archive:
             if member.isreg() or member.isdir() or member.issym() or member.islnk():
                 member.uid, member.gid = os.getuid(), os.getgid()
