@@ -102,6 +102,17 @@ def test_who_kills_all_of_the_session_ends_the_box_and_no_more(box: Box) -> None
 
 
 @needs_box
+def test_a_session_that_is_stopped_from_reading_stops_nobody(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxes, "_PATIENCE_S", 0.2)
+    ran(box, "(sleep 0.1; kill -STOP $PPID) &")
+    time.sleep(0.3)
+    begun = time.monotonic()
+    with pytest.raises(BoxEndedError, match="time"):
+        ran(box, "#" * 1_000_000)
+    assert time.monotonic() - begun < 5
+
+
+@needs_box
 def test_nothing_of_who_asks_is_in_the_environment(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TOKEN" not in os.environ
     monkeypatch.setenv("TOKEN", "secret")
