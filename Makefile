@@ -16,7 +16,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores screens worlds-drift docs consumers croissant lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores screens worlds worlds-drift docs consumers croissant lock samples clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -91,6 +91,9 @@ stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers hav
 
 screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
 	$(BIN)/python -m benchmarks.screens $(ARGS)
+
+worlds: .venv/developing ## replay the samples in boxes, from what they began with (minutes; needs bubblewrap)
+	$(BIN)/python -m benchmarks.worlds $(ARGS)
 
 .venv/docs/installed: requirements/docs.txt | $(filter .venv/%,$(UV))
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv/docs

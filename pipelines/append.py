@@ -87,6 +87,11 @@ class Append:
         log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
+        if recipe.mix.asks_replays:
+            raise ConfigError(
+                "mix.rl: certified and mix.databases take a run that was replayed before it is mixed, which what is "
+                "added is not yet. `trajmill rebuild` makes one run of all."
+            )
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command, self._log = tell, command, log

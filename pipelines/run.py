@@ -63,6 +63,7 @@ from pipelines.judge.measuring import measuring_digest
 from pipelines.judge.replicates import NAME as REPLICATES
 from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
+from pipelines.mix.certified import replays_of
 from pipelines.mix.earlier_generations import EarlierGenerations
 from pipelines.mix.mix import STAGE as MIX
 from pipelines.mix.mix import Mixing, UnitsToShards, mixing_digest
@@ -89,6 +90,7 @@ from quality.scrub import scrub_reject
 from schemas import REJECT_SCHEMA, SCHEMA_VERSION, ConfigError, ShardError, reject_table
 from schemas.manifest import Manifest, summed_counts
 
+REPLAYS: Final = "replays"
 PASSAGE_STAGES: Final = (PASSAGES, PASSAGES_READ, PASSAGES_REJECTED)
 
 
@@ -136,6 +138,7 @@ class Run:
         told = recipe.mix.instructions
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
+        self._proven: Manifest | None = None
         self._work = work = self.out.held(self._owner.token)
         self._rejects = work / "rejects"
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
@@ -407,14 +410,16 @@ class Run:
         passages = self._pass_through(preparation)
         if passages is not None and (self._before is None or not self._before.passages):
             self._write_passages()
-        digest = mixing_digest(self.recipe, judged, passages)
+        replays = self._work / REPLAYS if self.recipe.mix.asks_replays else None
+        self._proven = None if replays is None else replays_of(replays)
+        digest = mixing_digest(self.recipe, judged, passages, self._proven)
         instructions = self._instructions
         drawn = None if self._before is None else self._before.drawn
         judged_in = self.transitions, self.verdicts, self.measures
         found = Judged(units, *judged_in, preparation, instructions, drawn, self._likeness)
         mixture = self._draw(found, digest)
         folders = (self.transitions, self.verdicts, self.measures, self.spans, self.draws, self.shards, rejects)
-        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions)
+        mixing = Mixing(self.recipe, *folders, digest, preparation, instructions, replays)
         shards = laid_out(mixture.counts, self.recipe.mix, 1 if drawn is None else drawn.generation)
         labels = found.labels()
         size = sum(count for key, count in mixture.counts.items() if key.startswith("text_bytes."))
@@ -476,6 +481,10 @@ class Run:
         self._sealed(["draws"], "mix", digest, labels)
         return mixture
 
+    def _lineage(self) -> dict[str, Any]:
+        """The replays by which turns of RL were chosen."""
+        return {} if self._proven is None else {"replays": self._proven.digest}
+
     def _finish_shards(
         self,
         shards: Sequence[Shard],
@@ -497,7 +506,7 @@ class Run:
         write_card(Dataset(*what, whole=is_whole))
         more = {
             "diversity": told_variety(kept),
-            "mixture": told | {"eval": told_apart(counts)},
+            "mixture": told | {"eval": told_apart(counts)} | self._lineage(),
             "models": self._models | ({} if values is None else {"mix.values": sha256_of(values)}),
         }
         return self._sealed(["shards"], "mix", digest, [*(shard.label for shard in shards), CARD_UNIT], **more)

@@ -32,6 +32,7 @@ REASONS = {
     r"\S+: trajmill view": "serves until it is ended; tests of the viewer ask for its pages",
     r"\S+: trajmill push": "needs the Hub; tests push to a server that answers as it does",
     r"\S+: trajmill drift": "needs rows of a world model; tests of drift run it on planted ones",
+    r"\S+: trajmill (replay|patches)": "need a box, bases or a repository; tests of worlds and of README run them",
     r"\S+: trajmill (report|compare)": "tests of the report run them",
     r"\S+: trajmill (reason|instruct)": "need a model; tests/test_docs.py runs them against a server of its own",
     r"\S+: trajmill template": "needs Google's cloud; make dataflow does what can be done without",

@@ -26,6 +26,7 @@ _ORDER: Final = (
     "measures",
     "verdicts",
     "spans",
+    "replays",
     "rejects/judge",
     "draws",
 )
@@ -166,26 +167,31 @@ def _disagreement(stage: str, sealed: Manifest, units: Sequence[Manifest]) -> li
 
 
 def _alignment(out: Folder, whole: dict[str, Manifest]) -> list[Fault]:
-    """Where verdicts do not lie beside their transitions row by row."""
-    if not {"transitions", "verdicts"} <= whole.keys():
+    """Where verdicts, and replays if there are any, do not lie beside their transitions row by row."""
+    beside = [stage for stage in ("verdicts", "replays") if stage in whole]
+    if "transitions" not in whole:
         return []
     rows = {file.name: file.rows for file in whole["transitions"].files}
+    return [fault for stage in beside for fault in _alignment_of(out, stage, whole[stage], rows)]
+
+
+def _alignment_of(out: Folder, stage: str, manifest: Manifest, rows: dict[str, int]) -> list[Fault]:
     faults = []
-    for file in whole["verdicts"].files:
+    for file in manifest.files:
         if rows.get(file.name) != file.rows:
-            faults.append(Fault(f"verdicts/{file.name}", "has not the rows of its transitions"))
-        elif not _same_rows(out, file.name):
-            faults.append(Fault(f"verdicts/{file.name}", "is of other rows than its transitions"))
-    lacking = sorted(rows.keys() - {file.name for file in whole["verdicts"].files})
-    return faults + [Fault(f"verdicts/{name}", "is missing beside its transitions") for name in lacking]
+            faults.append(Fault(f"{stage}/{file.name}", "has not the rows of its transitions"))
+        elif not _same_rows(out, stage, file.name):
+            faults.append(Fault(f"{stage}/{file.name}", "is of other rows than its transitions"))
+    lacking = sorted(rows.keys() - {file.name for file in manifest.files})
+    return faults + [Fault(f"{stage}/{name}", "is missing beside its transitions") for name in lacking]
 
 
-def _same_rows(out: Folder, name: str) -> bool:
+def _same_rows(out: Folder, beside: str, name: str) -> bool:
     columns = ["trajectory_id", "step"]
     try:
         sides = [
             [value for batch in read_batches(out / stage, name, columns) for value in zip(*batch.columns, strict=True)]
-            for stage in ("transitions", "verdicts")
+            for stage in ("transitions", beside)
         ]
     except ShardError:
         return False

@@ -27,7 +27,9 @@ from pipelines.face import (
     generation_commands,
     inspection_commands,
     model_commands,
+    patches_command,
     pushing,
+    replay_command,
 )
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
@@ -277,6 +279,8 @@ drift_command.register(app)
 generation_commands.register(app)
 model_commands.register(app)
 pushing.register(app)
+replay_command.register(app)
+patches_command.register(app)
 template_commands.register(app)
 view_command.register(app)
 report_command.register(app)

@@ -264,7 +264,7 @@ class Forgetting:
         unseen = self._forget_environments(at, units, journal, ledgers)
         if (at / "draws").exists(ANSWERS):
             self._merge_answers(at, before, units)  # which holds those of earlier generations too
-        for stage in ("transitions", "measures", "verdicts", "spans", LIKENESS, "draws", *_REJECTS):
+        for stage in ("transitions", "measures", "verdicts", "spans", "replays", LIKENESS, "draws", *_REJECTS):
             self._reseal(at / stage)
         self._forget_shards(at, touched, journal, unseen)
         if ledgers is not None and affected:
@@ -302,7 +302,7 @@ class Forgetting:
             elif is_whole(measures, name, kept):
                 rewritten(measures, name, of_rows(kept))
             self._note(measures, name)
-        for folder in (at / "verdicts", at / "spans"):
+        for folder in (at / "verdicts", at / "spans", at / "replays"):
             if folder.exists(unit.name):
                 if is_whole(folder, unit.name, kept):
                     rewritten(folder, unit.name, of_rows(kept))

@@ -136,6 +136,26 @@ def _read_back(context: Context) -> Iterator[dict[str, Any]]:
         yield {"type": "read_what_was_written", "lines": lines}
 
 
+def _stored(context: Context) -> Iterator[dict[str, Any]]:
+    """What an answer reads of the database that the run itself has written there, as far as the trajectory told it."""
+    turn = context.turn
+    asked = {one for one in turn.stored if one in turn.observation and len(one) <= _LONGEST and "\n" not in one}
+    asked = {one for one in asked if one not in turn.action and context.told(one)}
+    if not asked:
+        return
+    value = reward.document_in(turn.observation)
+    if value is not None:
+        leaves = islice(_at_paths(value), 400)
+        found = ((path, leaf) for path, leaf in leaves if isinstance(leaf, str | int) and str(leaf) in asked)
+        yield from ({"type": "json_path", "path": path, "value": leaf} for path, leaf in islice(found, 4))
+        return
+    lines = [line.strip() for line in turn.observation.split("\n") if len(line.strip()) >= _SHORTEST]
+    if whole := [line for line in lines if line in asked][:8]:
+        yield {"type": "read_what_was_written", "lines": whole}
+    for one in islice((one for one in turn.stored if one in asked and len(one) >= _SHORTEST), 4):
+        yield {"type": "regex", "pattern": f"({_quoted(one)})", "value": one}
+
+
 def _exit(context: Context) -> Iterator[dict[str, Any]]:
     check: dict[str, Any] = {"type": "exit_code"}
     code = reward.value_in(check, context.turn.observation, {})
@@ -306,6 +326,7 @@ def _is_counted(line: str, domain: str) -> bool:
 _MAKERS: Final[Sequence[Callable[[Context], Iterator[dict[str, Any]]]]] = (
     _unchanged,
     _read_back,
+    _stored,
     _exact,
     _elements,
     _titles,

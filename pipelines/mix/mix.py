@@ -30,6 +30,7 @@ from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
+from pipelines.mix.certified import certified, replayed
 from pipelines.mix.drawn_rows import drawn_rows
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
@@ -68,6 +69,7 @@ class Mixing:
     Attributes:
         passages: rows of other corpora that are passed through.
         instructions: to the simulator, by trajectory id.
+        replays: where it stands which turns RL may ask for; None where it may ask for any.
         shards: every shard of the dataset.
         open: numbers of the shards still to be written.
     """
@@ -83,12 +85,15 @@ class Mixing:
     digest: str
     passages: Preparation | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
+    replays: Folder | None = None
     shards: tuple[Shard, ...] = ()
     open: frozenset[int] = frozenset()
 
 
-def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None) -> str:
-    """Of everything that shards depend on: recipe, templates, verdicts, by them the transitions, and passages."""
+def mixing_digest(
+    recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None, replays: Manifest | None = None
+) -> str:
+    """Of all that shards depend on: recipe, templates, verdicts, by them the transitions, passages and replays."""
     templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
     content: list[Any] = [
         _VERSION,
@@ -104,6 +109,8 @@ def mixing_digest(recipe: Recipe, verdicts: Manifest, passages: Manifest | None 
         content.append(["values", sha256_of(recipe.mix.values)])
     if passages is not None:
         content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
+    if replays is not None:
+        content.append([[file.name, file.sha256] for file in replays.files])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -182,6 +189,11 @@ def _beside(unit: Unit, mixing: Mixing) -> tuple[npt.NDArray[np.bool_], pa.Table
     tables = [read_table(*file) for file in files]
     columns = {name: table[name] for table in tables for name in table.column_names}
     kept, step = columns.pop("kept").to_numpy(), columns.pop("step").to_numpy()
+    if mixing.replays is not None:
+        told = replayed(mixing.replays, mixing.verdicts, unit)
+        mix = mixing.recipe.mix
+        columns |= {"certified": certified(told)} if mix.rl == "certified" else {}
+        columns |= {"written": told["written"]} if mix.databases else {}
     columns["ordinal"] = pa.chunked_array([np.cumsum(kept & (step == 0)) - 1])
     return kept, pa.table(columns)
 

@@ -122,6 +122,8 @@ HOLDING: Final = Unlearnable(
     "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
 )
 
+UNPROVEN: Final = Unlearnable("not_certified", "no turn of it led to the same when it was replayed")
+
 Made: TypeAlias = "Iterable[tuple[Rows, dict[str, Any] | Unlearnable]]"
 
 
@@ -236,6 +238,10 @@ class _Making:
         fitting = self._fitting(whole)
         if not fitting:
             return [(self.rows, HOLDING if self._drops(whole) else self._over())]
+        proven = {row["step"] for row in self.rows if row.get("certified", True)}
+        fitting = {place: fits for place, fits in fitting.items() if whole[place].step in proven}
+        if not fitting:
+            return [(self.rows, UNPROVEN)]
         state = self.rows[0]["context"]["initial_state"]
         known = rendered(whole[: max(fitting) + 1], self._view)
         asked = question(known, list(fitting), state, others, self.mix)

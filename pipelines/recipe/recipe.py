@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from connectors.connector import Choices
 from connectors.registry import connectors
@@ -134,6 +134,10 @@ class Mix(Section):
             signals: its columns are called `values.<column>` there.
         instructions: a Parquet file of simulation instructions by `trajectory_id`, as `trajmill instruct` writes it, of
             trajectories whose logs hold none; prompts of all pools but eval tell them.
+        rl: which turns RL may ask for: `any`, or those alone that `trajmill replay` has `certified`, since their action
+            led to the same again; it takes a run that was replayed before it is mixed.
+        databases: checks of RL ask for what a run has written into its database, as the difference says that
+            `trajmill replay --world awm` takes.
     """
 
     pools: dict[Pool, Annotated[float, Field(ge=0)]] = Field(default_factory=lambda: dict(SHARES))
@@ -157,6 +161,22 @@ class Mix(Section):
     templates: str | None = None
     values: str | None = None
     instructions: str | None = None
+    rl: Literal["any", "certified"] = "any"
+    databases: bool = False
+
+    @model_serializer(mode="wrap")
+    def _told(self, made: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The section as values; without what asks for nothing of replays: such recipes are older than these."""
+        values: dict[str, Any] = made(self)
+        for name, nothing in (("rl", "any"), ("databases", False)):
+            if values[name] == nothing:
+                del values[name]
+        return values
+
+    @property
+    def asks_replays(self) -> bool:
+        """Whether samples hang on what was replayed."""
+        return self.rl == "certified" or self.databases
 
     @field_validator("passages")
     @classmethod

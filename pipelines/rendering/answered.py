@@ -52,6 +52,7 @@ class Answered:
         volatile: spans of the observation that no model can know.
         spans: classes of the observation's spans.
         scrubbed: whether placeholders stand in it.
+        stored: values that its run wrote into a database, as the difference of that says.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Answered:
     volatile: tuple[tuple[int, int], ...] = ()
     spans: Spans = ()
     scrubbed: bool = False
+    stored: tuple[str, ...] = ()
 
     @cached_property
     def given(self) -> Any:
@@ -408,7 +410,7 @@ def turn_of(
 
     Args:
         row: a transition as a dict, with row_id, domain, scrubbed, action (name, arguments, text) and
-            next_observation (form).
+            next_observation (form); with `written`, what its run wrote into a database.
         observation: as it is shown, with the line that says how a command ended.
         previous: the state before the action, else the answer that was shown before; None where neither is.
         volatile: code points [begin, end) of the observation.
@@ -427,4 +429,5 @@ def turn_of(
         volatile=tuple((begin, end) for begin, end in volatile),
         spans=tuple((begin, end, label) for begin, end, label in spans),
         scrubbed=bool(row["scrubbed"]),
+        stored=tuple(row.get("written") or ()),
     )

@@ -1,1 +1,1 @@
-"""Worlds that can be asked again: what simulated rows are held against, and how far they part from it."""
+"""Worlds that can be asked again: actions run anew in a box, simulated rows held against the world, a served model."""

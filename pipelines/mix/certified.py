@@ -1,0 +1,50 @@
+"""What was replayed, as samples ask for it: turns that are certified, and what a run wrote into its database."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.engine.parquet import read_table
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import MANIFEST, check_unit, read_manifest
+from pipelines.judge.judging import Unit
+from schemas import ConfigError
+from schemas.manifest import Manifest
+from schemas.replay import CERTIFIED
+from schemas.row_ids import KEY
+
+
+def replays_of(folder: Folder) -> Manifest:
+    """The manifest of replays.
+
+    Raises:
+        ConfigError: nothing was replayed, or not to its end.
+    """
+    found = read_manifest(folder, MANIFEST)
+    if found is None:
+        raise ConfigError(
+            f"mix.rl: certified and mix.databases ask for replays, and {folder.path()} does not hold any. Run with "
+            "--stop-after judge, then `trajmill replay`, then run again."
+        )
+    return found
+
+
+def replayed(replays: Folder, verdicts: Folder, unit: Unit) -> pa.Table:
+    """What was replayed of each row of a unit.
+
+    Raises:
+        ConfigError: the replays are of other rows.
+        ShardError: they are not what was written.
+    """
+    if replays.exists(unit.name):
+        check_unit(replays, unit.label)
+        told = read_table(replays, unit.name, [KEY, "replayed", "written"])
+        if told[KEY].equals(read_table(verdicts, unit.name, [KEY])[KEY]):
+            return told
+    raise ConfigError(f"{replays.path(unit.name)} is not of the rows that were judged. Run `trajmill replay` again.")
+
+
+def certified(told: pa.Table) -> pa.ChunkedArray:
+    """Of each row whether its action led to the same again."""
+    return pc.is_in(told["replayed"], value_set=pa.array(CERTIFIED))
