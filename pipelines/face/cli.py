@@ -27,6 +27,7 @@ from pipelines.face import (
     inspection_commands,
     model_commands,
     pushing,
+    serve_command,
 )
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
@@ -277,6 +278,7 @@ model_commands.register(app)
 pushing.register(app)
 template_commands.register(app)
 view_command.register(app)
+serve_command.register(app)
 report_command.register(app)
 
 
