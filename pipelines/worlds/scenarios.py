@@ -98,6 +98,8 @@ class Scenario:
         if not isinstance(context, dict) or not context.keys() <= set(CONTEXT):
             raise ConfigError(f"context of scenario '{told['id']}' may hold: {', '.join(CONTEXT)}.")
         for name in ("forms", "dialects"):
+            if not isinstance(told.get(name, []), list | tuple):
+                raise ConfigError(f"{name} of scenario '{told['id']}' is a list of words.")
             told[name] = tuple(told.get(name, ()))
         _check(told, context)
         return cls(**told)

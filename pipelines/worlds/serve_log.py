@@ -145,6 +145,7 @@ class ServeLog:
         assembler = Assembler()
         assembler.add(trajectory, Origin("", "served", "served", "1", lambda _: ""), {})
         made = self._document(assembler.take().to_pylist())
+        made["trajectory_id"] = trajectory.native_id  # by which readers know it
         made["extra"] = {**made.get("extra", {}), "served": dict(told)}
         path = self._trajectories / f"{trajectory.native_id}.json"
         unfinished = path.with_suffix(".unfinished")

@@ -205,10 +205,7 @@ class Sessions:
             **_told(call),
         }
         shown = row["next_observation"]["content"]
-        answer = _answer(session, shown, info, terminated=done)
-        if done:
-            self._close(session, "terminated")
-        return answer
+        return _answer(session, shown, info, terminated=done)
 
     async def _asked(self, session: Session, messages: list[dict[str, str]]) -> tuple[Call, Observed | Fault]:
         """The call whose answer is used: the first that holds an observation, or the last."""

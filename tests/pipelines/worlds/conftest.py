@@ -32,19 +32,21 @@ from tests.conftest import ROOT
 from tests.pipelines.synthesis.chat_server import ChatServer, chat_server
 
 RAW = (
-    "mcp/desktop",
+    "mcp/desktop/mcp-server-library-three-at-once.log",
+    "mcp/desktop/mcp-server-calendar-move-choir.log",
     "search/search_r1.txt",
-    "terminal/asciicast/grep_log_errors_take2.cast",
     "terminal/asciicast/xargs_and_perl.cast",
     "terminal/asciicast/permission_denied.cast",
-    "swe/mini-calls",
+    "swe/mini-calls/trajs/holm__span-1",
+    "swe/mini-calls/trajs/holm__bell-5",
+    "swe/mini-calls/trajs/holm__grid-11",
     "web/tasks/undo-done",
     "web/tasks/finish-one",
-    "web/tasks/empty-text",
-    "os/computer_13/a11y_tree/scripted-a",
+    "os/computer_13/a11y_tree/scripted-a/contacts/look-up",
+    "os/pyautogui/a11y_tree/scripted-a/tasks/show-open",
     "android/uiautomator/run_02",
-    "android/uiautomator/run_14",
     "android/uiautomator/run_05",
+    "android/uiautomator/run_14",
 )
 
 
@@ -80,8 +82,8 @@ class Logged(NamedTuple):
 def logged(out: Path, mix: Mix, pool: str) -> list[Logged]:
     """The trajectories of a pool, as clients of a served world would live through them."""
     samples = {}
-    for file in sorted((out / "shards" / pool).rglob("*.parquet")):
-        for sample in pq.read_table(file).to_pylist():
+    for shard in sorted((out / "shards" / pool).rglob("*.parquet")):
+        for sample in pq.read_table(shard).to_pylist():
             key = sample["trajectory_id"] if pool == "sft" else sample["extra_info"]["trajectory_id"]
             samples[key] = sample
     begun = {one.id: one for one in scenarios_in(Folder(str(out)), mix, TokenCounter(), (pool,))}

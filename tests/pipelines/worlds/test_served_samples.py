@@ -37,4 +37,5 @@ def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn,
     assert all(answer["info"]["answer"] in ("observed", "empty") for answers in found for answer in answers)
     assert chat.met == len(chat.asked) == sum(map(len, found))
     shown = Counter(one.scenario.domain for one, answers in zip(known, found, strict=True) for _ in answers)
-    assert min(shown.values()) > 1
+    assert min(shown.values()) > 0
+    assert sum(shown.values()) > 20
