@@ -21,6 +21,7 @@ from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
+    cost_command,
     effect_command,
     export_commands,
     generation_commands,
@@ -279,6 +280,7 @@ pushing.register(app)
 template_commands.register(app)
 view_command.register(app)
 serve_command.register(app)
+cost_command.register(app)
 report_command.register(app)
 
 

@@ -18,6 +18,7 @@ from schemas import ConfigError
 if TYPE_CHECKING:
     from pipelines.recipe.recipe import Recipe
     from pipelines.synthesis.spending import Prices
+    from pipelines.worlds.scenarios import Scenarios
     from pipelines.worlds.sessions import Sessions
 
 NAME: Final = "serve"
@@ -93,7 +94,7 @@ def serve(
     place = Path(log)
     address = Address(endpoint, os.environ.get(key_variable) or "none", _prices(price, prices, model), timeout, retries)
     replies = Replies(Folder(cache or str(place / ".replies")))
-    begun = _scenarios(scenarios, take, followed, place)
+    begun = begun_with(scenarios, take, followed, place)
     bounds = Bounds(max_cost, max_total_tokens, max_calls)
     asked = ServedModel(address, pinned, replies, bounds, concurrency, rpm)
     limits = Limits(max_sessions, expire_after, max_steps)
@@ -130,8 +131,12 @@ def _prices(price: str | None, table: str | None, model: str) -> Prices:
     return found.prices
 
 
-def _scenarios(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Any:
-    """What sessions may begin with: of a file, or of a finished run, of which a file is written first."""
+def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> Scenarios:
+    """What sessions may begin with: of a file, or of a finished run, of which a file is written first.
+
+    Raises:
+        ConfigError: both are given, or what is given cannot be read.
+    """
     from pipelines.engine.storage import Folder
     from pipelines.worlds.scenarios import Scenarios, scenarios_in
     from quality.tokens import TokenCounter

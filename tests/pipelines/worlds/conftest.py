@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pipelines.engine.storage import Folder
-from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.face.atif_documents import atif_document
-from pipelines.judge.judging import Unit
 from pipelines.recipe.recipe import Mix, Recipe
 from pipelines.recipe.recipe_file import load_recipe
-from pipelines.rendering.prompts import ASKING, CLOSING, OPENING
-from pipelines.rendering.turns import MARKER, View, state_of
+from pipelines.rendering.turns import MARKER
 from pipelines.run import Run
 from pipelines.synthesis.endpoint import Address, openai_library
 from pipelines.synthesis.replies import Replies
 from pipelines.synthesis.spending import Prices
 from pipelines.worlds.history import Manner
-from pipelines.worlds.scenarios import Scenario, Scenarios, scenarios_in, trajectories_of
+from pipelines.worlds.scenarios import Scenarios
 from pipelines.worlds.serve_log import ServeLog
 from pipelines.worlds.served_model import Bounds, Pinned, ServedModel
 from pipelines.worlds.sessions import Limits, Sessions
@@ -69,96 +64,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("drawn") / "out"
     Run(recipe(), [str(ROOT / "samples" / name) for name in RAW], str(out)).run()
     return out
-
-
-class Logged(NamedTuple):
-    """A drawn trajectory: its scenario, the steps that a client takes, and the messages of its sample."""
-
-    scenario: Scenario
-    steps: list[dict[str, Any]]
-    messages: list[dict[str, str]]
-
-
-def logged(out: Path, mix: Mix, pool: str) -> list[Logged]:
-    """The trajectories of a pool, as clients of a served world would live through them."""
-    samples = {}
-    for shard in sorted((out / "shards" / pool).rglob("*.parquet")):
-        for sample in pq.read_table(shard).to_pylist():
-            key = sample["trajectory_id"] if pool == "sft" else sample["extra_info"]["trajectory_id"]
-            samples[key] = sample
-    begun = {one.id: one for one in scenarios_in(Folder(str(out)), mix, TokenCounter(), (pool,))}
-    found, view = [], View.of(mix)
-    manifest = read_manifest(Folder(str(out)) / "transitions", MANIFEST)
-    assert manifest is not None
-    for number, file in enumerate(manifest.files):
-        unit = Unit(number, file.name, file.sha256)
-        for rows, _ in trajectories_of(Folder(str(out)), unit, (pool,), envelopes=mix.mcp == "envelope"):
-            key = rows[0]["trajectory_id"]
-            if key in samples:
-                found.append(Logged(begun[key], steps(rows, view), whole(samples[key])))
-    return found
-
-
-def steps(rows: Any, view: View) -> list[dict[str, Any]]:
-    """What a client says at each step of a trajectory; a state only where it is not what the step before led to."""
-    made: list[dict[str, Any]] = []
-    last = None
-    for row in rows:
-        if row["use"] == "omit":
-            continue
-        state = state_of(row, view)
-        told = last is None or state is None or state == view.text(last["next_observation"])
-        call = {"text": row["action"]["text"], "name": row["action"]["name"]}
-        if row["action"]["arguments"] is not None:
-            call["arguments"] = json.loads(row["action"]["arguments"])
-        step = {"action": call, "step": len(made), "time_limit_s": row["time_limit_s"]}
-        step["together"] = last is not None and last["turn"] == row["turn"]
-        made.append(step if told or step["together"] else {**step, "state": state})
-        last = row
-    return made
-
-
-def whole(sample: Mapping[str, Any]) -> list[dict[str, str]]:
-    """All messages of a sample, the answer of one of RL too."""
-    if "messages" in sample:
-        return [{name: one[name] for name in ("role", "content")} for one in sample["messages"]]
-    truth = json.loads(sample["reward_model"]["ground_truth"])["observation"]
-    last = {**sample["prompt"][-1], "content": sample["prompt"][-1]["content"].removesuffix(ASKING)}
-    return [*sample["prompt"][:-1], last, {"role": "assistant", "content": MARKER + truth}]
-
-
-class FromLogs:
-    """A world model that knows what was logged: it answers the messages of samples, and no others.
-
-    Logs of one task may begin alike and go on otherwise, so the seed of a session says which of them it lives through.
-
-    Args:
-        known: the messages of samples, each of the session whose seed is its number.
-        tagged: whether it is asked for tags.
-    """
-
-    def __init__(self, known: list[list[dict[str, str]]], tagged: bool) -> None:
-        self.tagged = tagged
-        pinned = Pinned("lwm", "r1")
-        self._answers = {
-            (pinned.seed_of(number, place // 2 - 1, 0), self._key(messages[:place])): messages[place]["content"]
-            for number, messages in enumerate(known)
-            for place in range(2, len(messages), 2)
-        }
-
-    def _key(self, messages: list[dict[str, str]]) -> str:
-        return json.dumps([[one["role"], one["content"]] for one in messages])
-
-    def __call__(self, body: dict[str, Any]) -> Any:
-        said = [dict(one) for one in body["messages"]]
-        if self.tagged:
-            if not said[-1]["content"].endswith(ASKING):
-                return 400
-            said[-1]["content"] = said[-1]["content"].removesuffix(ASKING)
-        answer = self._answers.get((body["seed"], self._key(said)))
-        if answer is None:
-            return 404
-        return f"{OPENING}\n{answer.removeprefix(MARKER)}\n{CLOSING}" if self.tagged else answer
 
 
 Serve = Callable[..., Sessions]

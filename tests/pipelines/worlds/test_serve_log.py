@@ -10,7 +10,7 @@ from pipelines.rendering.turns import MARKER
 from pipelines.run import Run
 from schemas import scan_transitions
 from tests.pipelines.synthesis.chat_server import chat_server
-from tests.pipelines.worlds.conftest import logged
+from tests.pipelines.worlds.logged_world import logged
 
 MOVE = {"name": "move", "arguments": {"sku": "P-03", "bay": 2, "why": "ä"}}
 SCENARIO = {

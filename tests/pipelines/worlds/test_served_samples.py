@@ -8,7 +8,8 @@ import pytest
 
 from schemas import DOMAINS
 from tests.pipelines.synthesis.chat_server import chat_server
-from tests.pipelines.worlds.conftest import FromLogs, logged, recipe
+from tests.pipelines.worlds.conftest import recipe
+from tests.pipelines.worlds.logged_world import FromLogs, logged
 
 
 async def lived(sessions, number, one):
