@@ -16,10 +16,10 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores screens docs consumers croissant lock samples clean
+.PHONY: worlds-serve help install shards test lint bench engines dataflow fuzz stores screens docs consumers croissant lock samples clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 	@echo
 	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder RUNNER=flink ARGS='--limit 10'"
 
@@ -113,6 +113,9 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.judge_memory
 	$(BIN)/python -m benchmarks.mixing
 	$(BIN)/python -m benchmarks.viewing
+
+worlds-serve: .venv/developing ## serve a world model that knows the samples' logs, and live through all of them byte for byte (a minute)
+	$(BIN)/python -m benchmarks.serving $(ARGS)
 
 out/tokenizer/%: | .venv/developing
 	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.published_tokenizer $@ --template $*

@@ -130,6 +130,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     (shown,) = (block for block in blocks(ROOT / "README.md", "bash") if block.startswith("trajmill"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)  # which would serve until somebody ends it
+    shutil.copy(ROOT / "docs" / "prices.yaml", tmp_path)
     (tmp_path / "licensed.yaml").write_text("name: a\nsource: b\ncard: {licences: [unknown]}\n")
     with chat_server(lambda _: "An answer that says nothing.") as chat, reached(monkeypatch):
         for line in shown.replace("http://127.0.0.1:8000/v1", chat.url).splitlines():
