@@ -202,10 +202,10 @@ class Sessions:
             "answer": "observed" if found.text else "empty",
             "exit_code": row["exit_code"],
             "timed_out": row["timed_out"],
-            **_told(call),
+            "tries": call.request.index + 1,
         }
         shown = row["next_observation"]["content"]
-        return _answer(session, shown, info, terminated=done)
+        return {**_answer(session, shown, info, terminated=done), "usage": _used(call)}
 
     async def _asked(self, session: Session, messages: list[dict[str, str]]) -> tuple[Call, Observed | Fault]:
         """The call whose answer is used: the first that holds an observation, or the last."""
@@ -310,10 +310,10 @@ def _untimed(call: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in call.items() if name not in ("session", "seconds", "known", "world_model")}
 
 
-def _told(call: Call) -> dict[str, Any]:
+def _used(call: Call) -> dict[str, Any]:
+    """What an answer used; not among `info`, which is the same for the same seed and actions."""
     usage = call.reply.usage
     return {
-        "tries": call.request.index + 1,
         "known": call.known,
         "prompt_tokens": None if usage is None else usage.prompt,
         "completion_tokens": None if usage is None else usage.completion,

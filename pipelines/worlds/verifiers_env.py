@@ -30,13 +30,23 @@ class WorldRollouts(MultiTurnEnv):
         url: that it is served at.
         world: that is asked in the place of it.
         max_turns: after which a rollout is over; -1 is any number.
+        pairs: whether a response is told with the state, as some releases want; by default as the one that is there.
         more: what `MultiTurnEnv` takes, such as `dataset` and `rubric`.
     """
 
-    def __init__(self, url: str = "", *, world: World | None = None, max_turns: int = -1, **more: Any) -> None:
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        world: World | None = None,
+        max_turns: int = -1,
+        pairs: bool | None = None,
+        **more: Any,
+    ) -> None:
         if MultiTurnEnv is not object:
             super().__init__(max_turns=max_turns, **more)
         self.max_turns = max_turns
+        self._pairs = wants_pairs(MultiTurnEnv) if pairs is None else pairs
         self._world = world or world_at(url)
 
     async def setup_state(self, state: State, **_: Any) -> State:
@@ -51,14 +61,17 @@ class WorldRollouts(MultiTurnEnv):
         state[_ROLLOUT], state[_DONE] = rollout, False
         return state
 
-    async def env_response(self, messages: Sequence[dict[str, Any]], state: State, **_: Any) -> Messages:
-        """What the agent is shown next."""
+    async def env_response(
+        self, messages: Sequence[dict[str, Any]], state: State, **_: Any
+    ) -> Messages | tuple[Messages, State]:
+        """What the agent is shown next, and the state where the release wants it."""
         shown = await state[_ROLLOUT].answered(messages)
         state[_DONE] = shown.done
         state["trajmill_info"] = shown.info
         if shown.done:
             await state[_ROLLOUT].end()
-        return [{"role": "user", "content": shown.text}]
+        told = [{"role": "user", "content": shown.text}]
+        return (told, state) if self._pairs else told
 
     async def is_completed(self, *told: Any, **more: Any) -> bool:
         """Whether the rollout is over.
@@ -72,6 +85,12 @@ class WorldRollouts(MultiTurnEnv):
             return True
         asked = getattr(super(), "is_completed", None)
         return False if asked is None else bool(await asked(*told, **more))
+
+
+def wants_pairs(base: type) -> bool:
+    """Whether the environments of a release give back their state beside what they show."""
+    given = getattr(getattr(base, "env_response", None), "__annotations__", {}).get("return", "")
+    return "tuple" in str(given).lower()
 
 
 def rows_of(world: World, scenarios: Iterable[str], seed: int | None = None) -> Iterable[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pipelines.worlds.rollouts import action_in, calls_last, opening
 from pipelines.worlds.serve_client import LocalWorld, RemoteWorld
 from pipelines.worlds.served_model import Bounds
 from pipelines.worlds.sessions import Limits
-from pipelines.worlds.verifiers_env import WorldRollouts, load_environment, rows_of
+from pipelines.worlds.verifiers_env import WorldRollouts, load_environment, rows_of, wants_pairs
 from pipelines.worlds.verl_interaction import WorldInteraction
 from schemas import ConfigError
 from tests.pipelines.worlds.conftest import TERMINAL
@@ -118,6 +118,27 @@ def test_verifiers_rolls_out_in_an_environment(local):
     assert len(last) == 1
     assert over
     assert isinstance(load_environment("http://127.0.0.1:9"), WorldRollouts)
+
+
+def test_a_response_is_told_with_the_state_where_a_release_wants_it(local):
+    class Older:
+        async def env_response(self, messages: list, state: dict) -> tuple[list, dict]:
+            return messages, state
+
+    class Newer:
+        async def env_response(self, messages: list, state: dict) -> list:
+            return messages
+
+    assert (wants_pairs(Older), wants_pairs(Newer), wants_pairs(object)) == (True, False, False)
+    env = WorldRollouts(world=local, pairs=True)
+
+    async def rolled_out():
+        state = await env.setup_state({"info": {"scenario": "t1"}})
+        return state, await env.env_response(said("ls"), state)
+
+    state, (messages, same) = asyncio.run(rolled_out())
+    assert same is state
+    assert messages[0]["role"] == "user"
 
 
 def test_calls_at_once_are_one_turn(local, world):

@@ -39,8 +39,8 @@ def test_a_step_shows_what_the_model_says_is_observed(world, serve):
     (first, second) = taken(serve(world.url), "ls", "pwd")
     assert first["observation"].startswith("seen: ")
     assert (first["reward"], first["terminated"], first["truncated"]) == (0.0, False, False)
-    assert first["info"]["prompt_tokens"] == 100
-    assert first["info"]["cost"] == pytest.approx((100 * 2 + 200 * 10) / 1e6)
+    assert first["usage"]["prompt_tokens"] == 100
+    assert first["usage"]["cost"] == pytest.approx((100 * 2 + 200 * 10) / 1e6)
     assert second["info"]["step"] == 1
     sent = world.asked[1]["messages"]
     assert [one["role"] for one in sent] == ["system", "user", "assistant", "user"]
