@@ -72,9 +72,8 @@ def trajectory_of(
         world_model: `name@revision`.
         sampling: by which all its answers were drawn.
     """
-    made = Environment(
-        scenario.environment_id or None, scenario.instance_id or None, "model", None, world_model, json_text(sampling)
-    )
+    instance = scenario.instance_id or scenario.id  # by which all rollouts of a scenario are of one group
+    made = Environment(scenario.environment_id or None, instance, "model", None, world_model, json_text(sampling))
     task = Task(scenario.task_id or None, scenario.instruction or None)
     told = scenario.whole_context
     context = Context(

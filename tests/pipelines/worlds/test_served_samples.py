@@ -6,10 +6,19 @@ from collections import Counter
 
 import pytest
 
+from pipelines.engine.storage import Folder
+from pipelines.mix.samples import samples_of
+from pipelines.rendering.prompts import ASKING
+from pipelines.rendering.turns import View, answer
+from pipelines.synthesis.tagged_prompts import tagged_system
+from pipelines.worlds.history import History, Manner, is_capped
+from pipelines.worlds.requests import move_of
+from pipelines.worlds.scenarios import scenarios_in
+from quality.tokens import TokenCounter
 from schemas import DOMAINS
 from tests.pipelines.synthesis.chat_server import chat_server
 from tests.pipelines.worlds.conftest import recipe
-from tests.pipelines.worlds.logged_world import FromLogs, logged
+from tests.pipelines.worlds.logged_world import FromLogs, logged, rows_of, steps_of, whole
 
 
 async def lived(sessions, number, one):
@@ -40,3 +49,57 @@ def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn,
     shown = Counter(one.scenario.domain for one, answers in zip(known, found, strict=True) for _ in answers)
     assert min(shown.values()) > 0
     assert sum(shown.values()) > 20
+
+
+def sent(history, rows, view):
+    """The messages of each step of a trajectory, None where there is no such sample."""
+    found = []
+    visible = [row for row in rows if row["use"] != "omit"]
+    for row, step in zip(visible, steps_of(rows, view), strict=True):
+        asked = history.asked(move_of(step))
+        found.append(None if asked is None else asked.messages)
+        history.answered(move_of(step), answer(row, view))
+    return found
+
+
+@pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
+def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, overflow):
+    mix = recipe(window_tokens={"sft": 1500}, overflow={"sft": overflow}).mix
+    counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
+    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    cut = later = 0
+    for rows in rows_of(drawn, mix, ("sft", "rl"), "web"):
+        of_draw = [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
+        made = [sample for _, sample in samples_of("sft", of_draw, mix, counter) if isinstance(sample, dict)]
+        found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+        cut += len(made) > 1 or None in found
+        for number, sample in enumerate(made):
+            messages = whole(sample)
+            # the answer of its first turn may be what a later window begins for, and is not known when that is asked
+            for place in range(2 if number == 0 else 4, len(messages), 2):
+                assert messages[:place] in found
+                later += number > 0
+    assert cut
+    assert (later > 0) == (overflow == "windows")
+
+
+def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
+    mix, counter = recipe().mix, TokenCounter()
+    (one, *_) = logged(drawn, mix, "sft")
+    history = History(one.scenario, Manner(mix, "sft", True, counter))
+    asked = history.asked(move_of(one.steps[0]))
+    assert asked is not None
+    system, user = one.messages[:2]
+    wanted = tagged_system(system["content"], history.prompt.template)
+    assert wanted != system["content"]
+    assert [message["content"] for message in asked.messages] == [wanted, user["content"] + ASKING]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 300, "x" * 128 + "\n[... 12 characters are left out here ...]\n" + "y" * 127]
+)
+def test_what_is_not_capped_is_told_from_what_is(text):
+    assert not is_capped(text, 256)
+    view = View(observation_chars=256)
+    assert is_capped(view.capped("z" * 5000), 256)
+    assert is_capped(view.capped("z" * 5_000_000), 256)
