@@ -63,12 +63,13 @@ def sent(history, rows, view):
 
 
 @pytest.mark.parametrize("overflow", ["windows", "cut_newest"])
-def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, overflow):
-    mix = recipe(window_tokens={"sft": 1500}, overflow={"sft": overflow}).mix
+@pytest.mark.parametrize(("domain", "most"), [("terminal", 2000), ("swe", 1500), ("android", 2000)])
+def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, most, overflow):
+    mix = recipe(window_tokens={"sft": most}, overflow={"sft": overflow}).mix
     counter, view, out = TokenCounter(), View.of(mix), Folder(str(drawn))
     begun = {one.id: one for one in scenarios_in(out, mix, counter)}
     cut = later = 0
-    for rows in rows_of(drawn, mix, ("sft", "rl"), "web"):
+    for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
         of_draw = [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
         made = [sample for _, sample in samples_of("sft", of_draw, mix, counter) if isinstance(sample, dict)]
         found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
