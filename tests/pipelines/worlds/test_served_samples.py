@@ -51,6 +51,11 @@ def test_what_is_sent_at_each_step_is_the_training_sample_up_to_that_turn(drawn,
     assert sum(shown.values()) > 20
 
 
+def as_drawn(rows):
+    """Rows as mixing draws them, of which the first bears what its trajectory owns."""
+    return [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
+
+
 def sent(history, rows, view):
     """The messages of each step of a trajectory, None where there is no such sample."""
     found = []
@@ -70,8 +75,7 @@ def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, mo
     begun = {one.id: one for one in scenarios_in(out, mix, counter)}
     cut = later = 0
     for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
-        of_draw = [{**rows[0], "group": "g", "task_hash": "t", "instance_hash": "i"}, *rows[1:]]
-        made = [sample for _, sample in samples_of("sft", of_draw, mix, counter) if isinstance(sample, dict)]
+        made = [sample for _, sample in samples_of("sft", as_drawn(rows), mix, counter) if isinstance(sample, dict)]
         found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
         cut += len(made) > 1 or None in found
         for number, sample in enumerate(made):
@@ -82,6 +86,32 @@ def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, mo
                 later += number > 0
     assert cut
     assert (later > 0) == (overflow == "windows")
+
+
+VARIANTS = {
+    "harness": {"harness": "keep"},
+    "grammars": {"edits": "diff", "actions": "native"},
+    "envelopes": {"mcp": "envelope"},
+    "caps": {"observation_chars": 256, "control_tokens": "escape"},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_other_recipes_are_followed_as_well(drawn, name):
+    mix, counter, out = recipe(**VARIANTS[name]).mix, TokenCounter(), Folder(str(drawn))
+    view = View.of(mix)
+    begun = {one.id: one for one in scenarios_in(out, mix, counter)}
+    steps = 0
+    for domain in ("mcp", "swe", "web"):
+        for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
+            ((_, sample),) = samples_of("sft", as_drawn(rows), mix, counter)
+            assert isinstance(sample, dict)
+            messages = whole(sample)
+            found = sent(History(begun[rows[0]["trajectory_id"]], Manner(mix, "sft", False, counter)), rows, view)
+            for place in range(2, len(messages), 2):
+                assert found[place // 2 - 1] == messages[:place]
+                steps += 1
+    assert steps > 10
 
 
 def test_a_model_that_learnt_reasoning_is_asked_for_tags(drawn):
