@@ -69,9 +69,17 @@ def steps_of(rows: Rows, view: View) -> list[dict[str, Any]]:
             call["arguments"] = json.loads(row["action"]["arguments"])
         step = {"action": call, "step": len(made), "time_limit_s": row["time_limit_s"]}
         step["together"] = last is not None and last["turn"] == row["turn"]
+        if not step["together"]:
+            step["said"] = said_in([other for other in rows if other["turn"] == row["turn"]])
         made.append(step if told or step["together"] else {**step, "state": state})
         last = row
     return made
+
+
+def said_in(calls: Rows) -> list[dict[str, str]]:
+    """What the harness and the user said before a turn."""
+    told = [one for row in calls for one in json.loads(row["interleaved"] or "[]")]
+    return [{"role": one["role"], "content": one["content"]} for one in told if one["role"] in ("harness", "user")]
 
 
 def whole(sample: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_a_history_is_cut_into_the_windows_of_training_samples(drawn, domain, mo
     assert (later > 0) == (overflow == "windows")
 
 
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "harness": {"harness": "keep"},
     "grammars": {"edits": "diff", "actions": "native"},
     "envelopes": {"mcp": "envelope"},
