@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.recipe.recipe import Recipe
     from pipelines.synthesis.spending import Prices
     from pipelines.worlds.scenarios import Scenarios
-    from pipelines.worlds.sessions import Sessions
+    from pipelines.worlds.served_sessions import Sessions
 
 NAME: Final = "serve"
 SCENARIOS: Final = "scenarios.jsonl"
@@ -87,7 +87,7 @@ def serve(
     from pipelines.synthesis.endpoint import Address
     from pipelines.synthesis.replies import Replies
     from pipelines.worlds.served_model import Bounds, Pinned, ServedModel
-    from pipelines.worlds.sessions import Limits
+    from pipelines.worlds.served_sessions import Limits
 
     pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
     token = _token(host, token_variable)
@@ -158,7 +158,7 @@ def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log
     from pipelines.face.atif_documents import atif_document
     from pipelines.worlds.history import Manner
     from pipelines.worlds.serve_log import ServeLog
-    from pipelines.worlds.sessions import Sessions
+    from pipelines.worlds.served_sessions import Sessions
     from quality.tokens import TokenCounter
 
     pool, tagged = how

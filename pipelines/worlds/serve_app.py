@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipelines.worlds.requests import ServeError
-from pipelines.worlds.sessions import Sessions
+from pipelines.worlds.served_sessions import Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost")
 _LARGEST: Final = 8 << 20

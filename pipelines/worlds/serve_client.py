@@ -18,7 +18,7 @@ from pipelines.worlds.requests import ServeError
 from schemas import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.worlds.sessions import Sessions
+    from pipelines.worlds.served_sessions import Sessions
 
 
 class World(Protocol):

@@ -21,7 +21,7 @@ from pipelines.worlds.history import Manner
 from pipelines.worlds.scenarios import Scenarios
 from pipelines.worlds.serve_log import ServeLog
 from pipelines.worlds.served_model import Bounds, Pinned, ServedModel
-from pipelines.worlds.sessions import Limits, Sessions
+from pipelines.worlds.served_sessions import Limits, Sessions
 from quality.tokens import TokenCounter
 from tests.conftest import ROOT
 from tests.pipelines.synthesis.chat_server import ChatServer, chat_server

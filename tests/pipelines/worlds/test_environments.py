@@ -10,7 +10,7 @@ from pipelines.worlds.requests import ServeError
 from pipelines.worlds.rollouts import action_in, calls_last, opening
 from pipelines.worlds.serve_client import LocalWorld, RemoteWorld
 from pipelines.worlds.served_model import Bounds
-from pipelines.worlds.sessions import Limits
+from pipelines.worlds.served_sessions import Limits
 from pipelines.worlds.verifiers_env import WorldRollouts, load_environment, rows_of, wants_pairs
 from pipelines.worlds.verl_interaction import WorldInteraction
 from schemas import ConfigError

@@ -9,7 +9,7 @@ from pipelines.synthesis.spending import Prices
 from pipelines.worlds.requests import ServeError
 from pipelines.worlds.scenarios import Scenario, Scenarios
 from pipelines.worlds.served_model import Bounds, Pinned
-from pipelines.worlds.sessions import Limits
+from pipelines.worlds.served_sessions import Limits
 from schemas import ConfigError
 from tests.pipelines.synthesis.chat_server import chat_server, completion
 from tests.pipelines.worlds.conftest import TERMINAL, recipe
