@@ -16,10 +16,10 @@ BIN := .venv/bin
 UV := $(shell command -v uv || echo .venv/uv/bin/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help install shards test lint bench engines dataflow fuzz stores screens worlds worlds-drift docs consumers croissant lock samples clean
+.PHONY: help install shards test lint bench engines dataflow fuzz stores screens worlds worlds-replay worlds-drift worlds-serve docs consumers croissant lock samples clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 	@echo
 	@echo "  make shards DOMAIN=android RAW=path-or-glob OUT=folder RUNNER=flink ARGS='--limit 10'"
 
@@ -92,7 +92,9 @@ stores: .venv/stores ## run on S3 and Google Cloud Storage, as local servers hav
 screens: .venv/developing ## view hostile logs in headless Chromium, and take the pictures of docs/images (a few minutes; needs Chromium)
 	$(BIN)/python -m benchmarks.screens $(ARGS)
 
-worlds: .venv/developing ## replay the samples in boxes, from what they began with (minutes; needs bubblewrap)
+worlds: worlds-replay worlds-drift worlds-serve ## ask worlds again: replay the samples, two simulators held against a world, a served model (minutes)
+
+worlds-replay: .venv/developing # the samples in boxes, from what they began with; needs bubblewrap
 	$(BIN)/python -m benchmarks.worlds $(ARGS)
 
 .venv/docs/installed: requirements/docs.txt | $(filter .venv/%,$(UV))
@@ -124,6 +126,9 @@ bench: .venv/developing ## measure speed, memory and the search for copies, besi
 	$(BIN)/python -m benchmarks.judge_memory
 	$(BIN)/python -m benchmarks.mixing
 	$(BIN)/python -m benchmarks.viewing
+
+worlds-serve: .venv/developing # serve a world model that knows the samples' logs, and live through all of them byte for byte (a minute)
+	$(BIN)/python -m benchmarks.serving $(ARGS)
 
 out/tokenizer/%: | .venv/developing
 	PATH="$$PATH:.venv/uv/bin" $(BIN)/python -m benchmarks.published_tokenizer $@ --template $*

@@ -137,6 +137,7 @@ def test_the_commands_of_the_readme_run_in_their_order(tmp_path, monkeypatch):
     dreamt = planted_world.session(1, 0) | {"extra": {"trajmill": {"environment": told}}}
     (tmp_path / "dreamt.json").write_text(json.dumps(dreamt))
     assert ran("run", "terminal", "--raw", "dreamt.json", "--out", "out/simulated", "--stop-after", "normalize")[0] == 0
+    shutil.copy(ROOT / "docs" / "prices.yaml", tmp_path)
     (tmp_path / "licensed.yaml").write_text("name: a\nsource: b\ncard: {licences: [unknown]}\n")
     commit = repository(tmp_path / "lamp", {"light.py": "state = 'off'\n"})
     patch = "--- a/light.py\n+++ b/light.py\n@@ -1 +1 @@\n-state = 'off'\n+state = 'on'\n"

@@ -35,6 +35,7 @@ REASONS = {
     r"\S+: trajmill (replay|patches)": "need a box, bases or a repository; tests of worlds and of README run them",
     r"\S+: trajmill (report|compare)": "tests of the report run them",
     r"\S+: trajmill (reason|instruct)": "need a model; tests/test_docs.py runs them against a server of its own",
+    r"\S+: trajmill serve": "serves until it is ended, and needs a model; its tests have one of their own",
     r"\S+: trajmill template": "needs Google's cloud; make dataflow does what can be done without",
     r"\S+: trajmill verify .*--consumer": "installs gigabytes of trainers: make consumers",
     r"\S+: trajmill run \S+ --raw hf://": "needs the Hub; tests read a server that answers as it does",

@@ -21,6 +21,7 @@ from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
+    cost_command,
     drift_command,
     effect_command,
     export_commands,
@@ -30,6 +31,7 @@ from pipelines.face import (
     patches_command,
     pushing,
     replay_command,
+    serve_command,
 )
 from pipelines.face.flex_templates import commands as template_commands
 from pipelines.face.generation_commands import PASS_ON, Config, PassingOn, Raw, paths_and_flags, tell_summary
@@ -283,6 +285,8 @@ replay_command.register(app)
 patches_command.register(app)
 template_commands.register(app)
 view_command.register(app)
+serve_command.register(app)
+cost_command.register(app)
 report_command.register(app)
 
 

@@ -99,8 +99,8 @@ def reason(
     writer, judge = _addresses(
         (endpoint, judge_endpoint), (key_variable, judge_key_variable), (price, judge_price), timeout, retries
     )
-    sampling = _sampling(temperature, max_tokens, body)
-    judging = _sampling(0.0, judge_max_tokens, judge_body)
+    sampling = sampling_of(temperature, max_tokens, body)
+    judging = sampling_of(0.0, judge_max_tokens, judge_body)
     models = Models(writer, judge, model, judge_model, sampling, judging, rpm, max_cost)
     how = Reasoning(
         model, revision, sampling, rollouts, threshold, target.value, max_prompt_tokens=max_prompt_tokens, seed=seed
@@ -155,8 +155,8 @@ def instruct(
     writer, judge = _addresses(
         (endpoint, judge_endpoint), (key_variable, judge_key_variable), (price, judge_price), timeout, retries
     )
-    sampling = _sampling(temperature, max_tokens, body)
-    judging = _sampling(0.0, judge_max_tokens, judge_body)
+    sampling = sampling_of(temperature, max_tokens, body)
+    judging = sampling_of(0.0, judge_max_tokens, judge_body)
     models = Models(writer, judge, model, judge_model, sampling, judging, rpm, max_cost)
     named = {name: tuple(value) for name, value in (("pools", pool), ("domains", domain)) if value}
     chosen = Chosen(**named, share=share, seed=seed)
@@ -190,7 +190,7 @@ def _addresses(
 
     own_key = urls[1] is not None or variables[1] is not None  # a key is not sent to another endpoint unasked
     variable = variables[1] if own_key else variables[0]
-    costs = _prices(prices[0]), _prices(prices[1] or prices[0])
+    costs = prices_of(prices[0]), prices_of(prices[1] or prices[0])
     writer = Address(urls[0], _key(variables[0]), costs[0], timeout, retries)
     return writer, Address(urls[1] or urls[0], _key(variable), costs[1], timeout, retries)
 
@@ -200,7 +200,12 @@ def _key(variable: str | None) -> str:
     return (os.environ.get(variable) if variable else None) or "none"
 
 
-def _prices(text: str) -> Prices:
+def prices_of(text: str) -> Prices:
+    """The prices that `IN,OUT` says.
+
+    Raises:
+        ConfigError: it says none.
+    """
     from pipelines.synthesis.spending import Prices
 
     try:
@@ -212,8 +217,12 @@ def _prices(text: str) -> Prices:
     return Prices(asked, answered)
 
 
-def _sampling(temperature: float, max_tokens: int, body: str) -> dict[str, Any]:
-    """The values of a request's body beside model and messages; what `body` says goes before the rest."""
+def sampling_of(temperature: float, max_tokens: int, body: str) -> dict[str, Any]:
+    """The values of a request's body beside model and messages; what `body` says goes before the rest.
+
+    Raises:
+        ConfigError: `body` is no JSON object of such values.
+    """
     try:
         more = json.loads(body)
     except ValueError:

@@ -74,11 +74,25 @@ def prompt(rows: Rows, key: str, wording: Wording, view: View) -> Prompt:
         wording: what is drawn from.
         view: how the turns are shown, since the prompt says so.
     """
-    context: Mapping[str, str | None] = rows[0]["context"]
-    texts = tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
-    shape = _shape(rows, texts, view)
+    return shaped_prompt(shape_of(rows, view), rows[0]["context"], key, wording, view)
+
+
+def shaped_prompt(shape: Shape, context: Mapping[str, str | None], key: str, wording: Wording, view: View) -> Prompt:
+    """The system prompt of a trajectory of which no more is known than its shape and its context.
+
+    Args:
+        shape: of it, which says which texts of the context there are.
+        context: `CONTEXT`, as rows bear it.
+        key: as of `prompt`, as what follows.
+        wording: what is drawn from.
+        view: how the turns are shown.
+    """
     drawn = wording.template(shape.domain, key)
-    return Prompt(_rendered(drawn, shape, texts, wording.pool, view), drawn.reference, shape)
+    return Prompt(_rendered(drawn, shape, _texts(context), wording.pool, view), drawn.reference, shape)
+
+
+def _texts(context: Mapping[str, str | None]) -> tuple[str, ...]:
+    return tuple((_tools if name == "action_space" else str)(context[name] or "") for name in CONTEXT)
 
 
 @lru_cache(256)
@@ -113,14 +127,15 @@ def _rendered(drawn: PromptTemplate, shape: Shape, texts: tuple[str, ...], pool:
     return view.plain(drawn.template.render(**values).rstrip("\n"))
 
 
-def _shape(rows: Rows, texts: Sequence[str], view: View) -> Shape:
+def shape_of(rows: Rows, view: View) -> Shape:
+    """What the prompt of a trajectory says of it besides the texts of its context."""
     domain = rows[0]["domain"]
     visible = [row for row in rows if row["use"] != "omit"]
     shown = [row["next_observation"] for row in visible]
     forms, dialects = (tuple(sorted({one[name] for one in shown if one[name]})) for name in ("form", "dialect"))
     ends = domain in COMMANDS and any(ending(row) for row in visible)
     enveloped = view.mcp == "envelope" and any(view.text(one) is not one["content"] for one in shown)
-    return Shape(domain, forms, dialects, ends, enveloped, _screen(rows), tuple(map(bool, texts)))
+    return Shape(domain, forms, dialects, ends, enveloped, _screen(rows), tuple(map(bool, _texts(rows[0]["context"]))))
 
 
 def _screen(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -29,6 +29,9 @@ _REFUSALS: Final = 8
 """Requests that an endpoint may refuse before it has answered one: then it is the settings that it does not take."""
 
 _SHOWN: Final = 300
+DECLINED: Final = "declined"
+"""How an answer ended that is none: the model refuses, in words that the endpoint tells apart."""
+
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens")
 _FALLBACK_LENGTH: Final = 1 << 15
 _GENEROUS: Final = 1.5
@@ -177,16 +180,19 @@ def most_tokens(request: Request) -> Usage:
 def reply_of(body: bytes) -> Reply | None:
     """The answer in the body of a chat completion; None if it is none.
 
-    What the model thought stands under `reasoning_content`, as DeepSeek, vLLM and SGLang have it, or `reasoning`.
+    What the model thought stands under `reasoning_content`, as DeepSeek, vLLM and SGLang have it, or `reasoning`. Words
+    under `refusal` in the place of an answer are its content, and `declined` is how it ended.
     """
     try:
         values = json.loads(body)
         choice = values["choices"][0]
         message = choice["message"]
         content, reasoning = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
-        finish = choice.get("finish_reason")
+        finish, declined = choice.get("finish_reason"), message.get("refusal")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
+    if content is reasoning is None and isinstance(declined, str):
+        content, finish = declined, DECLINED
     if not isinstance(content, str | None) or not isinstance(reasoning, str | None) or content is reasoning is None:
         return None
     revision = values.get("system_fingerprint")

@@ -71,6 +71,17 @@ def is_plain(prediction: Prediction) -> bool:
     return (thought.strip(), _observation(rest)) == prediction and THINK not in prediction.reasoning
 
 
+def observation_in(content: str) -> str | None:
+    """The observation that an answer holds between its tags, read as strictly; None if it holds none, or not one."""
+    return _observation(_apart(content)[1])
+
+
+def unthought(content: str) -> str:
+    """An answer without the thoughts that it begins with, if they are told apart and end."""
+    _, rest = _apart(content)
+    return rest if rest is content else rest.lstrip("\n")
+
+
 def without_thoughts(content: str) -> str:
     """An assistant message of earlier turns as a model that thinks is to see it: the observation under its heading."""
     if not content.startswith(f"{THINK}\n"):

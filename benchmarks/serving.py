@@ -1,0 +1,113 @@
+"""`python -m benchmarks.serving`: a served world on the samples, by a model that knows what was logged.
+
+A run is made of the samples. Its trajectories are served by `trajmill serve` before an endpoint that answers only the
+messages of training samples, byte for byte, and clients live through all of them at once. What the sessions left is
+read again by a run, and what it would all cost is told for example prices. No network, no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pipelines.recipe.recipe import Mix
+from pipelines.recipe.recipe_file import load_recipe
+from pipelines.run import Run
+from pipelines.worlds.serve_client import RemoteWorld
+from schemas import DOMAINS, scan_transitions
+from tests.conftest import ROOT
+from tests.pipelines.synthesis.chat_server import chat_server
+from tests.pipelines.worlds.logged_world import FromLogs, Logged, logged
+
+_CLIENTS = 8
+
+
+def lived(world: RemoteWorld, number: int, one: Logged) -> tuple[str, int, int]:
+    """(domain, steps that were answered, steps of the sample) of a trajectory that a client lived through."""
+    begun = world.reset({"scenario": one.scenario.id, "seed": number})
+    steps = one.steps[: (len(one.messages) - 1) // 2]
+    answered = 0
+    for step in steps:
+        found = world.step({"session": begun["session"], **step})
+        answered += found["info"]["answer"] in ("observed", "empty")
+        if found["truncated"]:
+            break
+    else:
+        world.close({"session": begun["session"]})
+    return one.scenario.domain, answered, len(steps)
+
+
+def served(out: Path, log: Path, known: Sequence[Logged], pool: str) -> dict[str, Any]:
+    """The status of a server whose clients lived through trajectories, with what each domain came to."""
+    with chat_server(FromLogs([one.messages for one in known], pool == "rl")) as chat:
+        words = ["serve", "--endpoint", chat.url, "--recipe", str(out / "run.json"), "--model", "logs@1"]
+        words += ["--from", str(out), "--log", str(log), "--pool", pool, "--tries", "1", "--price", "0.1,0.4"]
+        process = subprocess.Popen([sys.executable, "-m", "pipelines", *words], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            world = RemoteWorld(process.stdout.readline().strip().partition(": ")[2])
+            with ThreadPoolExecutor(_CLIENTS) as clients:
+                found = list(clients.map(lambda told: lived(world, *told), enumerate(known)))
+            status = world.status()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+    return {**status, "lived": found}
+
+
+def tell(pool: str, status: dict[str, Any], seconds: float) -> bool:
+    """Prints what each domain came to; whether each step was answered, as only the training sample's messages are."""
+    trajectories, answered, wanted = Counter[str](), Counter[str](), Counter[str]()
+    for domain, got, steps in status["lived"]:
+        trajectories[domain] += 1
+        answered[domain] += got
+        wanted[domain] += steps
+    print(f"{pool}: sent as in training samples, byte for byte")
+    print(f"  {'domain':10} {'trajectories':>12} {'steps':>8} {'same':>8}")
+    for domain in sorted(trajectories):
+        print(f"  {domain:10} {trajectories[domain]:12,} {wanted[domain]:8,} {answered[domain]:8,}")
+    used, steps = status["used"], max(1, sum(wanted.values()))
+    print(
+        f"  calls {used['calls']:,}, tokens {used['prompt_tokens'] + used['completion_tokens']:,}, cost {used['cost']}"
+    )
+    print(f"  {1000 * seconds / steps:.1f} ms of CPU a step in the server, its start with it")
+    return answered == wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--domains", nargs="*", default=list(DOMAINS), help="of the samples")
+    options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "out"
+        recipe = load_recipe("all").model_copy(update={"mix": Mix(pools={"sft": 0.5, "rl": 0.5})})
+        Run(recipe, [str(ROOT / "samples" / name) for name in options.domains], str(out)).run()
+        good = True
+        for pool in ("sft", "rl"):
+            log, before = Path(place) / f"served-{pool}", resource.getrusage(resource.RUSAGE_CHILDREN)
+            status = served(out, log, logged(out, recipe.mix, pool), pool)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            good = tell(pool, status, seconds) and good
+            again = Path(place) / f"again-{pool}"
+            Run(load_recipe("all"), [str(log / "trajectories")], str(again)).run()
+            kinds = scan_transitions(again).collect()["environment"].struct.field("kind").value_counts()
+            print(f"  read again by a run: {dict(kinds.iter_rows())}")
+        prices = str(ROOT / "docs" / "prices.yaml")
+        subprocess.run([sys.executable, "-m", "pipelines", "cost", str(out), "--prices", prices], check=True)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""A served world as a multi-turn environment of `verifiers`, which prime-rl trains on; without it one of that shape.
+
+Rows of the data set say under `info` which `scenario` they begin with; `rows_of` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pipelines.worlds.rollouts import Rollout, opening, world_at
+from pipelines.worlds.serve_client import World
+
+try:
+    from verifiers import MultiTurnEnv
+except ImportError:
+    MultiTurnEnv = object
+
+State: TypeAlias = MutableMapping[str, Any]
+Messages: TypeAlias = list[dict[str, Any]]
+
+_ROLLOUT: Final = "trajmill_rollout"
+_DONE: Final = "trajmill_done"
+
+
+class WorldRollouts(MultiTurnEnv):
+    """Answers an agent's messages by a served world.
+
+    Args:
+        url: that it is served at.
+        world: that is asked in the place of it.
+        max_turns: after which a rollout is over; -1 is any number.
+        pairs: whether a response is told with the state, as some releases want; by default as the one that is there.
+        more: what `MultiTurnEnv` takes, such as `dataset` and `rubric`.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        world: World | None = None,
+        max_turns: int = -1,
+        pairs: bool | None = None,
+        **more: Any,
+    ) -> None:
+        if MultiTurnEnv is not object:
+            super().__init__(max_turns=max_turns, **more)
+        self.max_turns = max_turns
+        self._pairs = wants_pairs(MultiTurnEnv) if pairs is None else pairs
+        self._world = world or world_at(url)
+
+    async def setup_state(self, state: State, **_: Any) -> State:
+        """Begins the session of a rollout, by `info` of its row.
+
+        Raises:
+            ServeError: it cannot be begun.
+        """
+        info = state.get("info") or {}
+        rollout = Rollout(self._world, self.max_turns if self.max_turns > 0 else None)
+        await rollout.begin(info.get("scenario"), seed=info.get("seed"))
+        state[_ROLLOUT], state[_DONE] = rollout, False
+        return state
+
+    async def env_response(
+        self, messages: Sequence[dict[str, Any]], state: State, **_: Any
+    ) -> Messages | tuple[Messages, State]:
+        """What the agent is shown next, and the state where the release wants it."""
+        shown = await state[_ROLLOUT].answered(messages)
+        state[_DONE] = shown.done
+        state["trajmill_info"] = shown.info
+        if shown.done:
+            await state[_ROLLOUT].end()
+        told = [{"role": "user", "content": shown.text}]
+        return (told, state) if self._pairs else told
+
+    async def is_completed(self, *told: Any, **more: Any) -> bool:
+        """Whether the rollout is over.
+
+        Args:
+            told: the messages and the state, or the state alone, as releases of `verifiers` differ.
+            more: `state`, where it is named.
+        """
+        state = more.get("state", told[-1] if told else {})
+        if state.get(_DONE):
+            return True
+        asked = getattr(super(), "is_completed", None)
+        return False if asked is None else bool(await asked(*told, **more))
+
+
+def wants_pairs(base: type) -> bool:
+    """Whether the environments of a release give back their state beside what they show."""
+    given = getattr(getattr(base, "env_response", None), "__annotations__", {}).get("return", "")
+    return "tuple" in str(given).lower()
+
+
+def rows_of(world: World, scenarios: Iterable[str], seed: int | None = None) -> Iterable[dict[str, Any]]:
+    """A row of a data set for each scenario: `prompt`, and `info` by which its rollouts begin.
+
+    Args:
+        world: that is served.
+        scenarios: ids.
+        seed: of all rollouts' answers; None leaves it to the server.
+    """
+    for scenario in scenarios:
+        begun = world.reset({"scenario": scenario})
+        world.close({"session": begun["session"]})
+        yield {
+            "prompt": opening(begun["observation"], begun["info"]),
+            "answer": "",
+            "info": {"scenario": scenario, **({} if seed is None else {"seed": seed})},
+        }
+
+
+def load_environment(url: str, **more: Any) -> WorldRollouts:
+    """The environment, as `verifiers` asks modules for it."""
+    return WorldRollouts(url, **more)
