@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.engine.generations import chain
 from pipelines.engine.parquet import read_batches, read_transitions, rows_of, transition_files
 from pipelines.engine.storage import Folder
 from pipelines.judge.world_models import answering
@@ -120,13 +121,23 @@ def read_sides(real: str, sim: str, most: int) -> tuple[Side, Side]:
         ConfigError: there are no transitions.
         ShardError: a file cannot be read.
     """
-    places = [transition_files(out) for out in (real, sim)]
+    places = [_files(out) for out in (real, sim)]
     largest = max(sum(rows_of(folder, name) for name in names) for folder, names in places)
     bits = max(0, (-(-largest // most) - 1).bit_length())
     first, second = (
         _side(*place, bits, simulated=simulated) for place, simulated in zip(places, (False, True), strict=True)
     )
     return first, second
+
+
+def _files(out: str) -> tuple[Folder, list[str]]:
+    """The files of transitions of a run, those that later generations added too, or of a folder of transitions."""
+    folder = Folder.named(out)
+    added = [f"{one.folder}/transitions" for one in chain(folder) if one.folder]
+    if not added:
+        return transition_files(out)
+    stages = ["transitions", *added]
+    return folder, [f"{stage}/{name}" for stage in stages for name in (folder / stage).names(".parquet")]
 
 
 def _side(folder: Folder, names: Sequence[str], bits: int, *, simulated: bool) -> Side:

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import planted_world
 from pipelines.account.endings import Code
+from pipelines.append import Append
 from pipelines.engine.execution import Execution
 from pipelines.run import Run
 from pipelines.worlds.drift import NAMES, Settings, drift
@@ -186,3 +187,20 @@ def test_a_run_of_both_kinds_is_held_against_itself(worlds, tmp_path):
     named = {bound.name: bound for bound in found.thresholds}
     assert named["goodhart"].found is None
     assert named["facts"].where.startswith("flattering@1")
+
+
+def test_what_later_generations_added_is_compared_too(worlds, tmp_path):
+    raw = tmp_path / "raw"
+    logs = sorted((worlds["real"].parent / "raw" / "real").iterdir())
+    sides: list[pl.DataFrame] = []
+    for some in (logs[:3], logs[3:6]):
+        raw.mkdir(exist_ok=True)
+        for log in some:
+            shutil.copy(log, raw)
+        if not sides:
+            Run(planted.recipe(), [str(raw)], str(tmp_path / "out"), Execution()).run("mix")
+        else:
+            Append(planted.recipe(), [str(raw)], str(tmp_path / "out"), Execution()).run()
+        sides.append(read_sides(str(tmp_path / "out"), str(worlds["faithful"]), 10**6)[0].rows)
+    assert len(sides[1]) == 2 * len(sides[0])
+    assert set(sides[1]["place"]) > set(sides[0]["place"])
