@@ -103,7 +103,7 @@ def test_other_recipes_are_followed_as_well(drawn, name):
     view = View.of(mix)
     begun = {one.id: one for one in scenarios_in(out, mix, counter)}
     steps = 0
-    for domain in ("mcp", "swe", "web"):
+    for domain in ("mcp", "swe"):
         for rows in rows_of(drawn, mix, ("sft", "rl"), domain):
             ((_, sample),) = samples_of("sft", as_drawn(rows), mix, counter)
             assert isinstance(sample, dict)
