@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from connectors.recordings.screen import Screen, checked_size
 from pipelines.worlds.actions import QUIET_S, Asked
-from pipelines.worlds.box import Base, Box, BoxEndedError, Limits, Place, may_be_folder
+from pipelines.worlds.box import Base, Box, BoxEndedError
 from pipelines.worlds.compare import Compared, added, compared, compared_cut, compared_lines
+from pipelines.worlds.engines import Limits, Place, may_be_folder
 from schemas.replay import DIFFERS, NOT_RUN, SAME
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
