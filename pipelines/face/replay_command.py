@@ -68,7 +68,7 @@ def replay(
     `differs` or `not_run`: a table of OUT/replays says which, with the difference. A mixture may ask for certified
     turns of RL.
     """
-    from pipelines.worlds.box import Limits
+    from pipelines.worlds.engines import Limits
     from pipelines.worlds.replay import Asking, Replay
 
     limits = Limits(

@@ -25,9 +25,9 @@ from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_manifest, written_names
 from pipelines.worlds.actions import WORLDS, asked
 from pipelines.worlds.bases import Bases
-from pipelines.worlds.box import Limits, engine
 from pipelines.worlds.branches import Actions, branch, question_rows
 from pipelines.worlds.databases import RunFolders
+from pipelines.worlds.engines import Limits, engine
 from pipelines.worlds.sessions import Replayed, place_of, replayed
 from quality.scrub import scrub_text
 from schemas import SCHEMA_VERSION, ConfigError

@@ -9,14 +9,18 @@ from typing import Any, Final
 
 from connectors.recordings.screen import Screen, checked_size
 from pipelines.worlds.actions import QUIET_S, Asked
-from pipelines.worlds.box import Base, Box, BoxEndedError, Limits, Place, may_be_folder
+from pipelines.worlds.box import Base, Box, BoxEndedError
 from pipelines.worlds.compare import Compared, added, compared, compared_cut, compared_lines
+from pipelines.worlds.engines import Limits, Place, may_be_folder
 from schemas.replay import DIFFERS, NOT_RUN, SAME
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")
 _TERM: Final = re.compile(r"TERM=([\w.+-]+)")
 _PROMPT: Final = re.compile(r"^(?P<user>[a-z_][a-z0-9_-]*)@(?P<host>[A-Za-z0-9-]{1,63}):(?P<folder>[~/][^\s$#]*)[$#]$")
 _SHORT: Final = re.compile(r"^(?P<folder>[~/]\S*) (?P<sign>[$#>])$")
+_LOOKS: Final = 6
+"""How often a screen is looked at that should show something else."""
+
 _NUMBERED: Final = re.compile(r"(?m)^ *\d+(?:\t|→|\|)")
 _FAILED: Final = re.compile(
     r"(?i)\b(?:no replacement|no such|not found|did not|does not|error:|failed|already exists|invalid)\b"
@@ -175,13 +179,28 @@ class _Session:
         self._screen.write(str(reply.get("output", "")))
         self._before = self._scrubbed(self._screen.text())
 
+    def _screen_after(self, row: Mapping[str, Any], output: str) -> str:
+        """The screen after some output; a program that has no prompt may be slow to put out the rest."""
+        assert self._screen is not None
+        self._screen.write(output)
+        logged = (row["next_observation"] or {}).get("content")
+        for _ in range(_LOOKS):
+            text = self._screen.text()
+            if logged is None or _shows_prompt(row) or compared(logged, text).replayed != DIFFERS:
+                break
+            more = self._box.ask({"do": "keys", "keys": "", "quiet": QUIET_S, "most": 4 * QUIET_S})
+            self._screen.write(str(more.get("output", "")))
+        return self._screen.text()
+
     def _held_against(self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any]) -> Replayed:
         code = reply.get("code")
         text = str(reply.get("output", ""))
         if asked.kind == "screen":
-            assert self._screen is not None
-            self._screen.write(text)
-            text = self._screen.text()
+            try:
+                text = self._screen_after(row, text)
+            except BoxEndedError as error:
+                self._stopped = str(error)
+                return Replayed(NOT_RUN, self._stopped)
         text, code = self._scrubbed(text), code if isinstance(code, int) and abs(code) < 1 << 16 else None
         logged = row["next_observation"]
         if logged is None or logged["content"] is None:

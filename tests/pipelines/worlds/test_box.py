@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.worlds import box as boxes
-from pipelines.worlds.box import Base, Box, BoxEndedError, Limits, Place, engine, may_be_folder
+from pipelines.worlds import engines
+from pipelines.worlds.box import Base, Box, BoxEndedError
+from pipelines.worlds.engines import Limits, Place, engine, may_be_folder
 from schemas import ConfigError
 from tests.pipelines.worlds.boxes import needs_box
 
@@ -135,7 +137,7 @@ def test_without_a_box_nothing_is_run_and_the_words_say_what_to_install(monkeypa
 def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     engine.cache_clear()
     monkeypatch.setattr("shutil.which", lambda name: "/bin/false" if name == "bwrap" else None)
-    monkeypatch.setattr(boxes, "_tried", lambda _: "No permissions to create new namespace")
+    monkeypatch.setattr(engines, "_tried", lambda _: "No permissions to create new namespace")
     try:
         with pytest.raises(ConfigError, match=r"`bwrap` fails \(No permissions to create new namespace"):
             engine()
@@ -144,7 +146,7 @@ def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_podman_gets_no_network_no_rights_and_bounds() -> None:
-    made = boxes._podman(Place("/work", system="/srv/root"), SMALL, ["true"])
+    made = engines._podman(Place("/work", system="/srv/root"), SMALL, ["true"])
     told = " ".join(made)
     for one in ("--network none", "--read-only", "--cap-drop all", "no-new-privileges", "--pids-limit 24"):
         assert one in told
