@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -60,6 +61,7 @@ class Settings:
         megabytes: of the text of a domain that is looked at, at most.
         workers: processes.
         transformers: whether small transformers are asked too, which needs PyTorch in an environment of its own.
+        torch: the Python of an environment that has it; empty makes one for the while.
     """
 
     seeds: int = 5
@@ -68,6 +70,7 @@ class Settings:
     megabytes: float = 24.0
     workers: int = 1
     transformers: bool = False
+    torch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,24 +162,37 @@ def measured(
                 tell(f"judging: {arm.name}")
                 verdicts[arm.name] = judged(recipe, arm, source / "transitions", units, Folder(scratch))
         domains, unchanged = read(recipe, source, arms, verdicts, settings)
+    tell(f"judging and reading took {spent():.0f} CPU-seconds")
     tests, tokens = [], {}
     for one in domains:
         tell(f"learning: {one.name}, {len(one.arms)} arms")
         found = trials(one, Counting(one.vocabulary), settings)
         tests += list(compared(one, arms, found, "n-grams"))
         tokens[one.name] = int(np.mean([size for trial in found for size in trial.budgets]))
+    tell(f"n-grams: {spent():.0f} CPU-seconds so far")
     if settings.transformers:
         tests += transformed(domains, arms, tests, settings, tell)
+        tell(f"transformers: {spent():.0f} CPU-seconds so far")
     effect = Effect(tuple(corrected(tests)), unchanged, tokens)
     target.write(FOUND, json.dumps(told(effect), indent=1).encode())
     return effect
+
+
+def spent() -> float:
+    """The CPU-seconds of this process and of those that it waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
     """What is to be tested, as it is written down before anything is."""
     learners: dict[str, Any] = {"n-grams": {"order": ORDER, "discount": DISCOUNT}}
     if settings.transformers:
-        learners["transformer"] = {"arms": transformers.ARMS, "tokens": transformers.TOKENS}
+        learners["transformer"] = {
+            "arms": transformers.ARMS,
+            "tokens": transformers.TOKENS,
+            "scored": transformers.HELD,
+        }
     chosen = asdict(settings)
     return {
         "question": "does an arm teach more than the one it is compared with, at equal tokens of training text",
@@ -311,7 +327,10 @@ def transformed(
     wanted = {one.domain for one in counted if one.groups >= FEWEST}
     some = [arm for arm in arms if arm.name in transformers.ARMS]
     chosen = [domain for domain in domains if domain.name in wanted]
-    with transformers.python() as interpreter, tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
+    with (
+        transformers.python(settings.torch) as interpreter,
+        tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place,
+    ):
         tell(f"transformers: {', '.join(domain.name for domain in chosen)}, {settings.seeds} seeds")
         made = transformers.trials(chosen, settings.seeds, interpreter, Path(place), settings.workers)
     return [test for domain in chosen for test in compared(domain, some, made[domain.name], "transformer")]

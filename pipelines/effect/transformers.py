@@ -19,7 +19,7 @@ PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for name in ("frame", "copied")), NEW)
 """The arms that they are asked about: the whole, and the masks."""
 
-TOKENS: Final = 60_000
+TOKENS: Final = 120_000
 """Tokens that each learns at most."""
 
 HELD: Final = 20_000
@@ -27,14 +27,18 @@ HELD: Final = 20_000
 
 
 @contextmanager
-def python() -> Iterator[str]:
-    """A Python that has PyTorch.
+def python(given: str = "") -> Iterator[str]:
+    """A Python that has PyTorch: one that is given, or of an environment that lasts for the while.
 
     Raises:
         ConfigError: there is none to be had.
     """
-    with environment(PACKAGES) as found:
-        yield found
+    if given:
+        called([given, "-c", "import torch"])
+        yield given
+    else:
+        with environment(PACKAGES) as found:
+            yield found
 
 
 def trials(

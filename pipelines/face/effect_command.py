@@ -26,6 +26,7 @@ def effect(
     transformers: Annotated[
         bool, typer.Option("--transformers", help="Ask small transformers too; installs PyTorch apart, for the while.")
     ] = False,
+    torch: Annotated[str, typer.Option(metavar="PYTHON", help="A Python that has PyTorch, in place of that.")] = "",
 ) -> None:
     """Measure whether what the recipe keeps teaches a small world model more than all there is, rule by rule too.
 
@@ -42,7 +43,7 @@ def effect(
     recipe = recipe_of_record(Folder.named(run).found("run.json") or b"{}", load_recipe("all"))
     if recipe is None:
         raise ConfigError(f"{run} has no run.json with a recipe that this trajmill reads.")
-    settings = Settings(seeds, folds, tokens, megabytes, workers, transformers)
+    settings = Settings(seeds, folds, tokens, megabytes, workers, transformers, torch)
     found = measured(recipe, run, out, settings, lambda said: notices().print(said, soft_wrap=True))
     target = Folder.named(out)
     for name, text in zip(SHOWN, (markdown(found), picture(found.tests)), strict=True):

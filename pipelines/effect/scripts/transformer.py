@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-WIDTH, LAYERS, HEADS, WINDOW, BATCH = 96, 4, 4, 512, 4
-RATE = 3e-3
+WIDTH, LAYERS, HEADS, WINDOW, BATCH = 64, 1, 4, 256, 2
+RATE = 4e-3
 
 
 class Block(nn.Module):
