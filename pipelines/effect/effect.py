@@ -32,7 +32,7 @@ from schemas import ConfigError
 PLAN: Final = "plan.json"
 FOUND: Final = "effect.json"
 
-SHOWN: Final = ("effect.md", "effect.svg")
+SHOWN: Final = ("effect.md", "effect.svg", "losses.svg")
 """What is made of it for people, beside it."""
 
 NEUTRAL: Final = 16

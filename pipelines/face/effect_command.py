@@ -36,7 +36,7 @@ def effect(
     """
     from pipelines.effect.effect import SHOWN, Settings, measured
     from pipelines.engine.storage import Folder
-    from pipelines.face.effect_output import markdown, picture, show_effect
+    from pipelines.face.effect_output import markdown, pictures, show_effect
     from pipelines.recipe.later_recipes import recipe_of_record
     from pipelines.recipe.recipe_file import load_recipe
 
@@ -46,7 +46,7 @@ def effect(
     settings = Settings(seeds, folds, tokens, megabytes, workers, transformers, torch)
     found = measured(recipe, run, out, settings, lambda said: notices().print(said, soft_wrap=True))
     target = Folder.named(out)
-    for name, text in zip(SHOWN, (markdown(found), picture(found.tests)), strict=True):
+    for name, text in zip(SHOWN, (markdown(found), *pictures(found.tests)), strict=True):
         target.write(name, text.encode())
     show_effect(found, results())
     results().print(f"written: {out}/{SHOWN[0]}", soft_wrap=True)

@@ -93,10 +93,21 @@ def _table(heads: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tupl
         yield f"| {' | '.join(row)} |"
 
 
+LOSSES: Final = frozenset({"masks", "classes"})
+"""The families that a picture of their own shows."""
+
+
+def pictures(tests: Sequence[Test]) -> tuple[str, str]:
+    """Two pictures: of what is learnt, and of where the loss stands."""
+    return picture([one for one in tests if one.family not in LOSSES]), picture(
+        [one for one in tests if one.family in LOSSES]
+    )
+
+
 def picture(tests: Sequence[Test]) -> str:
     """An SVG of the differences that can be measured, with their intervals; shapes tell what colours do."""
     shown = [(one, one.apart) for one in tests if one.apart is not None]
-    left, wide, step = 360, 340, 18
+    left, wide, step = 400, 340, 18
     most = max((max(abs(apart.low), abs(apart.high)) for _, apart in shown), default=1.0) or 1.0
     zero = left + wide / 2
 
@@ -106,7 +117,8 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{one.domain}, {one.what}: {one.arm}" + (" (transformer)" if one.learner != "n-grams" else ""),
+            "name": f"{one.domain}, {one.what}: {one.arm}{PARTS[one.of]}"
+            + (" (transformer)" if one.learner != "n-grams" else ""),
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.effect.effect import FOUND, PLAN, Settings, measured, told
 from pipelines.effect.trials import CURATED, LOGGED
-from pipelines.face.effect_output import markdown, picture
+from pipelines.face.effect_output import markdown, pictures
 from pipelines.recipe.recipe_file import parse_recipe
 from pipelines.run import Run
 from schemas import ConfigError
@@ -116,8 +116,9 @@ def test_a_run_that_is_not_judged_is_refused(tmp_path):
 
 def test_page_and_picture_show_every_test(found):
     effect, _ = found
-    page, drawn = markdown(effect), picture(effect.tests)
+    page, drawn = markdown(effect), pictures(effect.tests)
     for one in effect.tests:
         assert f"| {one.domain} | {one.what} | {one.arm} |" in page
-        assert (one.apart is None) or f"{one.domain}, {one.what}: {one.arm}" in drawn
-    assert drawn.startswith("<svg")
+        is_loss = one.family in ("masks", "classes")
+        assert (one.apart is None) or f"{one.domain}, {one.what}: {one.arm}" in drawn[is_loss]
+    assert all(one.startswith("<svg") for one in drawn)
