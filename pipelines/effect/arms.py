@@ -29,7 +29,6 @@ TURN_MASK: Final = "everything, turn mask"
 SPANS: Final = "everything, loss on spans"
 WITHOUT: Final = "everything, no loss on "
 NEW: Final = "everything, loss on what is new"
-FEWER: Final = "everything, a fifth of copied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,6 @@ def _span_arms(recipe: Recipe) -> list[Arm]:
         Arm(SPANS, EVERYTHING, "masks", loss="spans", weights=recipe.mix.loss_weights),
         *(Arm(WITHOUT + name, EVERYTHING, "classes", loss="spans", weights={name: 0.0}) for name in known),
         Arm(NEW, EVERYTHING, "classes", loss="spans", weights=dict.fromkeys(known, 0.0)),
-        Arm(FEWER, EVERYTHING, "classes", loss="spans", weights={"copied": 0.2}),
     ]
 
 

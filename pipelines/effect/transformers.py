@@ -19,10 +19,10 @@ PACKAGES: Final = ("torch==2.13.0", "numpy")
 ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for name in ("frame", "copied")), NEW)
 """The arms that they are asked about: the whole, and the masks."""
 
-TOKENS: Final = 120_000
+TOKENS: Final = 80_000
 """Tokens that each learns at most."""
 
-HELD: Final = 20_000
+HELD: Final = 15_000
 """Tokens of a fold that are scored at most, of each set."""
 
 
