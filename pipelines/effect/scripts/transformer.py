@@ -108,7 +108,7 @@ def bits(model: Model, tokens: np.ndarray, first: np.ndarray, scored: np.ndarray
 
 
 def main() -> None:
-    """Does every job of the folder that is not done."""
+    """Does every job of the folder."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.use_deterministic_algorithms(mode=True, warn_only=True)
     torch.set_num_threads(1)  # sums in one order, so the same seeds give the same numbers; processes share the cores
