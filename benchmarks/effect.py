@@ -2,9 +2,9 @@
 
     python -m benchmarks.effect LOGS --out effect --transformers
 
-The logs are normalized and judged by the recipe `all`, spans included, then `trajmill effect` measures; its arm "loss on
-spans" leaves the loss on a fifth of what was copied. What this program does not know (`--seeds`, `--folds`, `--tokens`,
-…) is given on to it.
+The logs are normalized and judged by the recipe `all`, spans included, then `trajmill effect` measures; its arm of loss
+on spans leaves the loss on a fifth of what was copied. What this program does not know (`--seeds`, `--folds`,
+`--tokens`, …) is given on to it.
 """
 
 from __future__ import annotations
