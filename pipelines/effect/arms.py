@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from pipelines.engine.execution import Execution
@@ -12,11 +12,11 @@ from pipelines.engine.storage import Folder
 from pipelines.judge.judge import UnitsToVerdicts
 from pipelines.judge.judging import Judging, Unit, packed_records
 from pipelines.recipe.judgement import RuleValues
-from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe import Recipe, SpanClass
 
 Loss: TypeAlias = Literal["answers", "all", "spans"]
-"""answers: on those that verdicts call targets; all: on actions and whatever else is shown too; spans: on what of the
-answers no label of spans tells."""
+"""answers: on those that verdicts call targets; all: on actions and whatever else is shown too; spans: on those spans
+of the answers that `mix.loss: spans` draws by weights."""
 
 RAW: Final = "raw"
 EXACT: Final = "exact copies dropped"
@@ -27,6 +27,8 @@ RULE: Final = "near, and rule "
 ALL_TEXT: Final = "everything, loss on all text"
 TURN_MASK: Final = "everything, turn mask"
 SPANS: Final = "everything, loss on spans"
+WITHOUT: Final = "everything, no loss on "
+NEW: Final = "everything, loss on what is new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,11 @@ class Arm:
     Attributes:
         name: that tables show.
         against: the arm that it is compared with; empty for the first.
-        family: of tests that are corrected together: `whole`, `steps`, `rules`, or `masks`.
+        family: of tests that are corrected together: `whole`, `steps`, `rules`, `masks`, or `classes`.
         judge: what its section `judge` has in place of the recipe's; None takes the verdicts of the run, and of `raw`
             all rows.
         loss: on what the loss stands.
+        weights: with the loss on spans, the share of each class that bears it; all of one that is not named.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Arm:
     family: str
     judge: Mapping[str, Any] | None = None
     loss: Loss = "answers"
+    weights: Mapping[SpanClass, float] = field(default_factory=dict)
 
 
 def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
@@ -71,7 +75,17 @@ def arms_of(recipe: Recipe, *, has_spans: bool) -> list[Arm]:
         *(Arm(RULE + name, NEAR, "rules", {**plain, "rules": {name: rule}}) for name, rule in judge.rules.items()),
         Arm(ALL_TEXT, EVERYTHING, "masks", loss="all"),
         *([] if "turn_mask" in judge.rules else [Arm(TURN_MASK, EVERYTHING, "masks", masked)]),
-        *([Arm(SPANS, EVERYTHING, "masks", loss="spans")] if has_spans else []),
+        *(_span_arms(recipe) if has_spans else []),
+    ]
+
+
+def _span_arms(recipe: Recipe) -> list[Arm]:
+    """The loss as the recipe's weights draw it, without each class alone, and on what no class tells."""
+    known: list[SpanClass] = ["volatile", "frame", "copied", "derivable"]
+    return [
+        Arm(SPANS, EVERYTHING, "masks", loss="spans", weights=recipe.mix.loss_weights),
+        *(Arm(WITHOUT + name, EVERYTHING, "classes", loss="spans", weights={name: 0.0}) for name in known),
+        Arm(NEW, EVERYTHING, "classes", loss="spans", weights=dict.fromkeys(known, 0.0)),
     ]
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pipelines.effect.arms import EVERYTHING, arms_of
 from pipelines.effect.corpus import rows_of, units_in
 from pipelines.effect.documents import Document
-from pipelines.effect.effect import Settings, Test, begin, by_group, corrected, per_byte, read
+from pipelines.effect.effect import WHOLE, Settings, Test, begin, by_group, corrected, per_byte, read
 from pipelines.effect.leaving_out import LeavingOut
 from pipelines.effect.significance import FEWEST, LEVEL, difference
 from pipelines.effect.trials import CURATED, Asked, Counting, Domain, Scored, first_tokens
@@ -310,7 +310,8 @@ def compared(domain: str, rounds: Sequence[Round]) -> Iterator[Test]:
             bits = [by_group([one.bits for one in some], groups) for some in (ours, theirs)]
             apart = difference(bits[0], bits[1], sizes)
         costs = per_byte(ours), per_byte(theirs)
-        yield Test(domain, CURATED, arm, against, "fifths", "n-grams", len(groups), *costs, {}, apart)
+        what = ("fifths", "n-grams", WHOLE)
+        yield Test(domain, CURATED, arm, against, *what, len(groups), None, *costs, {}, apart)
 
 
 def _groups_of_eval(out: Folder) -> set[str]:

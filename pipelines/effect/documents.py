@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.effect.arms import Loss
+from pipelines.effect.arms import Arm
 from pipelines.effect.corpus import Shown
-from quality.spans import LABELS
+from pipelines.rendering.loss_spans import CLASSES as SPAN_CLASSES
+from pipelines.rendering.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
+from pipelines.rendering.turns import MARKER, Turn
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -26,8 +28,8 @@ ACTION, ANSWER, END = range(3)
 
 _SPECIAL: Final = ("<|action|>", "<|answer|>", "<|end|>")
 
-CLASSES: Final = ("shown", "new", *LABELS)
-"""What a token is of: what stands before answers of the world, or of such an answer by its label; `new` has none."""
+CLASSES: Final = ("shown", *reversed(SPAN_CLASSES))
+"""What a token is of: what stands before answers of the world, or of such an answer by the class of its span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class Tokens:
             sizes[number] = len(token)  # byte-level tokens have a character a byte
         self._sizes = sizes
         self._known: dict[str, npt.NDArray[np.int64]] = {}
+        self._told: dict[str, npt.NDArray[np.int8]] = {}
 
     def of(self, text: str) -> npt.NDArray[np.int64]:
         """The ids of a text."""
@@ -92,27 +95,45 @@ class Tokens:
             found = self._known[text] = np.array(plain, np.int64)
         return found
 
-    def document(self, one: Shown, loss: Loss, *, labelled: bool) -> Document:
-        """A trajectory as a document; `labelled` whether its rows bear spans."""
+    def _classes(self, turn: Turn, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+        """The class of each token of an answer; of a turn it is the same in every arm."""
+        key = turn.row["row_id"]
+        found = self._told.get(key)
+        if found is None or len(found) != len(sizes):
+            found = self._told[key] = _covered(turn, turn_spans(turn._replace(loss=True)), sizes)
+        return found
+
+    def document(self, one: Shown, arm: Arm, seed: int, *, labelled: bool) -> Document:
+        """A trajectory as a document of an arm.
+
+        Args:
+            one: the trajectory.
+            arm: that shows it.
+            seed: of the recipe's mixture, by which spans are drawn.
+            labelled: whether its rows bear spans.
+        """
+        weights = SpanWeights({str(name): share for name, share in arm.weights.items()}, seed)
+        drawn = bearing_spans(one.turns, weights) if arm.loss == "spans" else None
+        shows_all = arm.loss == "all"
         ids: list[npt.ArrayLike] = []
         kinds: list[npt.ArrayLike] = []
         sizes: list[npt.ArrayLike] = []
         borne: list[npt.ArrayLike] = []
         total = 0
-        for turn in one.turns:
+        for number, turn in enumerate(one.turns):
             before, answer = self.of(turn.user.partition("\n")[2]), self.of(turn.observation)
             own = self._sizes[answer]
-            labels = _labels(turn.row["spans"], own) if labelled else np.ones(len(answer), np.int8)
+            told = self._classes(turn, own) if labelled else np.ones(len(answer), np.int8)
             is_of_world = turn.row["next_observation"]["origin"] == "environment"
             if not is_of_world:  # what harnesses say can be learnt, but is no answer that a world model is asked for
-                labels, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
+                told, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
             ids += [[ACTION], before, [ANSWER], answer, [END]]
-            kinds += [np.zeros(len(before) + 2, np.int8), labels, [int(is_of_world)]]
+            kinds += [np.zeros(len(before) + 2, np.int8), told, [int(is_of_world)]]
             sizes += [np.zeros(len(before) + 2, np.int64), own, [0]]
-            bears = np.full(len(answer) + 1, turn.loss)
-            if loss == "spans" and turn.loss:
-                bears[:-1] = labels <= 1
-            borne += [np.full(len(before) + 2, loss == "all"), bears | (loss == "all")]
+            bears = np.full(len(answer) + 1, turn.loss or shows_all)
+            if drawn is not None:
+                bears[:-1] = _covered(turn, drawn[number], self._sizes[answer]) > 0
+            borne += [np.full(len(before) + 2, shows_all), bears]
             total += len(before) + len(answer) + 3
             if total >= MOST_TOKENS:
                 break
@@ -127,11 +148,15 @@ class Tokens:
         )
 
 
-def _labels(spans: Iterable[Mapping[str, Any]] | None, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
-    """The class of each token, by that of its first byte."""
-    begins = np.cumsum(sizes) - sizes
-    found = np.ones(len(sizes), np.int8)
-    for span in spans or ():
-        low, high = np.searchsorted(begins, [span["begin"], span["end"]])
-        found[low:high] = CLASSES.index(span["label"])
+def _covered(turn: Turn, spans: Iterable[LossSpan], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+    """The class of each token of an answer, by that of its first byte; 0 where no span stands."""
+    begins, text, head = np.cumsum(sizes) - sizes, turn.observation, len(MARKER)
+    points = np.frombuffer(b"" if text.isascii() else text.encode("utf-32-le"), np.uint32)
+    widths = 1 + (points > 0x7F).astype(np.int64) + (points > 0x7FF) + (points > 0xFFFF)
+    places = np.concatenate([[0], np.cumsum(widths)])
+    found = np.zeros(len(sizes), np.int8)
+    for span in spans:
+        ends = [max(end - head, 0) for end in (span.begin, span.end)]
+        low, high = np.searchsorted(begins, ends if text.isascii() else places[ends])
+        found[low:high] = CLASSES.index(span.label or "new")
     return found

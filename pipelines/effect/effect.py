@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from pipelines.effect import transformers
 from pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
 from pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
-from pipelines.effect.documents import VOCABULARY, Tokens, trained
+from pipelines.effect.documents import VOCABULARY, Document, Tokens, trained
 from pipelines.effect.ngrams import DISCOUNT, ORDER
 from pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, difference, holm
 from pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
@@ -31,7 +32,7 @@ from schemas import ConfigError
 PLAN: Final = "plan.json"
 FOUND: Final = "effect.json"
 
-SHOWN: Final = ("effect.md", "effect.svg")
+SHOWN: Final = ("effect.md", "effect.svg", "losses.svg")
 """What is made of it for people, beside it."""
 
 NEUTRAL: Final = 16
@@ -39,6 +40,14 @@ NEUTRAL: Final = 16
 
 NEUTRAL_BYTES: Final = 2_000_000
 """Of the tokenizer's texts, at most, of each domain."""
+
+
+WHOLE: Final = "answers"
+PARTS: Final[Mapping[str, str]] = {WHOLE: "", "derivable": "derivable"}
+"""What of the answers is scored: all, or a class of their spans, where there is enough of it."""
+
+FEWEST_CHANGED: Final = 10
+"""Trajectories that an arm must change before anything is said of it: of fewer it would be said of these alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,7 @@ class Settings:
         megabytes: of the text of a domain that is looked at, at most.
         workers: processes.
         transformers: whether small transformers are asked too, which needs PyTorch in an environment of its own.
+        torch: the Python of an environment that has it; empty makes one for the while.
     """
 
     seeds: int = 5
@@ -60,6 +70,7 @@ class Settings:
     megabytes: float = 24.0
     workers: int = 1
     transformers: bool = False
+    torch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,10 @@ class Test:
         against: that it is compared with.
         family: of tests that are corrected together.
         learner: that was asked.
+        of: what of the answers was scored, of `PARTS`.
         groups: that were scored.
+        changed: trajectories that one of the two arms lacks, or shows otherwise, or with the loss elsewhere; None where
+            both are choices of their own.
         costs: bits per byte of the arm.
         costs_against: of the other one.
         parts: the same of both by class of what was scored, where answers bear spans.
@@ -87,7 +101,9 @@ class Test:
     against: str
     family: str
     learner: str
+    of: str
     groups: int
+    changed: int | None
     costs: float
     costs_against: float
     parts: Mapping[str, tuple[float, float]]
@@ -147,24 +163,37 @@ def measured(
                 tell(f"judging: {arm.name}")
                 verdicts[arm.name] = judged(recipe, arm, source / "transitions", units, Folder(scratch))
         domains, unchanged = read(recipe, source, arms, verdicts, settings)
+    tell(f"judging and reading took {spent():.0f} CPU-seconds")
     tests, tokens = [], {}
     for one in domains:
         tell(f"learning: {one.name}, {len(one.arms)} arms")
         found = trials(one, Counting(one.vocabulary), settings)
         tests += list(compared(one, arms, found, "n-grams"))
         tokens[one.name] = int(np.mean([size for trial in found for size in trial.budgets]))
+    tell(f"n-grams: {spent():.0f} CPU-seconds so far")
     if settings.transformers:
         tests += transformed(domains, arms, tests, settings, tell)
+        tell(f"transformers: {spent():.0f} CPU-seconds so far")
     effect = Effect(tuple(corrected(tests)), unchanged, tokens)
     target.write(FOUND, json.dumps(told(effect), indent=1).encode())
     return effect
+
+
+def spent() -> float:
+    """The CPU-seconds of this process and of those that it waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder) -> dict[str, Any]:
     """What is to be tested, as it is written down before anything is."""
     learners: dict[str, Any] = {"n-grams": {"order": ORDER, "discount": DISCOUNT}}
     if settings.transformers:
-        learners["transformer"] = {"arms": transformers.ARMS, "tokens": transformers.TOKENS}
+        learners["transformer"] = {
+            "arms": transformers.ARMS,
+            "tokens": transformers.TOKENS,
+            "scored": transformers.HELD,
+        }
     chosen = asdict(settings)
     return {
         "question": "does an arm teach more than the one it is compared with, at equal tokens of training text",
@@ -172,12 +201,22 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
         "verdicts": hashlib.sha256(out.read("verdicts/manifest.json")).hexdigest(),
         "score": "bits per byte of next observations that were held out by group",
         "sets": SETS,
-        "arms": [{"name": arm.name, "against": arm.against, "family": arm.family, "loss": arm.loss} for arm in arms],
+        "arms": [
+            {
+                "name": arm.name,
+                "against": arm.against,
+                "family": arm.family,
+                "loss": arm.loss,
+                "weights": dict(arm.weights),
+            }
+            for arm in arms
+        ],
         "settings": {name: chosen[name] for name in ("seeds", "folds", "tokens", "megabytes")},
         "learners": learners,
         "tokenizer": {"vocabulary": VOCABULARY, "groups": f"one of {NEUTRAL}, of no arm"},
         "learnt": f"{FILLED} of what the smallest arm has, no trajectory twice",
-        "held": {"tokens": HELD, "fewest groups": FEWEST},
+        "scored": list(PARTS),
+        "held": {"tokens": HELD, "fewest groups": FEWEST, "fewest trajectories that an arm changes": FEWEST_CHANGED},
         "test": {"bootstrap": DRAWS, "over": "groups and seeds, paired", "corrected": "Holm", "level": LEVEL},
     }
 
@@ -219,7 +258,7 @@ def read(
         unchanged[domain] = tuple(same)
         documents = {
             arm.name: [
-                tokens.document(one, arm.loss, labelled=recipe.judge.spans)
+                tokens.document(one, arm, recipe.mix.seed, labelled=recipe.judge.spans)
                 for some in rows
                 for one in shown(out, some, decided[arm.name, some.unit.number], groups[domain] - neutral, view)
             ]
@@ -227,6 +266,12 @@ def read(
             if arm.name not in same
         }
         if all(documents.values()):
+            for arm in arms:
+                is_made = arm.family == "classes" and arm.name in documents and arm.against in documents
+                if is_made and not changed_in(documents[arm.name], documents[arm.against]):
+                    same.append(arm.name)
+                    del documents[arm.name]
+            unchanged[domain] = tuple(same)
             found.append(Domain(domain, documents, tokens.vocabulary, settings.tokens, settings.folds))
     return found, unchanged
 
@@ -280,15 +325,16 @@ def transformed(
     tell: Callable[[str], None],
 ) -> list[Test]:
     """The tests of the second learner, of domains that can be measured."""
-    wanted = {one.domain for one in counted if one.apart is not None}
+    wanted = {one.domain for one in counted if one.groups >= FEWEST}
     some = [arm for arm in arms if arm.name in transformers.ARMS]
-    found: list[Test] = []
-    with transformers.python() as interpreter, tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
-        for domain in domains:
-            if domain.name in wanted:
-                made = transformers.trials(domain, settings.seeds, interpreter, Path(place), tell)
-                found += compared(domain, some, made, "transformer")
-    return found
+    chosen = [domain for domain in domains if domain.name in wanted]
+    with (
+        transformers.python(settings.torch) as interpreter,
+        tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place,
+    ):
+        tell(f"transformers: {', '.join(domain.name for domain in chosen)}, {settings.seeds} seeds")
+        made = transformers.trials(chosen, settings.seeds, interpreter, Path(place), settings.workers)
+    return [test for domain in chosen for test in compared(domain, some, made[domain.name], "transformer")]
 
 
 def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learner: str) -> Iterator[Test]:
@@ -297,27 +343,44 @@ def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learne
         if arm.name not in domain.arms or not arm.against:
             continue
         against = arm.against if arm.against in domain.arms else RAW
+        changed = changed_in(domain.arms[arm.name], domain.arms[against])
         for what in SETS:
             ours, theirs = ([one.found[name, what] for one in found] for name in (arm.name, against))
-            groups = sorted({group for one in ours for group, _ in one.size})
-            apart = None
-            if len(groups) >= FEWEST:
-                sizes = by_group([one.size for one in ours], groups)
-                bits = [by_group([one.bits for one in some], groups) for some in (ours, theirs)]
-                apart = difference(bits[0], bits[1], sizes)
-            costs = per_byte(ours), per_byte(theirs)
             kinds = sorted({kind for one in ours for _, kind in one.size})
             parts = {kind: (per_byte(ours, kind), per_byte(theirs, kind)) for kind in kinds} if len(kinds) > 1 else {}
-            yield Test(domain.name, what, arm.name, against, arm.family, learner, len(groups), *costs, parts, apart)
+            for of, kind in PARTS.items():
+                groups = sorted({group for one in ours for group, name in one.size if kind in ("", name)})
+                apart = None
+                if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
+                    sizes = by_group([one.size for one in ours], groups, kind)
+                    bits = [by_group([one.bits for one in some], groups, kind) for some in (ours, theirs)]
+                    apart = difference(bits[0], bits[1], sizes)
+                counts, costs = (len(groups), changed), (per_byte(ours, kind), per_byte(theirs, kind))
+                shown = parts if of == WHOLE else {}
+                if groups:
+                    yield Test(
+                        domain.name, what, arm.name, against, arm.family, learner, of, *counts, *costs, shown, apart
+                    )
 
 
-def by_group(found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str]) -> npt.NDArray[np.float64]:
-    """What was scored, by seed and group."""
+def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:
+    """The trajectories that one of two arms lacks, or shows otherwise, or with the loss elsewhere."""
+    mine, other = ({one.key: one for one in some} for some in (ours, theirs))
+    both = [(one, other[key]) for key, one in mine.items() if key in other]
+    same = sum(np.array_equal(one.tokens, its.tokens) and np.array_equal(one.borne, its.borne) for one, its in both)
+    return len(mine) + len(other) - len(both) - same
+
+
+def by_group(
+    found: Sequence[Mapping[tuple[str, str], float]], groups: Sequence[str], kind: str = ""
+) -> npt.NDArray[np.float64]:
+    """What was scored, of one class or of all, by seed and group."""
     place = {name: number for number, name in enumerate(groups)}
     summed = np.zeros((len(found), len(groups)))
     for seed, one in enumerate(found):
-        for (group, _), number in one.items():
-            summed[seed, place[group]] += number
+        for (group, name), number in one.items():
+            if kind in ("", name):
+                summed[seed, place[group]] += number
     return summed
 
 
@@ -331,8 +394,9 @@ def per_byte(found: Sequence[Scored], kind: str = "") -> float:
 def corrected(tests: Sequence[Test]) -> list[Test]:
     """The tests with their chances corrected, in each family and for each learner."""
     found = list(tests)
-    for family in {(one.family, one.learner) for one in tests}:
-        places = [at for at, one in enumerate(tests) if (one.family, one.learner) == family and one.apart is not None]
+    families = [(one.family, one.learner, one.of) for one in tests]
+    for family in set(families):
+        places = [at for at, one in enumerate(tests) if families[at] == family and one.apart is not None]
         chances = [apart.p for at in places if (apart := tests[at].apart) is not None]
         for at, p in zip(places, holm(chances), strict=True):
             found[at] = replace(found[at], p=p)

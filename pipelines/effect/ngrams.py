@@ -69,16 +69,32 @@ class Stream:
 
 
 def _counted(keys: Hashes) -> tuple[Hashes, Ints]:
-    found, counts = np.unique(keys, return_counts=True)
-    return found, counts
+    """The distinct keys in order, and how often each is there."""
+    ordered = np.sort(keys)
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)
+    return ordered[first], np.diff(first, append=len(keys))
 
 
-def _looked_up(keys: Hashes, values: Ints, asked: Hashes) -> Ints:
-    """The values of what is asked for; 0 where it is not among the sorted keys."""
-    if not len(keys):
-        return np.zeros(len(asked), np.int64)
-    place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[place] == asked, values[place], 0)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Keys that are looked up in every model: each distinct one once and in order, which is many times faster."""
+
+    keys: Hashes
+    places: Ints
+
+    @classmethod
+    def of(cls, keys: Hashes) -> Self:
+        """Keys in any order."""
+        found, places = np.unique(keys, return_inverse=True)
+        return cls(found, places)
+
+    def found_in(self, keys: Hashes, *values: Ints) -> tuple[Ints, ...]:
+        """Of each key the values that stand beside it among the sorted keys; 0 where it is not among them."""
+        if not len(keys):
+            return tuple(np.zeros(len(self.places), np.int64) for _ in values)
+        place = np.minimum(np.searchsorted(keys, self.keys), len(keys) - 1)
+        there = keys[place] == self.keys
+        return tuple(np.where(there, column[place], 0)[self.places] for column in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +120,16 @@ class Reading:
         self.stream, self.scored = stream, np.flatnonzero(scored)
         documents = stream.first.astype(np.uint64)
         self._own: list[tuple[tuple[Ints, Bools], Ints, Ints]] = []
+        self.contexts: list[_Asked] = []
+        self.pairs: list[_Asked] = []
         for order in range(ORDER + 1):
+            followed = stream.followed(order)
             context = _grouped(_mixed(stream.contexts[order], documents))
-            pair = _grouped(_mixed(stream.followed(order), documents))
+            pair = _grouped(_mixed(followed, documents))
             ones = np.ones(len(documents), np.int64)
             self._own.append((context, _before(context, ones), _before(pair, ones)))
+            self.contexts.append(_Asked.of(stream.contexts[order][self.scored]))
+            self.pairs.append(_Asked.of(followed))
 
     def own(self, order: int, is_taught: Bools) -> tuple[Ints, Ints, Ints]:
         """Of each scored position: how often its document had shown the context, followed by this token, by how many.
@@ -155,24 +176,25 @@ class Ngrams:
         self._taught = []
         for order in range(ORDER + 1):
             context, pair = stream.contexts[order][borne], stream.followed(order)[borne]
-            pairs, first, counts = np.unique(pair, return_index=True, return_counts=True)
-            kinds_of, kinds = _counted(context[first])
+            place = np.argsort(pair)
+            ordered = pair[place]
+            begins = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+            first = np.flatnonzero(begins)
+            _, kinds = _counted(context[place[first]])
             contexts, seen = _counted(context)
-            assert len(kinds_of) == len(contexts)
-            self._taught.append(_Taught(contexts, seen, kinds, pairs, counts))
+            assert len(kinds) == len(contexts)
+            counts = np.diff(first, append=len(ordered))
+            self._taught.append(_Taught(contexts, seen, kinds, ordered[first], counts))
 
     def bits(self, reading: Reading) -> Floats:
         """The bits that each scored position costs, given all of its document before it."""
-        stream, at = reading.stream, reading.scored
+        at = reading.scored
         chance = np.full(len(at), 1.0 / self._vocabulary)
         for order, taught in enumerate(self._taught):
-            pair = stream.followed(order)
-            known = _looked_up(taught.pairs, taught.counts, pair)
-            context = stream.contexts[order][at]
+            (known,) = reading.pairs[order].found_in(taught.pairs, taught.counts)
+            before, followers = reading.contexts[order].found_in(taught.contexts, taught.seen, taught.kinds)
             seen, counts, kinds = reading.own(order, known > 0)
-            seen = seen + _looked_up(taught.contexts, taught.seen, context)
-            kinds = kinds + _looked_up(taught.contexts, taught.kinds, context)
-            counts = counts + known[at]
+            seen, kinds, counts = seen + before, kinds + followers, counts + known[at]
             there = seen > 0
             own = np.maximum(counts - DISCOUNT, 0.0) + DISCOUNT * kinds * chance
             chance = np.where(there, own / np.maximum(seen, 1), chance)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,65 +11,76 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK
+from pipelines.effect.arms import ALL_TEXT, EVERYTHING, NEW, RAW, SPANS, TURN_MASK, WITHOUT
 from pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
 from pipelines.publish.consumers.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
-ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS)
+ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for name in ("frame", "copied")), NEW)
 """The arms that they are asked about: the whole, and the masks."""
 
-TOKENS: Final = 60_000
+TOKENS: Final = 80_000
 """Tokens that each learns at most."""
 
-HELD: Final = 20_000
+HELD: Final = 15_000
 """Tokens of a fold that are scored at most, of each set."""
 
 
 @contextmanager
-def python() -> Iterator[str]:
-    """A Python that has PyTorch.
+def python(given: str = "") -> Iterator[str]:
+    """A Python that has PyTorch: one that is given, or of an environment that lasts for the while.
 
     Raises:
         ConfigError: there is none to be had.
     """
-    with environment(PACKAGES) as found:
-        yield found
+    if given:
+        called([given, "-c", "import torch"])
+        yield given
+    else:
+        with environment(PACKAGES) as found:
+            yield found
 
 
-def trials(domain: Domain, seeds: int, interpreter: str, place: Path, tell: Callable[[str], None]) -> list[Trial]:
-    """A trial for each seed, each on one fold.
+def trials(
+    domains: Sequence[Domain], seeds: int, interpreter: str, place: Path, workers: int = 1
+) -> dict[str, list[Trial]]:
+    """A trial of each domain for each seed, each on one fold.
 
     Args:
-        domain: what is compared.
+        domains: what is compared.
         seeds: how many.
         interpreter: as of `python`.
         place: a folder for what is handed over.
-        tell: is told of each that is done.
+        workers: processes that learn at once, each with one thread.
 
     Raises:
         ConfigError: it fails, with its last lines.
     """
-    chosen = {name: found for name, found in domain.arms.items() if name in ARMS}
-    domain = replace(domain, arms=chosen, most_tokens=min(domain.most_tokens, TOKENS), most_held=HELD)
+    asked: dict[tuple[str, int], tuple[Domain, int, list[Asked]]] = {}
+    for domain in domains:
+        arms = {name: found for name, found in domain.arms.items() if name in ARMS}
+        small = replace(domain, arms=arms, most_tokens=min(domain.most_tokens, TOKENS), most_held=HELD)
+        for seed in range(seeds):
+            fold = seed % small.folds
+            sets = [Asked.of(small.held(what, seed, fold), what) for what in SETS]
+            asked[small.name, seed] = small, small.budget(seed, fold), sets
+    for number, ((name, seed), (domain, budget, sets)) in enumerate(asked.items()):
+        jobs = place / str(number % workers)
+        jobs.mkdir(parents=True, exist_ok=True)
+        _write(jobs / f"{name}-{seed}.job.npz", domain, seed, seed % domain.folds, budget, sets)
     script = Path(__file__).with_name("scripts") / "transformer.py"
-    found = []
-    for seed in range(seeds):
-        fold = seed % domain.folds
-        asked = [Asked.of(domain.held(what, seed, fold), what) for what in SETS]
-        budget = domain.budget(seed, fold)
-        jobs = place / f"{domain.name}-{seed}"
-        jobs.mkdir(parents=True)
-        _write(jobs / "one.job.npz", domain, seed, fold, budget, asked)
-        called([interpreter, str(script), str(jobs)])
-        bits = np.load(jobs / "one.bits.npz")
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda jobs: called([interpreter, str(script), str(jobs)]), sorted(place.iterdir())))
+    found: dict[str, list[Trial]] = {domain.name: [] for domain in domains}
+    for (name, seed), (domain, budget, sets) in asked.items():
+        (path,) = place.glob(f"*/{name}-{seed}.bits.npz")
+        bits = np.load(path)
         scored = {
-            (arm, what): asked[at].summed(bits[f"{number}-{at}"])
+            (arm, what): sets[at].summed(bits[f"{number}-{at}"])
             for number, arm in enumerate(domain.arms)
             for at, what in enumerate(SETS)
         }
-        found.append(Trial(seed, (budget,), scored))
-        tell(f"transformers: {domain.name}, seed {seed + 1} of {seeds}")
+        found[name].append(Trial(seed, (budget,), scored))
     return found
 
 

@@ -30,6 +30,7 @@ def effect(
         bool,
         typer.Option("--attribute", help="Measure instead what each group of the run gains, as values of a mixture."),
     ] = False,
+    torch: Annotated[str, typer.Option(metavar="PYTHON", help="A Python that has PyTorch, in place of that.")] = "",
 ) -> None:
     """Measure whether what the recipe keeps teaches a small world model more than all there is, rule by rule too.
 
@@ -44,14 +45,14 @@ def effect(
     from pipelines.effect.effect import SHOWN, Settings, measured
     from pipelines.engine.storage import Folder
     from pipelines.face import attribution_output
-    from pipelines.face.effect_output import markdown, picture, show_effect
+    from pipelines.face.effect_output import markdown, pictures, show_effect
     from pipelines.recipe.later_recipes import recipe_of_record
     from pipelines.recipe.recipe_file import load_recipe
 
     recipe = recipe_of_record(Folder.named(run).found("run.json") or b"{}", load_recipe("all"))
     if recipe is None:
         raise ConfigError(f"{run} has no run.json with a recipe that this trajmill reads.")
-    settings = Settings(seeds, folds, tokens, megabytes, workers, transformers)
+    settings = Settings(seeds, folds, tokens, megabytes, workers, transformers, torch)
     target = Folder.named(out)
 
     def tell(said: str) -> None:
@@ -68,7 +69,7 @@ def effect(
         results().print(f"written: {out}/{PAGE}, {out}/{GAINS}", soft_wrap=True)
         return
     found = measured(recipe, run, out, settings, tell)
-    for name, text in zip(SHOWN, (markdown(found), picture(found.tests)), strict=True):
+    for name, text in zip(SHOWN, (markdown(found), *pictures(found.tests)), strict=True):
         target.write(name, text.encode())
     show_effect(found, results())
     results().print(f"written: {out}/{SHOWN[0]}", soft_wrap=True)

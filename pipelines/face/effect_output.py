@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import jinja2
 from rich.table import Table
 
+from pipelines.effect.effect import FEWEST_CHANGED
 from pipelines.effect.significance import FEWEST, LEVEL
 from pipelines.face.printing import Printer
 
@@ -20,8 +21,10 @@ FAMILIES: Final[Mapping[str, str]] = {
     "steps": "Copies",
     "rules": "Each rule alone, after near copies",
     "masks": "On what the loss stands",
+    "classes": "The loss without classes of spans",
 }
-_HEADS: Final = ("domain", "set", "arm", "groups", "bits/byte", "against", "difference", "95 %", "p", "")
+PARTS: Final[Mapping[str, str]] = {"answers": "", "derivable": ", of what is derivable"}
+_HEADS: Final = ("domain", "set", "arm", "groups", "changed", "bits/byte", "against", "difference", "95 %", "p", "")
 
 
 _PAGE: Final = """# Effect
@@ -29,7 +32,8 @@ _PAGE: Final = """# Effect
 Bits per byte of next observations that were held out by group: less is better. What was to be tested stands in
 `plan.json`, which was written before. A difference counts if it is beyond chance at {level:g} after Holm's correction
 within its table (bootstrap over groups and seeds, paired); a set with fewer than {fewest} groups of a domain is not
-measurable. `as logged` are all answers of the world, `as kept` those that the recipe keeps.
+measurable, nor is an arm that changes fewer than {changed} of its trajectories. `as logged` are all answers of the
+world, `as kept` those that the recipe keeps.
 
 | domain | tokens learnt by each arm |
 |---|---|
@@ -42,7 +46,7 @@ def rows_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
         told = ("", "", "")
         if one.apart is not None:
             told = f"{one.apart.mean:+.4f}", f"{one.apart.low:+.4f} to {one.apart.high:+.4f}", f"{one.p:.3f}"
-        costs = str(one.groups), f"{one.costs:.4f}", f"{one.costs_against:.4f}"
+        costs = str(one.groups), str(one.changed), f"{one.costs:.4f}", f"{one.costs_against:.4f}"
         yield one.domain, one.what, one.arm, *costs, *told, one.word
 
 
@@ -64,13 +68,14 @@ def parts_of(tests: Sequence[Test]) -> Iterator[tuple[str, ...]]:
 
 def markdown(effect: Effect) -> str:
     """The page."""
-    lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST).splitlines()]
+    lines = [*_PAGE.format(level=LEVEL, fewest=FEWEST, changed=FEWEST_CHANGED).splitlines()]
     lines += [f"| {domain} | {size:,} |" for domain, size in sorted(effect.tokens.items())]
     for learner in dict.fromkeys(one.learner for one in effect.tests):
         for family, title in FAMILIES.items():
-            some = [one for one in effect.tests if (one.family, one.learner) == (family, learner)]
-            if some:
-                lines += ["", f"## {title}: {learner}", "", *_table(_HEADS, rows_of(some))]
+            for of, said in PARTS.items():
+                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
+                if some:
+                    lines += ["", f"## {title}: {learner}{said}", "", *_table(_HEADS, rows_of(some))]
     parts = list(parts_of([one for one in effect.tests if one.family == "whole"]))
     if parts:
         heads = ("domain", "set", "arm", "learner", "class", "bits/byte", "against", "difference")
@@ -88,10 +93,21 @@ def _table(heads: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tupl
         yield f"| {' | '.join(row)} |"
 
 
+LOSSES: Final = frozenset({"masks", "classes"})
+"""The families that a picture of their own shows."""
+
+
+def pictures(tests: Sequence[Test]) -> tuple[str, str]:
+    """Two pictures: of what is learnt, and of where the loss stands."""
+    return picture([one for one in tests if one.family not in LOSSES]), picture(
+        [one for one in tests if one.family in LOSSES]
+    )
+
+
 def picture(tests: Sequence[Test]) -> str:
     """An SVG of the differences that can be measured, with their intervals; shapes tell what colours do."""
     shown = [(one, one.apart) for one in tests if one.apart is not None]
-    left, wide, step = 360, 340, 18
+    left, wide, step = 400, 340, 18
     most = max((max(abs(apart.low), abs(apart.high)) for _, apart in shown), default=1.0) or 1.0
     zero = left + wide / 2
 
@@ -101,7 +117,8 @@ def picture(tests: Sequence[Test]) -> str:
     kinds = {"better": "better", "worse": "worse"}
     rows = [
         {
-            "name": f"{one.domain}, {one.what}: {one.arm}" + (" (transformer)" if one.learner != "n-grams" else ""),
+            "name": f"{one.domain}, {one.what}: {one.arm}{PARTS[one.of]}"
+            + (" (transformer)" if one.learner != "n-grams" else ""),
             "y": 30 + number * step,
             "low": at(apart.low),
             "high": at(apart.high),
@@ -122,9 +139,10 @@ def show_effect(effect: Effect, console: Printer) -> None:
         console.print("Nothing can be compared: no domain has trajectories in every arm.")
     for learner in dict.fromkeys(one.learner for one in effect.tests):
         for family, title in FAMILIES.items():
-            some = [one for one in effect.tests if (one.family, one.learner) == (family, learner)]
-            if some:
-                console.print(_differences(some, f"{title}: {learner}, bits per byte"))
+            for of, said in PARTS.items():
+                some = [one for one in effect.tests if (one.family, one.learner, one.of) == (family, learner, of)]
+                if some:
+                    console.print(_differences(some, f"{title}: {learner}, bits per byte{said}"))
 
 
 def _differences(tests: Sequence[Test], title: str) -> Table:

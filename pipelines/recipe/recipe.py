@@ -34,7 +34,7 @@ Wider = Literal["repository", "site", "app", "server"]
 Overflow = Literal["drop", "cut_oldest", "cut_newest", "windows"]
 SpanClass = Literal["volatile", "frame", "copied", "derivable", "new"]
 LOSS_WEIGHTS: Final[dict[SpanClass, float]] = {"volatile": 0.1}
-"""Share of the spans of a class that bear the loss by default; of a class that is not named all do."""
+"""Share of the spans of a class that bear the loss unless a recipe names it; of other classes all do."""
 WINDOWS: Final[dict[Pool, int]] = {"cpt": 1 << 18, "sft": 1 << 18, "rl": 1 << 17, "eval": 1 << 17}
 """Tokens of a sample of each pool by default."""
 
@@ -127,8 +127,8 @@ class Mix(Section):
             they are no such token any more (`quality.control_strings`), `drop` leaves out what shows one.
         loss: what bears the loss in CPT and SFT: whole answers (`turns`), or of each answer the spans that are drawn by
             `loss_weights` (`spans`, which needs `judge.spans`).
-        loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; a class that
-            is not named bears it whole. Of a sample's volatile spans one in ten stays at least.
+        loss_weights: with `loss: spans`, the share of the spans of each class that bear it, drawn by hash; one that
+            is not named has its default. Of a sample's volatile spans one in ten stays at least.
         templates: a folder of templates for system prompts, shaped as `configs/templates`, in the place of those.
         values: a Parquet file of numbers by `trajectory_id`, by which components choose (`where`) and weigh as by
             signals: its columns are called `values.<column>` there.
@@ -177,6 +177,11 @@ class Mix(Section):
     def asks_replays(self) -> bool:
         """Whether samples hang on what was replayed."""
         return self.rl == "certified" or self.databases
+
+    @field_validator("loss_weights")
+    @classmethod
+    def _with_defaults(cls, value: dict[SpanClass, float]) -> dict[SpanClass, float]:
+        return {**LOSS_WEIGHTS, **value}
 
     @field_validator("passages")
     @classmethod

@@ -15,15 +15,15 @@ _STANDS_IN = f"""#!{sys.executable}
 import sys
 from pathlib import Path
 import numpy as np
-(path,) = Path(sys.argv[2]).glob("*.job.npz")
-job = np.load(path)
-found = {{}}
-for arm in range(int(job["arms"])):
-    assert len(job[f"tokens{{arm}}"]) == len(job[f"borne{{arm}}"]) == len(job["tokens0"])
-    for number in range(int(job["sets"])):
-        assert len(job[f"asked{{number}}"]) == len(job[f"first{{number}}"])
-        found[f"{{arm}}-{{number}}"] = np.full(int(job[f"scored{{number}}"].sum()), 1.0 + arm)
-np.savez(str(path).replace(".job.", ".bits."), **found)
+for path in Path(sys.argv[2]).glob("*.job.npz"):
+    job = np.load(path)
+    found = {{}}
+    for arm in range(int(job["arms"])):
+        assert len(job[f"tokens{{arm}}"]) == len(job[f"borne{{arm}}"]) == len(job["tokens0"])
+        for number in range(int(job["sets"])):
+            assert len(job[f"asked{{number}}"]) == len(job[f"first{{number}}"])
+            found[f"{{arm}}-{{number}}"] = np.full(int(job[f"scored{{number}}"].sum()), 1.0 + arm)
+    np.savez(str(path).replace(".job.", ".bits."), **found)
 """
 
 
@@ -42,10 +42,10 @@ def domain():
 
 
 def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(domain, tmp_path):
-    told: list[str] = []
-    found = trials(domain, 2, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs", told.append)
+    stands_in = interpreter(tmp_path, _STANDS_IN)
+    found = trials([domain], 2, stands_in, tmp_path / "jobs", workers=2)["web"]
+    assert trials([domain], 2, stands_in, tmp_path / "alone")["web"] == found
     assert [one.seed for one in found] == [0, 1]
-    assert len(told) == 2
     assert {arm for arm, _ in found[0].found} == {RAW, EVERYTHING, ALL_TEXT}
     first = found[0].found[EVERYTHING, LOGGED]
     assert {group for group, _ in first.size} == {one.group for one in domain.held(LOGGED, 0, 0)}
@@ -55,4 +55,4 @@ def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(domain, tmp_pa
 def test_a_learner_that_fails_ends_it_with_its_last_words(domain, tmp_path):
     broken = interpreter(tmp_path, f"#!{sys.executable}\nimport sys\nsys.exit('out of memory on the device')\n")
     with pytest.raises(ConfigError, match="out of memory on the device"):
-        trials(domain, 1, broken, tmp_path / "jobs", lambda _: None)
+        trials([domain], 1, broken, tmp_path / "jobs")

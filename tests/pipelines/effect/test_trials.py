@@ -1,7 +1,8 @@
 import numpy as np
 
-from pipelines.effect.arms import EVERYTHING, RAW
-from pipelines.effect.documents import Document
+from pipelines.effect.arms import EVERYTHING, RAW, Arm
+from pipelines.effect.documents import CLASSES, Document
+from pipelines.effect.effect import WHOLE, compared
 from pipelines.effect.trials import CURATED, LOGGED, Counting, Domain, first_tokens, trial
 
 
@@ -51,3 +52,28 @@ def test_all_groups_are_scored_on_the_same_bytes_whatever_the_arm():
     assert found[RAW, LOGGED].size == found[EVERYTHING, LOGGED].size
     assert sum(found[RAW, LOGGED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[RAW])
     assert sum(found[RAW, CURATED].size.values()) == sum(int(d.sizes.sum()) for d in one.arms[EVERYTHING])
+
+
+def test_what_is_derivable_is_scored_beside_the_whole_of_the_groups_that_have_some():
+    derivable = CLASSES.index("derivable")
+    documents = [document(number) for number in range(120)]
+    for one in documents[:70]:
+        one.kinds[10:12] = derivable
+    arms = {RAW: documents, EVERYTHING: documents[::2]}
+    small = Domain("web", arms, 20, 1_000, 2)
+    found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
+    tests = {(one.what, one.of): one for one in compared(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")}
+    whole, part = tests[LOGGED, WHOLE], tests[LOGGED, "derivable"]
+    assert (whole.groups, part.groups) == (60, 35)
+    assert (whole.changed, part.changed) == (60, 60)
+    assert part.costs == whole.parts["derivable"][0] != whole.costs
+    assert part.apart is not None
+
+
+def test_of_an_arm_that_changes_few_trajectories_nothing_is_said():
+    documents = [document(number) for number in range(120)]
+    arms = {RAW: documents, EVERYTHING: documents[3:]}
+    small = Domain("web", arms, 20, 1_000, 2)
+    found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
+    (one, *_) = compared(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")
+    assert (one.groups, one.changed, one.word) == (60, 3, "not measurable")

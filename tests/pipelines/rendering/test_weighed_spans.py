@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.mix.samples import samples_of
-from pipelines.recipe.recipe import Mix
+from pipelines.recipe.recipe import LOSS_WEIGHTS, Mix
 from pipelines.rendering.loss_spans import CLASSES, SpanWeights, bearing_spans, document_spans, message_spans
 from pipelines.rendering.turns import Turn, View, document, messages, turns
 from quality.tokens import TokenCounter
@@ -88,4 +88,12 @@ def test_samples_bear_the_loss_where_the_recipe_says(pool):
 @pytest.mark.parametrize("loss", ["turns", "spans"])
 def test_a_recipe_says_whether_spans_are_drawn(loss):
     weights = SpanWeights.of(Mix(loss=loss))
-    assert weights == (None if loss == "turns" else SpanWeights({"volatile": 0.1}, 0))
+    assert weights == (
+        None if loss == "turns" else SpanWeights({str(name): share for name, share in LOSS_WEIGHTS.items()}, 0)
+    )
+
+
+def test_a_class_that_a_recipe_does_not_name_keeps_its_default():
+    weights = SpanWeights.of(Mix(loss="spans", loss_weights={"derivable": 0.5}))
+    assert weights is not None
+    assert weights.shares == {**LOSS_WEIGHTS, "derivable": 0.5}

@@ -1,0 +1,31 @@
+"""Sessions of a scripted agent are really run, and the mill reads them."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from benchmarks.shells import modules, sessions
+from connectors.connector import MemoryBlob
+from connectors.registry import connector
+from tests.rows import parsed
+
+
+@pytest.fixture(scope="module")
+def logs() -> list[tuple[str, bytes]]:
+    return list(islice(sessions(60, 0), 1))
+
+
+def test_what_shells_answered_stands_in_the_log(logs: list[tuple[str, bytes]]) -> None:
+    (name, data), *_ = logs
+    rows, _ = parsed(connector("claude_code"), MemoryBlob(name, data))
+    assert len(rows) > 4
+    assert "data.csv" in rows[0]["next_observation"]["content"]
+    assert "# Project 0" in rows[0]["next_observation"]["content"]
+
+
+def test_no_task_has_a_module_of_another() -> None:
+    names = [name for name, _ in modules(0)]
+    assert len(names) == len(set(names)) > 60
+    assert names != [name for name, _ in modules(1)]
