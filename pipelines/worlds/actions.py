@@ -80,8 +80,9 @@ def asked(world: str, row: Mapping[str, Any]) -> Asked:
     if arguments is None:
         return Asked(None, reason="unreadable", may_change=True)
     if world == "mcp-sqlite":
-        if name in SQL_TOOLS:
-            return Asked({"do": "sql", "tool": name, "arguments": arguments})
+        tool = name.rpartition("__")[2]  # behind `mcp__<server>__`, where an agent says so
+        if tool in SQL_TOOLS:
+            return Asked({"do": "sql", "tool": tool, "arguments": arguments})
         return Asked(None, reason="unknown_tool", may_change=not _LOOKS.match(name))
     if name == "keystrokes":
         return _typed(row, arguments)

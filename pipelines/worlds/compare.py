@@ -23,6 +23,9 @@ SHOWN: Final = 2000
 COMPARED: Final = 1 << 20
 """Characters of a text that are compared; of a longer one its beginning."""
 
+_LINES: Final = 1000
+"""Lines of a text that a difference is told of."""
+
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _TIMES: Final = tuple(
@@ -138,8 +141,9 @@ def _both_masked(logged: str, replayed: str, now: datetime | None) -> tuple[str,
     Of times that is, in the log, what the other text does not have, and in what was replayed what is now.
     """
     moment = now or datetime.now(UTC)
+    told = {found[0] for form in _TIMES for found in form.finditer(replayed)}
     return (
-        _masked(logged, lambda found: found[0] not in replayed),
+        _masked(logged, lambda found: found[0] not in told),
         _masked(replayed, lambda found: _is_now(found, moment)),
     )
 
@@ -169,7 +173,7 @@ def difference(logged: str, replayed: str) -> str:
     """The unified difference of two texts, cut to `SHOWN` characters."""
     found, size = list[str](), 0
     lines = difflib.unified_diff(
-        logged.split("\n")[:4000], replayed.split("\n")[:4000], "logged", "replayed", lineterm="", n=1
+        logged.split("\n")[:_LINES], replayed.split("\n")[:_LINES], "logged", "replayed", lineterm="", n=1
     )
     for line in lines:
         found.append(line[:400])

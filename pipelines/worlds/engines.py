@@ -6,7 +6,6 @@ Nothing here runs what a log says; see `box`.
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any, Final
 from schemas import ConfigError
 
 DISK: Final = 512 << 20
-_NOBODY: Final = "nobody"
+_NOBODY: Final = 65534
 PYTHON: Final = "/usr/bin/python3"
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/mime.types")
@@ -167,8 +166,7 @@ def as_whom() -> dict[str, Any]:
     variables = {"PATH": os.environ.get("PATH", os.defpath), **kept}
     if os.getuid():
         return {"env": variables}
-    nobody = pwd.getpwnam(_NOBODY)
-    return {"env": variables, "user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    return {"env": variables, "user": _NOBODY, "group": _NOBODY, "extra_groups": []}
 
 
 @cache

@@ -156,8 +156,12 @@ class _Session:
             self._stopped = str(error)
             return Replayed(NOT_RUN, self._stopped)
         if reply["stopped"]:
-            self._stopped = str(reply["stopped"]).partition(":")[0][:32]
-            return Replayed(NOT_RUN, self._stopped)
+            why = str(reply["stopped"]).partition(":")[0][:32]
+            if why == "time" and asked.request["do"] == "run":  # a shell of its own ends alone
+                self._lost = True
+            else:
+                self._stopped = why
+            return Replayed(NOT_RUN, why)
         return self._held_against(row, asked, reply)
 
     def _open(self) -> None:

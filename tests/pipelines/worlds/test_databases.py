@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.mix.check_candidates import candidates
+from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.answered import Answered, Known
 from pipelines.run import Run
@@ -152,20 +153,26 @@ def awm_run(folder: Path, number: int, who: str) -> None:
     (folder / "verify.code.json").write_text(json.dumps({"reward_type": "complete"}))
 
 
-def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(tmp_path: Path) -> None:
+@pytest.fixture
+def read(tmp_path: Path) -> tuple[Recipe, Path, Path]:
+    """A recipe that asks for databases, the raw runs, and the folder in which these are judged and read."""
     for number, who in enumerate(("Emmy Noether", "Grace Hopper", "Lise Meitner", "Ada Byron"), 1):
         awm_run(tmp_path / "raw" / f"run{number}", number + 1, who)
-    out = tmp_path / "out"
     recipe = load_recipe("mcp")
     mix = recipe.mix.model_copy(update={"databases": True, "pools": {"rl": 1.0}})
     recipe = recipe.model_copy(update={"mix": mix})
-    Run(recipe, [str(tmp_path / "raw")], str(out)).run("judge")
-    Replay(str(out), Asking("awm")).run()
+    Run(recipe, [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
+    Replay(str(tmp_path / "out"), Asking("awm")).run()
+    return recipe, tmp_path / "raw", tmp_path / "out"
+
+
+def test_checks_of_rl_ask_for_what_the_run_wrote_into_its_database(read: tuple[Recipe, Path, Path]) -> None:
+    recipe, raw, out = read
     (told,) = [pq.read_table(file).to_pylist() for file in (out / "replays").rglob("*.parquet")]
     assert {row["reason"] for row in told} == {"read"}
     assert all(len(row["written"]) == 3 for row in told)
     assert sum("+ rents" in (row["difference"] or "") for row in told) == 4
-    Run(recipe, [str(tmp_path / "raw")], str(out)).run()
+    Run(recipe, [str(raw)], str(out)).run()
     rows = [row for file in (out / "shards" / "rl").rglob("*.parquet") for row in pq.read_table(file).to_pylist()]
     truths = [json.loads(row["reward_model"]["ground_truth"]) for row in rows]
     assert len(rows) == 4

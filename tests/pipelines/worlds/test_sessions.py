@@ -102,6 +102,31 @@ def test_a_tool_that_nobody_knows_leaves_what_differs_after_it_open(tmp_path: Pa
 
 
 @needs_box
+def test_a_command_in_a_shell_of_its_own_that_takes_too_long_ends_alone() -> None:
+    rows = [
+        {
+            "action": {"name": "bash", "arguments": json.dumps({"command": command})},
+            "observation": None,
+            "next_observation": {
+                "content": answer, "form": "response", "origin": "environment", "truncation": "none", "is_error": None,
+            },
+            "context": {"initial_state": None},
+            "environment": {"instance_id": None},
+            "provenance": {"connector": "mini_swe_agent"},
+            "exit_code": None,
+        }
+        for command, answer in [("echo a; sleep 9", "a"), ("echo b", "b"), ("ls", "gone")]
+    ]  # fmt: skip
+    limits = Limits(seconds=0.3)
+    found = replayed(rows, [asked("terminal", row) for row in rows], Base(), place_of(rows, "/work", {}, ""), limits)
+    assert [(one.status, one.reason) for one in found] == [
+        ("not_run", "time"),
+        ("same", None),
+        ("not_run", "state_unknown"),
+    ]
+
+
+@needs_box
 def test_branches_run_what_else_the_logs_do_and_are_of_their_sources_group(tmp_path: Path) -> None:
     base = tmp_path / "base"
     base.mkdir()
