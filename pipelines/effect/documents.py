@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -51,6 +51,13 @@ class Document:
     kinds: npt.NDArray[np.int8]
     sizes: npt.NDArray[np.int64]
     borne: npt.NDArray[np.bool_]
+
+    def first(self, most: int) -> Document:
+        """Its first tokens."""
+        cut = slice(0, most)
+        return replace(
+            self, tokens=self.tokens[cut], kinds=self.kinds[cut], sizes=self.sizes[cut], borne=self.borne[cut]
+        )
 
 
 def trained(texts: Iterable[str]) -> Tokenizer:

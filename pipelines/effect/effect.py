@@ -193,6 +193,7 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
             "arms": transformers.ARMS,
             "tokens": transformers.TOKENS,
             "scored": transformers.HELD,
+            "scored of each": transformers.EACH,
         }
     chosen = asdict(settings)
     return {

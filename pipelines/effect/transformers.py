@@ -22,8 +22,11 @@ ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for
 TOKENS: Final = 80_000
 """Tokens that each learns at most."""
 
-HELD: Final = 15_000
+HELD: Final = 30_000
 """Tokens of a fold that are scored at most, of each set."""
+
+EACH: Final = 1_024
+"""Of them those of one document at most, so that many groups are asked about."""
 
 
 @contextmanager
@@ -59,7 +62,8 @@ def trials(
     asked: dict[tuple[str, int], tuple[Domain, int, list[Asked]]] = {}
     for domain in domains:
         arms = {name: found for name, found in domain.arms.items() if name in ARMS}
-        small = replace(domain, arms=arms, most_tokens=min(domain.most_tokens, TOKENS), most_held=HELD)
+        most = min(domain.most_tokens, TOKENS)
+        small = replace(domain, arms=arms, most_tokens=most, most_held=HELD, most_each=EACH)
         for seed in range(seeds):
             fold = seed % small.folds
             sets = [Asked.of(small.held(what, seed, fold), what) for what in SETS]

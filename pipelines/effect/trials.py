@@ -16,7 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 from pipelines.effect.arms import EVERYTHING, RAW
-from pipelines.effect.documents import CLASSES, Document
+from pipelines.effect.documents import CLASSES, MOST_TOKENS, Document
 from pipelines.effect.ngrams import Ngrams, Reading, Stream
 
 Floats = npt.NDArray[np.float64]
@@ -44,6 +44,7 @@ class Domain:
         most_tokens: that an arm learns at most.
         folds: into how many its groups are cut.
         most_held: tokens of a fold that are scored at most, of each set.
+        most_each: of them those of one document at most: its first.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Domain:
     most_tokens: int
     folds: int
     most_held: int = HELD
+    most_each: int = MOST_TOKENS
 
     def fold(self, group: str, seed: int) -> int:
         """The fold of a group."""
@@ -74,8 +76,8 @@ class Domain:
         of = self.arms[RAW if what == LOGGED else EVERYTHING]
         for one in sorted(of, key=lambda one: _drawn(one.key, 0)):
             if self.fold(one.group, seed) == fold and total < self.most_held:
-                found.append(one)
-                total += len(one.tokens)
+                found.append(one.first(self.most_each))
+                total += len(found[-1].tokens)
         return found
 
 
@@ -192,9 +194,7 @@ def first_tokens(documents: Sequence[Document], most: int) -> list[Document]:
     for one in documents:
         if left <= 0:
             break
-        cut = slice(0, left)
-        columns = one.tokens[cut], one.kinds[cut], one.sizes[cut], one.borne[cut]
-        found.append(Document(one.key, one.group, *columns))
+        found.append(one.first(left))
         left -= len(one.tokens)
     return found
 

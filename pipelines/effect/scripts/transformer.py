@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 WIDTH, LAYERS, HEADS, WINDOW, BATCH = 64, 1, 4, 256, 2
-RATE = 4e-3
+RATE = 2e-3
 
 
 class Block(nn.Module):

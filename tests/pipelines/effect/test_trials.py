@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from pipelines.effect.arms import EVERYTHING, RAW, Arm
@@ -77,3 +79,11 @@ def test_of_an_arm_that_changes_few_trajectories_nothing_is_said():
     found = [trial(small, seed, Counting(20), range(2)) for seed in range(2)]
     (one, *_) = compared(small, [Arm(EVERYTHING, RAW, "whole")], found, "n-grams")
     assert (one.groups, one.changed, one.word) == (60, 3, "not measurable")
+
+
+def test_of_long_documents_the_first_tokens_are_scored_where_few_are_asked_for():
+    one = replace(domain(), most_each=20)
+    whole, cut = domain().held(LOGGED, 0, 0), one.held(LOGGED, 0, 0)
+    assert [document.key for document in cut] == [document.key for document in whole]
+    assert [len(document.tokens) for document in cut] == [20] * len(cut)
+    assert cut[0].sizes.tolist() == whole[0].sizes[:20].tolist()
