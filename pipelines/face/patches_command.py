@@ -46,7 +46,7 @@ def patches(
     values = (value for path in files for value in records(path))
     counts = apply_all(handed_in(values, known(instances or [])), bases, Folder.named(out).write)
     if as_json:
-        typer.echo(json.dumps(dict(sorted(counts.items())), indent=1))
+        results().document(json.dumps(dict(sorted(counts.items())), indent=1) + "\n")
         return
     results().print(", ".join(f"{name} {count:,}" for name, count in sorted(counts.items())) or "no patch was found")
     results().print(f"written: {out}", soft_wrap=True)

@@ -92,7 +92,7 @@ def replay(
 
         sealed = Replay(out, asking, tell, made.write).run()
     if as_json:
-        typer.echo(json.dumps(told(sealed.counts), indent=1))
+        results().document(json.dumps(told(sealed.counts), indent=1) + "\n")
     else:
         _show(told(sealed.counts), results())
         results().print(f"written: {out}/replays", soft_wrap=True)

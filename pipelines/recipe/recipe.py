@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.connector import Choices
 from connectors.registry import connectors
@@ -163,15 +163,6 @@ class Mix(Section):
     instructions: str | None = None
     rl: Literal["any", "certified"] = "any"
     databases: bool = False
-
-    @model_serializer(mode="wrap")
-    def _told(self, made: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The section as values; without what asks for nothing of replays: such recipes are older than these."""
-        values: dict[str, Any] = made(self)
-        for name, nothing in (("rl", "any"), ("databases", False)):
-            if values[name] == nothing:
-                del values[name]
-        return values
 
     @property
     def asks_replays(self) -> bool:

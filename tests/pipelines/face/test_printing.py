@@ -290,8 +290,10 @@ def prints(node: ast.AST) -> bool:
     """Whether a node prints by itself: by rich, by a builtin, by typer, or on a stream of the process."""
     if isinstance(node, ast.Name):
         return node.id in ("print", "input", "Console")
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.write":
+        return not ast.unparse(node.args[0]).startswith("self.")  # a pipe or a terminal of its own
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "os.write") or (
+        return ast.unparse(node) in ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__") or (
             node.attr in ("echo", "secho", "pager", "from_markup", "from_ansi")
         )
     modules = ("rich", "rich.console", "rich.text", "rich.markup", "rich.pretty")

@@ -270,10 +270,6 @@ def test_rl_that_asks_for_certified_turns_is_refused_where_nothing_was_replayed(
         Run(recipe, [str(raw)], str(tmp_path / "out")).run()
 
 
-def test_a_recipe_that_does_not_ask_for_certified_turns_is_what_it_was() -> None:
-    assert "rl" not in load_recipe("all").model_dump(mode="json")["mix"]
-
-
 def test_without_a_box_nothing_is_written(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.cache_clear()
     monkeypatch.setattr("shutil.which", lambda _: None)
