@@ -80,9 +80,11 @@ class AndroidInTheZoo(Connector):
         for folder, files in folders.items():
             name = folder.rpartition("/")[2]
             anchor = f"{folder}/{name}.json"
+            if not folder or anchor not in files:
+                continue
             picture = re.compile(re.escape(f"{folder}/{name}_") + r"[0-9]{1,6}\.png")
             pictures = [path for path in files if picture.fullmatch(path)]
-            if folder and anchor in files and pictures:
+            if pictures:
                 members = {path[len(folder) + 1 :]: path for path in [anchor, *pictures]}
                 yield Log(folder, members, f"{name}.json")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from connectors.connector import Connector, Log
 from pipelines.engine.compression import COMPRESSIONS
@@ -17,12 +17,13 @@ class RawNames:
     Attributes:
         files: by name.
         stored: name without the ending → name.
+        sorted: names without the ending, ascending.
     """
 
     def __init__(self, files: Sequence[RawFile]) -> None:
         self.files = {file.name: file for file in files}
         self.stored = {plain_name(name): name for name in self.files}
-        self._sorted = sorted(self.stored)
+        self.sorted = sorted(self.stored)
         self._companions: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def members(self, log: Log) -> dict[str, RawFile]:
@@ -35,8 +36,10 @@ class RawNames:
         if pattern is None:
             return ()
         if key not in self._companions:
-            begin = bisect_left(self._sorted, folder)
-            below = takewhile(lambda name: name.startswith(folder), islice(self._sorted, begin, None))
+            begin = bisect_left(self.sorted, folder)
+            below = takewhile(
+                lambda name: name.startswith(folder), map(self.sorted.__getitem__, range(begin, len(self.sorted)))
+            )
             found = (self.stored[name] for name in below if pattern.fullmatch(name, len(folder)))
             self._companions[key] = tuple(found)
         return self._companions[key]

@@ -232,7 +232,9 @@ class Recognizer:
         shared: set[str] = set()
         claims: dict[str, str] = {}
         for connector in self.among:
-            free = sorted(plain for plain, name in names.stored.items() if name not in owners)
+            if type(connector).join is Connector.join:
+                continue
+            free = [plain for plain in names.sorted if names.stored[plain] not in owners]
             folders: set[str] = set()
             for log in _logs(connector, free):
                 members = names.members(log)
