@@ -23,7 +23,7 @@ from typing import Any
 from pipelines.recipe.recipe import Mix
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.worlds.serve_client import RemoteWorld
+from pipelines.worlds.serving.serve_client import RemoteWorld
 from schemas import DOMAINS, scan_transitions
 from tests.conftest import ROOT
 from tests.pipelines.synthesis.chat_server import chat_server

@@ -20,7 +20,7 @@ from typing import Any, Final
 import xxhash
 
 from pipelines.engine.parquet import read_transitions, transition_files
-from pipelines.face.atif_documents import atif_document
+from pipelines.rendering.atif_documents import atif_document
 from quality.signals.error_observation import PATTERN
 
 Row = dict[str, Any]

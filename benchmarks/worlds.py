@@ -23,8 +23,8 @@ from typing import Any, Final
 from pipelines.face.replay_command import told
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.worlds.engines import Limits
-from pipelines.worlds.replay import Asking, Replay
+from pipelines.worlds.replaying.engines import Limits
+from pipelines.worlds.replaying.replay import Asking, Replay
 from samples.makers import make_claude_code, record_terminal, swe_box
 from samples.makers.claude_code_log import Session
 from samples.makers.claude_code_tools import SHELL, Folder

@@ -31,8 +31,8 @@ def cost(
     Tokens are measured on the run; prices and speeds are those of the table, and nothing is assumed beside them.
     """
     from pipelines.engine.storage import Folder
-    from pipelines.worlds.price_table import read_price_table
-    from pipelines.worlds.serving_cost import cost_page, measured
+    from pipelines.worlds.serving.price_table import read_price_table
+    from pipelines.worlds.serving.serving_cost import cost_page, measured
 
     table = read_price_table(prices)
     if table.model(model) is None:

@@ -13,7 +13,7 @@ from pipelines.face.printing import Printer, results
 from schemas import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.worlds.drift import Drift, Drifted
+    from pipelines.worlds.drift.drift import Drift, Drifted
 
 FILES: Final = ("drift.html", "drift.json")
 """What is written."""
@@ -48,8 +48,8 @@ def drift(
     from pipelines.account.endings import Code
     from pipelines.engine.storage import Folder
     from pipelines.face.report.drift_page import drift_page, told_json
-    from pipelines.worlds.drift import Settings
-    from pipelines.worlds.drift import drift as found_between
+    from pipelines.worlds.drift.drift import Settings
+    from pipelines.worlds.drift.drift import drift as found_between
 
     bounds = dict(_bound(one) for one in fail_over or ())
     found = found_between(real, sim, Settings(rows, compared, fewest, rewards), bounds)
@@ -64,7 +64,7 @@ def drift(
 
 
 def _bound(text: str) -> tuple[str, float]:
-    from pipelines.worlds.drift import NAMES
+    from pipelines.worlds.drift.drift import NAMES
 
     name, equals, value = text.partition("=")
     try:
@@ -99,7 +99,7 @@ def show_drift(found: Drift, console: Printer) -> None:
 
 def _differences(one: Drifted) -> Table:
     """A line for each domain and measure: by how much the model differs from the world, in all that is compared."""
-    from pipelines.worlds.drift_figures import DISAGREEMENT, MEASURES
+    from pipelines.worlds.drift.figures import DISAGREEMENT, MEASURES
 
     matches = ("exact", "near", "rollouts")
     table = Table("domain", "measure", *matches, title="difference from the world", title_justify="left")

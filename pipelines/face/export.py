@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pipelines.engine.parquet import read_transitions
 from pipelines.engine.storage import Folder
 from pipelines.face.agent_rows import write_agent_rows
-from pipelines.face.atif_documents import atif_document
+from pipelines.rendering.atif_documents import atif_document
 from schemas import ConfigError
 from schemas.scan import transition_files
 

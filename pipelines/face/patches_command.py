@@ -38,7 +38,7 @@ def patches(
     Nothing of a patch or repository is run. What is written is for `trajmill run`.
     """
     from pipelines.engine.storage import Folder
-    from pipelines.worlds.patches import apply_all, handed_in, known, records
+    from pipelines.worlds.replaying.patches import apply_all, handed_in, known, records
 
     bases = dict(one.split("=", 1) for one in base if "=" in one)
     if len(bases) < len(base):

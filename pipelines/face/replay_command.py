@@ -68,8 +68,8 @@ def replay(
     `differs` or `not_run`: a table of OUT/replays says which, with the difference. A mixture may ask for certified
     turns of RL.
     """
-    from pipelines.worlds.engines import Limits
-    from pipelines.worlds.replay import Asking, Replay
+    from pipelines.worlds.replaying.engines import Limits
+    from pipelines.worlds.replaying.replay import Asking, Replay
 
     limits = Limits(
         seconds=seconds,
@@ -124,7 +124,7 @@ class _Branches:
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Writes a branch under a name that it has each time."""
-        from pipelines.face.atif_documents import OWN, atif_document
+        from pipelines.rendering.atif_documents import OWN, atif_document
 
         assert self._folder is not None
         document = atif_document(rows)

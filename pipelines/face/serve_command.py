@@ -18,8 +18,8 @@ from schemas import ConfigError
 if TYPE_CHECKING:
     from pipelines.recipe.recipe import Recipe
     from pipelines.synthesis.spending import Prices
-    from pipelines.worlds.scenarios import Scenarios
-    from pipelines.worlds.served_sessions import Sessions
+    from pipelines.worlds.serving.scenarios import Scenarios
+    from pipelines.worlds.serving.sessions import Sessions
 
 NAME: Final = "serve"
 SCENARIOS: Final = "scenarios.jsonl"
@@ -86,8 +86,8 @@ def serve(
     from pipelines.engine.storage import Folder
     from pipelines.synthesis.endpoint import Address
     from pipelines.synthesis.replies import Replies
-    from pipelines.worlds.served_model import Bounds, Pinned, ServedModel
-    from pipelines.worlds.served_sessions import Limits
+    from pipelines.worlds.serving.served_model import Bounds, Pinned, ServedModel
+    from pipelines.worlds.serving.sessions import Limits
 
     pinned = Pinned.of(model, sampling=sampling_of(temperature, max_tokens, body), seed=seed, tries=tries)
     token = _token(host, token_variable)
@@ -109,7 +109,7 @@ def serve(
 
 
 def _token(host: str, variable: str) -> str:
-    from pipelines.worlds.serve_app import LOOPBACK
+    from pipelines.worlds.serving.serve_app import LOOPBACK
 
     token = os.environ.get(variable, "")
     if host not in LOOPBACK and not token:
@@ -119,7 +119,7 @@ def _token(host: str, variable: str) -> str:
 
 def _prices(price: str | None, table: str | None, model: str) -> Prices:
     from pipelines.face.model_commands import prices_of
-    from pipelines.worlds.price_table import read_price_table
+    from pipelines.worlds.serving.price_table import read_price_table
 
     if price is not None and table is not None:
         raise ConfigError("--price and --prices say the same: give one of them.")
@@ -138,7 +138,7 @@ def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> 
         ConfigError: both are given, or what is given cannot be read.
     """
     from pipelines.engine.storage import Folder
-    from pipelines.worlds.scenarios import Scenarios, scenarios_in
+    from pipelines.worlds.serving.scenarios import Scenarios, scenarios_in
     from quality.tokens import TokenCounter
 
     if path is not None and run is not None:
@@ -155,15 +155,14 @@ def begun_with(path: str | None, run: str | None, recipe: Recipe, log: Path) -> 
 
 
 def _sessions(model: Any, recipe: Recipe, how: tuple[Any, bool], begun: Any, log: Path, limits: Any) -> Sessions:
-    from pipelines.face.atif_documents import atif_document
-    from pipelines.worlds.history import Manner
-    from pipelines.worlds.serve_log import ServeLog
-    from pipelines.worlds.served_sessions import Sessions
+    from pipelines.worlds.serving.history import Manner
+    from pipelines.worlds.serving.serve_log import ServeLog
+    from pipelines.worlds.serving.sessions import Sessions
     from quality.tokens import TokenCounter
 
     pool, tagged = how
     manner = Manner(recipe.mix, pool, tagged or pool != "sft", TokenCounter(recipe.judge.tokenizer))
-    return Sessions(model, manner, begun, ServeLog(log, atif_document), limits)
+    return Sessions(model, manner, begun, ServeLog(log), limits)
 
 
 def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
@@ -171,7 +170,7 @@ def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
     import uvicorn
 
     from pipelines.face.viewer.command import listening
-    from pipelines.worlds.serve_app import LOOPBACK, served
+    from pipelines.worlds.serving.serve_app import LOOPBACK, served
 
     with listening(host, port) as listener:
         number = listener.getsockname()[1]
@@ -187,7 +186,7 @@ def _served(sessions: Sessions, host: str, port: int, token: str) -> None:
 
 def _tell(sessions: Sessions, log: Path) -> None:
     """What was done, when it is over."""
-    from pipelines.worlds.serve_log import TRAJECTORIES
+    from pipelines.worlds.serving.serve_log import TRAJECTORIES
 
     status = sessions.status()
     used, counts = status["used"], status["counts"]

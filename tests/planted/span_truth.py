@@ -190,7 +190,7 @@ def shell_session(seed: int, folder: Path, turns: int = 10) -> Session:
 def editor_session(seed: int) -> Session:
     """Files that an editor creates, shows and changes, and tests that are run between."""
     session = Session(seed)
-    path = f"/work/{session.nonce()}.py"
+    path = f"/code/{session.nonce()}.py"
     lines = [session.phrase(session.random.randint(1, 4)) for _ in range(6)]
     made = call("str_replace_editor", command="create", path=path, file_text="\n".join(lines) + "\n")
     session.add(made, [("File created successfully at: ", "frame"), (path, "copied")])

@@ -56,14 +56,14 @@ def test_what_one_trajectory_has_shown_is_no_history_of_another_and_cuts_change_
 
 
 def test_fixed_text_is_frame_and_names_in_it_that_the_action_gave_are_copied():
-    edit = call("str_replace_editor", command="create", path="/work/a.py", file_text="x")
+    edit = call("str_replace_editor", command="create", path="/code/a.py", file_text="x")
     steps = [
-        Step(edit, None, Observation("File created successfully at: /work/a.py", form="response"), 0, 0),
+        Step(edit, None, Observation("File created successfully at: /code/a.py", form="response"), 0, 0),
         Step(call("str_replace_editor", command="view", path="/b"), None, Observation("     9\tab\n    10\tcd"), 1, 0),
         Step(call("bash", command="x"), None, Observation("no\n[The command completed with exit code 3.]"), 2, 0),
     ]
     assert told(Trajectory("t", "swe", steps)) == [
-        [("frame", "File created successfully at: "), ("action", "/work/a.py")],
+        [("frame", "File created successfully at: "), ("action", "/code/a.py")],
         [("frame", "     9\t"), ("frame", "\n    10\t")],
         [("frame", "[The command completed with exit code "), ("frame", ".]")],
     ]

@@ -39,7 +39,7 @@ class Reader:
 
     Args:
         terminus: whether the agent words its observations as Terminus does.
-        ours: whether the document was written by `pipelines.face.atif_documents`, which says what the instruction is.
+        ours: whether `pipelines.rendering.atif_documents` wrote the document, which says what the instruction is.
         member: the document's own, for the steps.
         image: gives the attachment of an image by path and media type, None if the log does not hold it.
         report: is told offset, reason and detail of what is not carried on.

@@ -1,7 +1,7 @@
 """Values of an ATIF document as those of the schema, each checked before it is taken: documents are not trusted.
 
 What ATIF has no field for stands under `extra.trajmill` of the document, a step, a call or a result, as
-`pipelines.face.atif_documents` writes it. Nothing here knows the order of steps; see `steps`.
+`pipelines.rendering.atif_documents` writes it. Nothing here knows the order of steps; see `steps`.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.face.report.report import TEMPLATES, page
-from pipelines.worlds.drift import NAMES, Drift, Drifted
-from pipelines.worlds.drift_figures import DISAGREEMENT, MEASURES, Cell, Figure, stretches
-from pipelines.worlds.goodhart import Goodhart
+from pipelines.worlds.drift.drift import NAMES, Drift, Drifted
+from pipelines.worlds.drift.figures import DISAGREEMENT, MEASURES, Cell, Figure, stretches
+from pipelines.worlds.drift.goodhart import Goodhart
 
 WORDS: Final[Mapping[str, str]] = {
     "error": "answers that report an error",

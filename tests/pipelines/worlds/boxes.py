@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.worlds.engines import engine
+from pipelines.worlds.replaying.engines import engine
 from schemas import ConfigError
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pipelines.engine.storage import Folder
-from pipelines.face.atif_documents import atif_document
 from pipelines.recipe.recipe import Mix, Recipe
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.turns import MARKER
@@ -17,11 +16,11 @@ from pipelines.run import Run
 from pipelines.synthesis.endpoint import Address, openai_library
 from pipelines.synthesis.replies import Replies
 from pipelines.synthesis.spending import Prices
-from pipelines.worlds.history import Manner
-from pipelines.worlds.scenarios import Scenarios
-from pipelines.worlds.serve_log import ServeLog
-from pipelines.worlds.served_model import Bounds, Pinned, ServedModel
-from pipelines.worlds.served_sessions import Limits, Sessions
+from pipelines.worlds.serving.history import Manner
+from pipelines.worlds.serving.scenarios import Scenarios
+from pipelines.worlds.serving.serve_log import ServeLog
+from pipelines.worlds.serving.served_model import Bounds, Pinned, ServedModel
+from pipelines.worlds.serving.sessions import Limits, Sessions
 from quality.tokens import TokenCounter
 from tests.conftest import ROOT
 from tests.pipelines.synthesis.chat_server import ChatServer, chat_server
@@ -90,7 +89,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         pinned = Pinned.of("lwm@r1", sampling={"temperature": 0.0, "max_tokens": 200}, **more)
         model = ServedModel(address, pinned, Replies(Folder(str(tmp_path / log / ".replies"))), bounds or Bounds())
         manner = Manner(mix or recipe().mix, pool, pool != "sft", TokenCounter())
-        written = ServeLog(tmp_path / log, atif_document)
+        written = ServeLog(tmp_path / log)
         made.append(Sessions(model, manner, Scenarios(scenarios), written, limits))
         return made[-1]
 

@@ -15,8 +15,8 @@ from pipelines.judge.judging import Unit
 from pipelines.recipe.recipe import Mix
 from pipelines.rendering.prompts import ASKING, CLOSING, OPENING
 from pipelines.rendering.turns import MARKER, Rows, View, state_of
-from pipelines.worlds.scenarios import Scenario, scenarios_in, trajectories_of
-from pipelines.worlds.served_model import Pinned
+from pipelines.worlds.serving.scenarios import Scenario, scenarios_in, trajectories_of
+from pipelines.worlds.serving.served_model import Pinned
 from quality.tokens import TokenCounter
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.worlds import box as boxes
-from pipelines.worlds import engines
-from pipelines.worlds.box import Base, Box, BoxEndedError
-from pipelines.worlds.engines import Limits, Place, engine, may_be_folder
+from pipelines.worlds.replaying import box as boxes
+from pipelines.worlds.replaying import engines
+from pipelines.worlds.replaying.box import Base, Box, BoxEndedError
+from pipelines.worlds.replaying.engines import Limits, Place, engine, may_be_folder
 from schemas import ConfigError
 from tests.pipelines.worlds.boxes import needs_box
 
@@ -137,6 +137,7 @@ def test_without_a_box_nothing_is_run_and_the_words_say_what_to_install(monkeypa
 def test_a_box_that_cannot_be_made_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     engine.cache_clear()
     monkeypatch.setattr("shutil.which", lambda name: "/bin/false" if name == "bwrap" else None)
+    monkeypatch.setattr(engines, "_known_options", str)
     monkeypatch.setattr(engines, "_tried", lambda _: "No permissions to create new namespace")
     try:
         with pytest.raises(ConfigError, match=r"`bwrap` fails \(No permissions to create new namespace"):

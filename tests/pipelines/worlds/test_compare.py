@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipelines.worlds.compare import added, compared, compared_cut, compared_lines
+from pipelines.worlds.replaying.compare import added, compared, compared_cut, compared_lines
 
 NOW = datetime(2026, 11, 24, 3, 0, 30, tzinfo=UTC)
 VOLATILE = [

@@ -17,8 +17,8 @@ from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.rendering.answered import Answered, Known
 from pipelines.run import Run
-from pipelines.worlds.databases import database_difference
-from pipelines.worlds.replay import Asking, Replay
+from pipelines.worlds.replaying.databases import database_difference
+from pipelines.worlds.replaying.replay import Asking, Replay
 from schemas import ConfigError
 
 BEGUN = """

@@ -12,10 +12,10 @@ from pipelines.account.endings import Code
 from pipelines.append import Append
 from pipelines.engine.execution import Execution
 from pipelines.run import Run
-from pipelines.worlds.drift import NAMES, Settings, drift
-from pipelines.worlds.drift_figures import MEASURES
-from pipelines.worlds.drift_pairs import distinct_rows, paired
-from pipelines.worlds.drift_rows import read_sides
+from pipelines.worlds.drift.drift import NAMES, Settings, drift
+from pipelines.worlds.drift.figures import MEASURES
+from pipelines.worlds.drift.pairs import distinct_rows, paired
+from pipelines.worlds.drift.rows import read_sides
 from schemas import ConfigError
 from tests.pipelines.face.test_cli import ran
 from tests.pipelines.worlds import planted

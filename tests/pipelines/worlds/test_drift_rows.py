@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pipelines.worlds.drift_pairs import paired
-from pipelines.worlds.drift_rows import REFUSAL, _Measuring
+from pipelines.worlds.drift.pairs import paired
+from pipelines.worlds.drift.rows import REFUSAL, _Measuring
 from quality.reach import Reaching
 from quality.texts import Texts
 from quality.tokens import TokenCounter

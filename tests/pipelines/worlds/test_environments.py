@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from pipelines.worlds.gymnasium_env import WorldEnv
-from pipelines.worlds.requests import ServeError
-from pipelines.worlds.rollouts import action_in, calls_last, opening
-from pipelines.worlds.serve_client import LocalWorld, RemoteWorld
-from pipelines.worlds.served_model import Bounds
-from pipelines.worlds.served_sessions import Limits
-from pipelines.worlds.verifiers_env import WorldRollouts, load_environment, rows_of, wants_pairs
-from pipelines.worlds.verl_interaction import WorldInteraction
+from pipelines.worlds.serving.gymnasium_env import WorldEnv
+from pipelines.worlds.serving.requests import ServeError
+from pipelines.worlds.serving.rollouts import action_in, calls_last, opening
+from pipelines.worlds.serving.serve_client import LocalWorld, RemoteWorld
+from pipelines.worlds.serving.served_model import Bounds
+from pipelines.worlds.serving.sessions import Limits
+from pipelines.worlds.serving.verifiers_env import WorldRollouts, load_environment, rows_of, wants_pairs
+from pipelines.worlds.serving.verl_interaction import WorldInteraction
 from schemas import ConfigError
 from tests.pipelines.worlds.conftest import TERMINAL
 

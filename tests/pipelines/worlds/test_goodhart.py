@@ -6,7 +6,7 @@ import random
 import polars as pl
 import pytest
 
-from pipelines.worlds.goodhart import COLUMNS, goodhart, read_rewards, spearman
+from pipelines.worlds.drift.goodhart import COLUMNS, goodhart, read_rewards, spearman
 from schemas import ConfigError
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from pipelines.face.cli import app
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.worlds.patches import applied, difference
-from pipelines.worlds.repository import Repository
+from pipelines.worlds.replaying.patches import applied, difference
+from pipelines.worlds.replaying.repository import Repository
 from schemas import ConfigError
 from tests.pipelines.worlds.recording import SHELL, in_bash, repository
 

@@ -17,8 +17,8 @@ from pipelines.forgetting.forgetting import Forgetting
 from pipelines.forgetting.selection import Selection
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.worlds.engines import Limits, engine
-from pipelines.worlds.replay import Asking, Replay, agreement
+from pipelines.worlds.replaying.engines import Limits, engine
+from pipelines.worlds.replaying.replay import Asking, Replay, agreement
 from schemas import ConfigError
 from tests.pipelines.worlds.boxes import needs_box
 from tests.pipelines.worlds.recording import SHELL, document, in_bash, of_database, repository

@@ -3,7 +3,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from pipelines.worlds.serve_app import served
+from pipelines.worlds.serving.serve_app import served
 from tests.pipelines.worlds.conftest import TERMINAL
 
 

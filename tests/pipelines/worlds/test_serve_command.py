@@ -8,8 +8,8 @@ import sys
 
 from pipelines.face.serve_command import begun_with
 from pipelines.rendering.turns import MARKER
-from pipelines.worlds.gymnasium_env import WorldEnv
-from pipelines.worlds.serve_client import RemoteWorld
+from pipelines.worlds.serving.gymnasium_env import WorldEnv
+from pipelines.worlds.serving.serve_client import RemoteWorld
 from tests.conftest import ROOT
 from tests.pipelines.face.test_cli import ran
 from tests.pipelines.synthesis.chat_server import chat_server

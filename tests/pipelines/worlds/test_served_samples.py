@@ -12,9 +12,9 @@ from pipelines.mix.samples import samples_of
 from pipelines.rendering.prompts import ASKING
 from pipelines.rendering.turns import View, answer
 from pipelines.synthesis.tagged_prompts import tagged_system
-from pipelines.worlds.history import History, Manner, is_capped
-from pipelines.worlds.requests import move_of
-from pipelines.worlds.scenarios import scenarios_in
+from pipelines.worlds.serving.history import History, Manner, is_capped
+from pipelines.worlds.serving.requests import move_of
+from pipelines.worlds.serving.scenarios import scenarios_in
 from quality.tokens import TokenCounter
 from schemas import DOMAINS
 from tests.pipelines.synthesis.chat_server import chat_server

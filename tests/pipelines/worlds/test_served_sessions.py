@@ -6,10 +6,10 @@ import pytest
 from pipelines.rendering.prompts import CLOSING, OPENING
 from pipelines.rendering.turns import MARKER
 from pipelines.synthesis.spending import Prices
-from pipelines.worlds.requests import ServeError
-from pipelines.worlds.scenarios import Scenario, Scenarios
-from pipelines.worlds.served_model import Bounds, Pinned
-from pipelines.worlds.served_sessions import Limits
+from pipelines.worlds.serving.requests import ServeError
+from pipelines.worlds.serving.scenarios import Scenario, Scenarios
+from pipelines.worlds.serving.served_model import Bounds, Pinned
+from pipelines.worlds.serving.sessions import Limits
 from schemas import ConfigError
 from tests.pipelines.synthesis.chat_server import chat_server, completion
 from tests.pipelines.worlds.conftest import TERMINAL, recipe

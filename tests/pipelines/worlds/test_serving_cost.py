@@ -4,11 +4,11 @@ import pytest
 
 from pipelines.engine.storage import Folder
 from pipelines.rendering.turns import MARKER, View, answer
-from pipelines.worlds.history import History, Manner
-from pipelines.worlds.price_table import ModelPrice, PriceTable, SandboxPrice, read_price_table
-from pipelines.worlds.requests import move_of
-from pipelines.worlds.scenarios import scenarios_in
-from pipelines.worlds.serving_cost import Measured, cost_page, measured, priced
+from pipelines.worlds.serving.history import History, Manner
+from pipelines.worlds.serving.price_table import ModelPrice, PriceTable, SandboxPrice, read_price_table
+from pipelines.worlds.serving.requests import move_of
+from pipelines.worlds.serving.scenarios import scenarios_in
+from pipelines.worlds.serving.serving_cost import Measured, cost_page, measured, priced
 from quality.tokens import TokenCounter
 from schemas import ConfigError
 from tests.conftest import ROOT

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from pipelines.face.cli import app
 from pipelines.recipe.recipe_file import load_recipe
 from pipelines.run import Run
-from pipelines.worlds.actions import asked
-from pipelines.worlds.box import Base
-from pipelines.worlds.engines import Limits
-from pipelines.worlds.sessions import place_of, replayed
+from pipelines.worlds.replaying.actions import asked
+from pipelines.worlds.replaying.box import Base
+from pipelines.worlds.replaying.engines import Limits
+from pipelines.worlds.replaying.sessions import place_of, replayed
 from tests.pipelines.worlds.boxes import needs_box
 from tests.pipelines.worlds.recording import document, in_bash
 

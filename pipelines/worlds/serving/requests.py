@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
-from pipelines.worlds.history import Move
+from pipelines.worlds.serving.history import Move
 from schemas import COMPLETE, KEYSTROKES, WAIT, Action, call_text, json_text
 
 _PLAIN: Final = "text"

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from pipelines.worlds.drift_rows import MINS
+from pipelines.worlds.drift.rows import MINS
 
 VALUES: Final = ("chars", "error", "empty", "refusal", "novelty", "echo", "facts", "wrong")
 """What is compared of a pair, row by row."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pipelines.worlds.rollouts import Rollout, opening, world_at
-from pipelines.worlds.serve_client import World
+from pipelines.worlds.serving.rollouts import Rollout, opening, world_at
+from pipelines.worlds.serving.serve_client import World
 
 try:
     from verifiers import MultiTurnEnv

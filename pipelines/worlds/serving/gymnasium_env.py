@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Final, TypeAlias
 
-from pipelines.worlds.requests import ServeError
-from pipelines.worlds.serve_client import World
+from pipelines.worlds.serving.requests import ServeError
+from pipelines.worlds.serving.serve_client import World
 
 try:
     import gymnasium

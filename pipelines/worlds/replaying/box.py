@@ -25,11 +25,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from pipelines.worlds.engines import COMMANDS, PYTHON, Limits, Place, accounts_of, as_whom, engine, may_be_folder
+from pipelines.worlds.replaying.engines import (
+    COMMANDS,
+    PYTHON,
+    Limits,
+    Place,
+    accounts_of,
+    as_whom,
+    engine,
+    may_be_folder,
+)
 from schemas import ConfigError
 
 MODULES: Final = ("files", "database", "session")
-_PACKAGE: Final = "pipelines.worlds.inside"
+_PACKAGE: Final = "pipelines.worlds.replaying.inside"
 _LOAD: Final = (
     "import json,sys,types\n"
     "for name, source in json.loads(sys.stdin.buffer.readline()).items():\n"

@@ -1,7 +1,7 @@
 """A served world as an interaction of verl's multi-turn rollouts; without verl a class of the same shape.
 
-verl's list of interactions names `pipelines.worlds.verl_interaction.WorldInteraction` as the class, with `url` under
-`config`, and each row of the training data says under `interaction_kwargs` which `scenario` it begins with.
+verl's list of interactions names `pipelines.worlds.serving.verl_interaction.WorldInteraction` as the class, with `url`
+under `config`, and each row of the training data says under `interaction_kwargs` which `scenario` it begins with.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from pipelines.worlds.rollouts import Rollout, Score, world_at
-from pipelines.worlds.serve_client import World
+from pipelines.worlds.serving.rollouts import Rollout, Score, world_at
+from pipelines.worlds.serving.serve_client import World
 
 try:
     from verl.interactions.base import BaseInteraction

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.worlds.answers import Fault, Observed, observed
-from pipelines.worlds.history import History, Manner, Move
-from pipelines.worlds.requests import ServeError, move_of, seed_in
-from pipelines.worlds.scenarios import Scenario, Scenarios, without_surrogates_in
-from pipelines.worlds.serve_log import ServeLog, trajectory_of
-from pipelines.worlds.served_model import BudgetError, Call, ServedModel
+from pipelines.worlds.serving.answers import Fault, Observed, observed
+from pipelines.worlds.serving.history import History, Manner, Move
+from pipelines.worlds.serving.requests import ServeError, move_of, seed_in
+from pipelines.worlds.serving.scenarios import Scenario, Scenarios, without_surrogates_in
+from pipelines.worlds.serving.serve_log import ServeLog, trajectory_of
+from pipelines.worlds.serving.served_model import BudgetError, Call, ServedModel
 from schemas import COMPLETE, ConfigError, ShardError
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.worlds.actions import Asked
-from pipelines.worlds.sessions import Replayed
+from pipelines.rendering.atif_documents import PLAIN
+from pipelines.worlds.replaying.actions import Asked
+from pipelines.worlds.replaying.sessions import Replayed
 from schemas.replay import CERTIFIED
 
 _MOST: Final = 64
@@ -87,7 +88,11 @@ def branch(rows: Sequence[Row], answers: Sequence[Replayed], other: Mapping[str,
     native = f"{rows[0]['native_id'] or rows[0]['trajectory_id']}/branch-{len(rows) - 1}-{_hash(_said(other))[:8]}"
     made, shown = list[Row](), rows[0]["observation"]
     for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        plain = row["next_observation"] or {**_PLAIN, "uri": (rows[0]["next_observation"] or {}).get("uri")}
+        plain = row["next_observation"] or {
+            "content": None,
+            **PLAIN,
+            "uri": (rows[0]["next_observation"] or {}).get("uri"),
+        }
         told = plain if answer.answer is None or not answer.answer else {**plain, "content": answer.answer.rstrip("\n")}
         told = {**told, "content": ""} if number == len(rows) - 1 and not answer.answer else told
         made.append(
@@ -113,15 +118,3 @@ def branch(rows: Sequence[Row], answers: Sequence[Replayed], other: Mapping[str,
         )
         shown = told
     return made
-
-
-_PLAIN: Final[Mapping[str, Any]] = {
-    "content": None,
-    "media_type": "text/plain",
-    "form": "response",
-    "dialect": None,
-    "origin": "environment",
-    "is_error": None,
-    "truncation": "none",
-    "attachments": [],
-}

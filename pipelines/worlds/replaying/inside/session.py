@@ -27,8 +27,8 @@ import termios
 import time
 from typing import Any, BinaryIO
 
-from pipelines.worlds.inside.database import Database
-from pipelines.worlds.inside.files import FileTools
+from pipelines.worlds.replaying.inside.database import Database
+from pipelines.worlds.replaying.inside.files import FileTools
 
 _CHUNK = 1 << 16
 _BREATH = 0.05

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connectors.agents.atif import Atif
 from connectors.connector import MemoryBlob
-from pipelines.face.atif_documents import OWN, VERSION, atif_document
+from pipelines.rendering.atif_documents import OWN, VERSION, atif_document
 from schemas import (
     MESSAGE,
     Action,

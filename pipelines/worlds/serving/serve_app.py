@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipelines.worlds.requests import ServeError
-from pipelines.worlds.served_sessions import Sessions
+from pipelines.worlds.serving.requests import ServeError
+from pipelines.worlds.serving.sessions import Sessions
 
 LOOPBACK: Final = ("127.0.0.1", "localhost")
 _LARGEST: Final = 8 << 20

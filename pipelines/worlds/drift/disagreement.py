@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from pipelines.worlds.drift_figures import (
+from pipelines.worlds.drift.figures import (
     BLOCKS,
     DRAWS,
     FEWEST_BLOCKS,
@@ -23,8 +23,8 @@ from pipelines.worlds.drift_figures import (
     rounded,
     stretch,
 )
-from pipelines.worlds.drift_pairs import Pairs, replicated, sampled
-from pipelines.worlds.drift_rows import Side
+from pipelines.worlds.drift.pairs import Pairs, replicated, sampled
+from pipelines.worlds.drift.rows import Side
 from quality.replicate import agreement
 
 FEWEST: Final = 5

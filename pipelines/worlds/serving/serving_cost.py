@@ -21,7 +21,7 @@ from pipelines.judge.measure_files import costs_name
 from pipelines.mix.sample_tokens import step_tokens
 from pipelines.recipe.recipe import Pool, Recipe
 from pipelines.rendering.costs import COSTS_SCHEMA
-from pipelines.worlds.price_table import ModelPrice, PriceTable, SandboxPrice
+from pipelines.worlds.serving.price_table import ModelPrice, PriceTable, SandboxPrice
 from quality.tokens import TokenCounter
 from schemas import ConfigError
 

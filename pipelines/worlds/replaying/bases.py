@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.worlds.box import Base
-from pipelines.worlds.repository import Repository
+from pipelines.worlds.replaying.box import Base
+from pipelines.worlds.replaying.repository import Repository
 from schemas import ConfigError
 
 _AT: Final = re.compile(r".*@([0-9a-f]{40}(?:[0-9a-f]{24})?)")

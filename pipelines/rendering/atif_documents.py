@@ -27,7 +27,7 @@ UNKNOWN: Final = "unknown"
 
 Row = Mapping[str, Any]
 
-_PLAIN: Final[dict[str, Any]] = {
+PLAIN: Final[Mapping[str, Any]] = {
     "media_type": "text/plain",
     "form": "response",
     "dialect": None,
@@ -231,7 +231,7 @@ def _call(row: Row, key: str, first: Row) -> dict[str, Any]:
 def _observed(observation: Mapping[str, Any], content: bool) -> dict[str, Any]:
     """The fields of an observation that are not what they are if nothing is said, its content if it is wanted."""
     told: dict[str, Any] = {"content": observation["content"]} if content else {}
-    for name, plain in _PLAIN.items():
+    for name, plain in PLAIN.items():
         if observation[name] != plain:
             value = observation[name]
             told[name] = [_present(one) for one in value] if name == "attachments" else value

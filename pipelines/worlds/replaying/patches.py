@@ -25,7 +25,8 @@ from connectors.reading.values import json_value
 from connectors.swe.actions import SUBMIT
 from connectors.swe.instance import checkout, repository
 from connectors.swe.issue import issue_in, touched
-from pipelines.worlds.repository import ENVIRONMENT, QUIET, Repository, is_within
+from pipelines.rendering.atif_documents import OWN, UNKNOWN, VERSION
+from pipelines.worlds.replaying.repository import ENVIRONMENT, QUIET, Repository, is_within
 from schemas import ConfigError
 
 _LARGEST: Final = 1 << 20
@@ -210,19 +211,19 @@ def document(one: Handed, commit: str, found: Applied) -> dict[str, Any] | None:
         "step_id": 2,
         "source": "agent",
         "message": "",
-        "tool_calls": [{**call, "extra": {"trajmill": own}}],
-        "observation": {"results": [{"source_call_id": "patch#0", "content": shown, "extra": {"trajmill": told}}]},
-        "extra": {"trajmill": {"observation": {"content": before, "media_type": "text/plain", "form": "state"}}},
+        "tool_calls": [{**call, "extra": {OWN: own}}],
+        "observation": {"results": [{"source_call_id": "patch#0", "content": shown, "extra": {OWN: told}}]},
+        "extra": {OWN: {"observation": {"content": before, "media_type": "text/plain", "form": "state"}}},
     }
-    agent = {"name": one.model or "unknown", "version": "unknown"}
+    agent = {"name": one.model or UNKNOWN, "version": UNKNOWN}
     environment = {"id": one.repo, "instance_id": f"{one.repo}@{commit}", "kind": "code"}
     return {
-        "schema_version": "ATIF-v1.7",
+        "schema_version": VERSION,
         "session_id": f"{one.instance}/{one.model or 'patch'}/applied",
         "agent": {**agent, **({"model_name": one.model} if one.model else {})},
         "steps": [{"step_id": 1, "source": "user", "message": one.issue}, acted],
         "final_metrics": {"total_steps": 2},
-        "extra": {"trajmill": {"domain": "swe", "environment": environment, "task": {"id": one.instance}}},
+        "extra": {OWN: {"domain": "swe", "environment": environment, "task": {"id": one.instance}}},
     }
 
 

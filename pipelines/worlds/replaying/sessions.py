@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from connectors.recordings.screen import Screen, checked_size
-from pipelines.worlds.actions import QUIET_S, Asked
-from pipelines.worlds.box import Base, Box, BoxEndedError
-from pipelines.worlds.compare import Compared, added, compared, compared_cut, compared_lines
-from pipelines.worlds.engines import Limits, Place, may_be_folder
+from pipelines.worlds.replaying.actions import QUIET_S, Asked
+from pipelines.worlds.replaying.box import Base, Box, BoxEndedError
+from pipelines.worlds.replaying.compare import Compared, added, compared, compared_cut, compared_lines
+from pipelines.worlds.replaying.engines import Limits, Place, may_be_folder
 from schemas.replay import DIFFERS, NOT_RUN, SAME
 
 _SIZE: Final = re.compile(r"terminal of (\d+)x(\d+)")

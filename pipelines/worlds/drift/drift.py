@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from pipelines.worlds.drift_disagreement import disagreements
-from pipelines.worlds.drift_figures import (
+from pipelines.worlds.drift.disagreement import disagreements
+from pipelines.worlds.drift.figures import (
     DISAGREEMENT,
     MEASURES,
     Cell,
@@ -21,9 +21,9 @@ from pipelines.worlds.drift_figures import (
     prepared,
     sides_of,
 )
-from pipelines.worlds.drift_pairs import distinct_rows, paired
-from pipelines.worlds.drift_rows import Side, read_sides
-from pipelines.worlds.goodhart import Goodhart, goodhart, read_rewards, told
+from pipelines.worlds.drift.goodhart import Goodhart, goodhart, read_rewards, told
+from pipelines.worlds.drift.pairs import distinct_rows, paired
+from pipelines.worlds.drift.rows import Side, read_sides
 from schemas import ConfigError
 
 GOODHART: Final = "goodhart"

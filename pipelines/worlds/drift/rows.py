@@ -21,7 +21,7 @@ from pipelines.engine.generations import chain
 from pipelines.engine.parquet import read_batches, read_transitions, rows_of, transition_files
 from pipelines.engine.storage import Folder
 from pipelines.judge.world_models import answering
-from pipelines.worlds.drift_words import SeenWords
+from pipelines.worlds.drift.words import SeenWords
 from quality.derivable import Deriving
 from quality.derivable.turns import Turns
 from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes

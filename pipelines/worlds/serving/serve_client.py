@@ -14,11 +14,11 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from pipelines.worlds.requests import ServeError
+from pipelines.worlds.serving.requests import ServeError
 from schemas import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.worlds.served_sessions import Sessions
+    from pipelines.worlds.serving.sessions import Sessions
 
 
 class World(Protocol):

@@ -3,27 +3,26 @@
     LOG/calls.jsonl               one line a request, written when it is answered, those without an observation too
     LOG/trajectories/<id>.json    one ATIF document a session, written when it ends, which `trajmill run` reads
 
-Which form a document has is the matter of whoever makes one; nothing of a session's content stands in `calls.jsonl`.
+Nothing of a session's content stands in `calls.jsonl`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pipelines.worlds.history import Move
-from pipelines.worlds.scenarios import Scenario
-from pipelines.worlds.served_model import Call
+from pipelines.rendering.atif_documents import atif_document
+from pipelines.worlds.serving.history import Move
+from pipelines.worlds.serving.scenarios import Scenario
+from pipelines.worlds.serving.served_model import Call
 from schemas import Assembler, Context, Environment, Observation, Origin, Step, Task, Trajectory, json_text
 
 CALLS: Final = "calls.jsonl"
 TRAJECTORIES: Final = "trajectories"
 
 Rows = Sequence[Mapping[str, Any]]
-Document = Callable[[Rows], dict[str, Any]]
-"""Of the rows of a trajectory, as Python values of the transition schema, a document that a connector reads."""
 
 
 def steps_of(rows: Rows, moves: Sequence[Move]) -> list[Step]:
@@ -87,14 +86,12 @@ class ServeLog:
 
     Args:
         folder: of it; made if it is not there. What it holds is added to.
-        document: of the rows of a session.
     """
 
-    def __init__(self, folder: Path, document: Document) -> None:
+    def __init__(self, folder: Path) -> None:
         self._trajectories = folder / TRAJECTORIES
         self._trajectories.mkdir(parents=True, exist_ok=True)
         self._calls: IO[str] = (folder / CALLS).open("a", encoding="utf-8", buffering=1)
-        self._document = document
 
     def close(self) -> None:
         """Closes the file of calls."""
@@ -143,7 +140,7 @@ class ServeLog:
         """
         assembler = Assembler()
         assembler.add(trajectory, Origin("", "served", "served", "1", lambda _: ""), {})
-        made = self._document(assembler.take().to_pylist())
+        made = atif_document(assembler.take().to_pylist())
         made["trajectory_id"] = trajectory.native_id  # by which readers know it
         made["extra"] = {**made.get("extra", {}), "served": dict(told)}
         path = self._trajectories / f"{trajectory.native_id}.json"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pipelines.synthesis.predictions import unthought
-from pipelines.worlds.requests import ServeError
-from pipelines.worlds.serve_client import RemoteWorld, World
+from pipelines.worlds.serving.requests import ServeError
+from pipelines.worlds.serving.serve_client import RemoteWorld, World
 
 _FENCED: Final = re.compile(r"```[a-z]*\n(.*?)\n?```", re.DOTALL)
 _TAGGED: Final = re.compile(r"<(action|tool_call)>(.*?)</\1>", re.DOTALL)

@@ -23,12 +23,12 @@ from pipelines.engine.ownership import RUN, Ownership, identity_of
 from pipelines.engine.parquet import read_batches, read_table, read_transitions, write_parquet
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_manifest, written_names
-from pipelines.worlds.actions import WORLDS, asked
-from pipelines.worlds.bases import Bases
-from pipelines.worlds.branches import Actions, branch, question_rows
-from pipelines.worlds.databases import RunFolders
-from pipelines.worlds.engines import Limits, engine
-from pipelines.worlds.sessions import Replayed, place_of, replayed
+from pipelines.worlds.replaying.actions import WORLDS, asked
+from pipelines.worlds.replaying.bases import Bases
+from pipelines.worlds.replaying.branches import Actions, branch, question_rows
+from pipelines.worlds.replaying.databases import RunFolders
+from pipelines.worlds.replaying.engines import Limits, engine
+from pipelines.worlds.replaying.sessions import Replayed, place_of, replayed
 from quality.scrub import scrub_text
 from schemas import SCHEMA_VERSION, ConfigError
 from schemas.manifest import FileEntry, Manifest

@@ -26,7 +26,7 @@ from pipelines.rendering.prompts import ASKING, CONTEXT, Prompt, Wording, shaped
 from pipelines.rendering.turns import COMMANDS, Turn, View, messages, outlined, rendered, turns
 from pipelines.rendering.windows import windows
 from pipelines.synthesis.tagged_prompts import tagged_system
-from pipelines.worlds.scenarios import Scenario
+from pipelines.worlds.serving.scenarios import Scenario
 from quality.control_strings import unescaped
 from quality.tokens import TokenCounter
 from schemas import TRANSITION_SCHEMA, Action
