@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,25 +24,28 @@ import pyarrow as pa
 from pipelines.engine.exchange import BLOCK_BYTES, Block, Exchange
 from pipelines.engine.flow import Collection, Map, MapTuple, Transform
 from pipelines.engine.garbage_collection import give_back_memory, keeping_freed, rare_collections
-from pipelines.engine.parquet import read_table, write_parquet
+from pipelines.engine.parquet import read_batches, read_table, write_parquet
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import check_file, check_unit, finish_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
 from pipelines.mix.certified import certified, replayed
-from pipelines.mix.drawn_rows import drawn_rows
+from pipelines.mix.drawn_rows import WholeRows, rows_and_wholes
 from pipelines.mix.keyed import keyed_hash
 from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.passages.drawing import drawn_passages
 from pipelines.mix.passages.preparation import PassageUnit, Preparation
 from pipelines.mix.questions import turn_powers
-from pipelines.mix.samples import SAMPLE_SCHEMAS, Unlearnable, held_out_kinds, samples_of, with_own_ids
+from pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
+from pipelines.mix.samples import Unlearnable, held_out_kinds, samples_of, with_own_ids
 from pipelines.mix.shard_layout import Shard
 from pipelines.mix.simulation_instructions import instructed
-from pipelines.recipe.recipe import Recipe
+from pipelines.mix.whole_samples import WHOLE_POOLS, UnitRows, WholeSamples, whole_samples
+from pipelines.recipe.recipe import Pool, Recipe
 from pipelines.recipe.templates import templates_digest
 from pipelines.rendering.answered import Distractors
-from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES
+from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, COSTS_SCHEMA
+from pipelines.rendering.turns import Rows
 from quality.tokens import TokenCounter
 from schemas import DOMAINS, REJECT_SCHEMA, SCHEMA_VERSION, Reject, reject_table
 from schemas.manifest import FileEntry, Manifest
@@ -53,13 +55,6 @@ STAGE: Final = "mix"
 
 _VERSION: Final = 3
 """Raised when equal rows become other files than before."""
-
-_ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
-"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
-
-
-_HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
-"""What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +109,12 @@ def mixing_digest(
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def samples(unit: Unit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
-    """(pool, domain, sample) of every kept trajectory of a unit, or a reject where a pool has no use for it.
+Made: TypeAlias = "tuple[str, str, dict[str, Any] | pa.RecordBatch | Reject]"
+"""Pool, domain, and a sample, or many as columns (`made_schema`), or a reject where a pool has no use for it."""
+
+
+def samples(unit: Unit, mixing: Mixing) -> Iterator[Made]:
+    """The samples of every kept trajectory of a unit, or rejects.
 
     Raises:
         ShardError: transitions or verdicts are not those that were written.
@@ -131,35 +130,73 @@ def _tokens(beside: pa.Table) -> int:
     return int(sum(shown))
 
 
-def _samples(
-    unit: Unit, kept: npt.NDArray[np.bool_], beside: pa.Table, mixing: Mixing
-) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
+def _samples(unit: Unit, kept: npt.NDArray[np.bool_], beside: pa.Table, mixing: Mixing) -> Iterator[Made]:
     draws = list(read_draws(mixing.draws, unit.label))
     asked, sizes = _asked(kept, beside, draws)
     for drawn, size in zip(draws, sizes.tolist(), strict=True):
         if not drawn["copies"]:
             detail = f"the mixture of pool {drawn['pool']} has no place for it"
             where = (drawn["trajectory_id"], -1, size)
-            domain = unit.name.split("/")[0]
-            yield drawn["pool"], domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
-    others = _others(draws, mixing)
+            yield drawn["pool"], unit.domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
-    for rows in drawn_rows(mixing.transitions, unit.name, beside, asked, envelopes=mix.mcp == "envelope"):
-        drawn = draws[rows[0]["ordinal"]]
-        first, pool = {**rows[0], **{name: drawn[name] for name in _OF_DRAWS}}, drawn["pool"]
-        told = [first, *rows[1:]]
-        shown = told if pool == "eval" else instructed(told, mixing.instructions, counter)
-        for part, sample in samples_of(pool, shown, mix, counter, others):
-            if isinstance(sample, Unlearnable):
-                # a later segment or a window is no trajectory: its first row stands for it
-                is_part = first["segment"] or part is not shown
-                what, step = ("transition", part[0]["step"]) if is_part else ("trajectory", -1)
-                where = (first["trajectory_id"], step, len(part))
-                yield pool, first["domain"], Reject(what, sample.reason, sample.detail, "", "", -1, "", *where)
-            else:
-                sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), part[0]["row_id"]
-                for _ in range(drawn["copies"]):
-                    yield pool, first["domain"], sample
+    wholes = _wholes(unit, asked, beside, draws, mixing, counter)
+
+    def whole(first: int, number: int) -> npt.NDArray[np.bool_]:
+        return np.logical_or.reduce(
+            [np.zeros(number, np.bool_), *(one.within(first, number) for one in wholes.values())]
+        )
+
+    others = _others(draws, mixing)
+    envelopes = mix.mcp == "envelope"
+    for rows in rows_and_wholes(mixing.transitions, unit.name, beside, asked, whole, envelopes=envelopes):
+        if isinstance(rows, WholeRows):
+            yield from ((pool, unit.domain, batch) for pool, one in wholes.items() for batch in one.of(rows))
+        else:
+            yield from _of_rows(rows, draws, mixing, counter, others)
+
+
+def _wholes(
+    unit: Unit,
+    asked: npt.NDArray[np.bool_],
+    beside: pa.Table,
+    draws: Sequence[Mapping[str, Any]],
+    mixing: Mixing,
+    counter: TokenCounter,
+) -> dict[Pool, WholeSamples]:
+    """The trajectories of a unit that become samples by columns, by pool."""
+    pools = {one["pool"] for one in draws if one["copies"]}
+    if "spans" in beside.column_names or pools.isdisjoint(WHOLE_POOLS):
+        return {}
+    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label)), COSTS_SCHEMA)
+    use = np.array(beside["use"].to_pylist(), object)
+    rows = UnitRows(costs.combine_chunks(), use, beside["ordinal"].to_numpy(), asked, unit.domain)
+    told = mixing.instructions.keys()
+    return {
+        pool: whole_samples(pool, rows, draws, mixing.recipe.mix, counter, told)
+        for pool in WHOLE_POOLS
+        if pool in pools
+    }
+
+
+def _of_rows(
+    rows: Rows, draws: Sequence[Mapping[str, Any]], mixing: Mixing, counter: TokenCounter, others: Distractors | None
+) -> Iterator[Made]:
+    """What a trajectory, or a segment of one, becomes, row by row."""
+    mix, drawn = mixing.recipe.mix, draws[rows[0]["ordinal"]]
+    first, pool = {**rows[0], **{name: drawn[name] for name in _OF_DRAWS}}, drawn["pool"]
+    told = [first, *rows[1:]]
+    shown = told if pool == "eval" else instructed(told, mixing.instructions, counter)
+    for part, sample in samples_of(pool, shown, mix, counter, others):
+        if isinstance(sample, Unlearnable):
+            # a later segment or a window is no trajectory: its first row stands for it
+            is_part = first["segment"] or part is not shown
+            what, step = ("transition", part[0]["step"]) if is_part else ("trajectory", -1)
+            where = (first["trajectory_id"], step, len(part))
+            yield pool, first["domain"], Reject(what, sample.reason, sample.detail, "", "", -1, "", *where)
+        else:
+            sample["_hash"], sample["_row"] = keyed_hash(f"order:{sample['_id']}", mix.seed), part[0]["row_id"]
+            for _ in range(drawn["copies"]):
+                yield pool, first["domain"], sample
 
 
 def _others(draws: Sequence[Mapping[str, Any]], mixing: Mixing) -> Distractors | None:
@@ -211,21 +248,16 @@ def _asked(
     return asked, np.bincount(of[is_first], minlength=len(draws))
 
 
-@cache
-def _with_order(pool: str) -> pa.Schema:
-    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in (*_ORDER, *_HELD))])
-
-
 def _block(pool: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=_with_order(pool))
+    return pa.RecordBatch.from_pylist(rows, schema=made_schema(pool))
 
 
 def _batch(pool: str, block: Block) -> pa.RecordBatch:
     """A block as `sample_blocks` gave it."""
-    return pa.ipc.read_record_batch(pa.py_buffer(block), _with_order(pool)) if isinstance(block, bytes) else block
+    return pa.ipc.read_record_batch(pa.py_buffer(block), made_schema(pool)) if isinstance(block, bytes) else block
 
 
-def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[str, str, dict[str, Any] | Reject]]:
+def _drawn(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[Made]:
     if isinstance(unit, Unit):
         return samples(unit, mixing)
     assert mixing.passages is not None
@@ -250,6 +282,13 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
                 rejects.append(sample)
                 continue
             count = by_place[pool, domain, 0].count
+            if isinstance(sample, pa.RecordBatch):
+                for index, block in _by_shard(sample, count):
+                    made += block.nbytes
+                    shard = by_place[pool, domain, index]
+                    if shard.number in mixing.open:
+                        yield shard.number, block
+                continue
             # held-out turns of a trajectory stand in one file
             place = keyed_hash(f"file:{sample['_row']}", mixing.recipe.mix.seed) if pool == "eval" else sample["_hash"]
             shard = by_place[pool, domain, place * count >> 64]
@@ -269,10 +308,38 @@ def sample_blocks(unit: Unit | PassageUnit, mixing: Mixing) -> Iterator[tuple[in
         give_back_memory()
 
 
+def _by_shard(made: pa.RecordBatch, count: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The samples of each of `count` shards with its index, in blocks of bounded size and with memory of their own."""
+    hashes, many = made["_hash"].to_numpy(), np.uint64(count)
+    above, below = hashes >> _HALF, hashes & np.uint64(0xFFFFFFFF)
+    index = (above * many + (below * many >> _HALF) >> _HALF).astype(np.int64)  # the upper 64 bits of hash * count
+    order = np.argsort(index, kind="stable")
+    ordered, weights = index[order], np.cumsum(_weights(made)[order])
+    cut = (ordered[1:] != ordered[:-1]) | (np.diff(weights // (BLOCK_BYTES // 2)) > 0)
+    if not cut.any():
+        yield int(index[0]), made
+        return
+    for rows in np.split(order, np.flatnonzero(cut) + 1):
+        yield int(index[rows[0]]), made.take(pa.array(rows))
+
+
+_HALF: Final = np.uint64(32)
+_LEAST: Final = 512
+"""What a sample weighs besides its texts."""
+
+
+def _weights(made: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """What each sample weighs, by the bytes of its texts."""
+    if "text" in made.schema.names:
+        return pa.compute.binary_length(made["text"]).to_numpy().astype(np.int64) + _LEAST
+    sizes = np.append(0, np.cumsum(pa.compute.binary_length(made["messages"].values.field("content")).to_numpy()))
+    return np.diff(sizes[made["messages"].offsets.to_numpy()]) + _LEAST
+
+
 def _weight(sample: Mapping[str, Any]) -> int:
     texts: list[Any] = sample.get("messages") or sample.get("prompt") or [sample.get("text")]
     size = sum(len(text["content"] if isinstance(text, dict) else text or "") for text in texts)
-    return size + sum(map(len, sample.get("response", ()))) + 512
+    return size + sum(map(len, sample.get("response", ()))) + _LEAST
 
 
 def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Reject]) -> None:
@@ -286,7 +353,7 @@ def _write_rejects(unit: Unit | PassageUnit, mixing: Mixing, rejects: list[Rejec
 def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
     """The samples of a shard in their order, in memory of their own: what was read of blocks is free again."""
     batches = [_batch(pool, block) for block in blocks]
-    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in _ORDER])
+    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in ORDER])
 
 
 def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:

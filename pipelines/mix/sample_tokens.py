@@ -129,24 +129,62 @@ def rendered_tokens(
     if not costs.num_rows:
         none = np.zeros(0, np.int64)
         return Rendered(none, none, none, none)
-    unit, is_whole = _Unit(costs, use, domain, counter), pool in ("cpt", "sft")
-    held = unit.to_last_target() if is_whole else unit.visible
-    prompts, shown = unit.prompts(pool, mix), unit.summed(held)
-    turns = unit.summed(np.where(held, unit.users + unit.answers, 0))
-    loss = unit.summed(np.where(unit.bears, unit.answers, 0))
-    taught = (unit.summed(unit.bears) > 0).astype(np.int64)
-    borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
-    most = mix.window_tokens[pool]
-    long = prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_)
+    unit, is_whole = UnitTokens(costs, use, domain, counter), pool in ("cpt", "sft")
+    wholes = summed_wholes(unit, pool, mix, counter)
+    taught, long = wholes.taught.astype(np.int64), wholes.long
     if mix.control_tokens == "drop":
-        taught[unit.prompt_holds | ((unit.summed(unit.holds & held) > 0) & ~long & is_whole)] = 0
-    found = Rendered(unit.begins, taught, taught * (prompts + turns + borders), taught * loss)
+        taught[unit.prompt_holds | ((wholes.control_turns > 0) & ~long & is_whole)] = 0
+    found = Rendered(unit.begins, taught, taught * wholes.tokens, taught * wholes.loss_tokens)
     for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
-        part = unit.part(number, int(prompts[number]), held)
+        part = unit.part(number, int(wholes.prompts[number]), wholes.held)
         made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
         found.samples[number] = len(made)
         found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Wholes:
+    """The trajectories of a unit, each as one sample that shows all of it, whether or not it may.
+
+    Attributes:
+        held: of each row, whether the sample shows it: in CPT and SFT none behind the last target.
+        prompts: tokens of the prompt.
+        turns: how many the sample shows.
+        tokens: of the sample.
+        loss_tokens: of what bears the loss in it.
+        control_turns: turns of it that hold a control string.
+        taught: whether any turn of it bears the loss.
+        long: whether it is longer than a window.
+    """
+
+    held: npt.NDArray[np.bool_]
+    prompts: Counts
+    turns: Counts
+    tokens: Counts
+    loss_tokens: Counts
+    control_turns: Counts
+    taught: npt.NDArray[np.bool_]
+    long: npt.NDArray[np.bool_]
+
+
+def summed_wholes(unit: UnitTokens, pool: Pool, mix: Mix, counter: TokenCounter) -> Wholes:
+    """What each trajectory of a unit would be as one sample of a pool."""
+    held = unit.to_last_target() if pool in ("cpt", "sft") else unit.visible
+    prompts, shown = unit.prompts(pool, mix), unit.summed(held)
+    turns = unit.summed(np.where(held, unit.users + unit.answers, 0))
+    borders = 2 * shown * counter.of(BETWEEN) + 1 if pool == "cpt" else 0
+    most = mix.window_tokens[pool]
+    return Wholes(
+        held,
+        prompts,
+        shown,
+        prompts + turns + borders,
+        unit.summed(np.where(unit.bears, unit.answers, 0)),
+        unit.summed(unit.holds & held),
+        unit.summed(unit.bears) > 0,
+        prompts + turns + ASIDE * shown > most if most is not None else np.zeros(len(turns), np.bool_),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +213,25 @@ def step_tokens(
     if not costs.num_rows:
         none = np.zeros(0, np.int64)
         return StepTokens(none, none, none, none, none)
-    unit = _Unit(costs, use, domain, counter)
+    unit = UnitTokens(costs, use, domain, counter)
     rows = np.flatnonzero(unit.visible)
     of = np.searchsorted(unit.begins, rows, "right") - 1
     return StepTokens(rows, of, unit.prompts(pool, mix)[of], unit.users[rows], unit.answers[rows])
 
 
-class _Unit:
-    """The rows of a unit.
+class UnitTokens:
+    """The rows of a unit, or of some of its trajectories: what samples show of them, and its tokens.
 
     Attributes:
         begins: the first row of each trajectory.
+        of: the number of each row's trajectory.
         keys: of each trajectory, by which its template is drawn.
         visible: whether samples show the row.
         bears: whether its answer bears the loss.
         users: tokens of its user text, 0 where it is not shown.
         answers: tokens of its assistant text, 0 where it is not shown.
+        shows: whether the state before its action is shown.
+        numbers: its place among the shown rows of its trajectory, from 0; 0 where it is not shown.
         holds: whether what is shown of it holds a control string.
         prompt_holds: of each trajectory, whether its prompt does.
     """
@@ -201,7 +242,7 @@ class _Unit:
         begun = np.ones(len(step), np.bool_)
         begun[1:] = (step[1:] == 0) | (segment[1:] != segment[:-1]) | (ids[1:] != ids[:-1])
         self.begins = np.flatnonzero(begun)
-        self._of = np.cumsum(begun) - 1
+        self.of = np.cumsum(begun) - 1
         begun[1:] |= turn[1:] != turn[:-1]
         self._turn = np.cumsum(begun) - 1
         split = self._column("num_segments")[self.begins] > 1
@@ -227,7 +268,7 @@ class _Unit:
     def _users(self) -> Counts:
         """Also finds which rows show the state, and which are the first of their turn that are shown."""
         rows = np.flatnonzero(self.visible)
-        turn, of = self._turn[rows], self._of[rows]
+        turn, of = self._turn[rows], self.of[rows]
         first = np.ones(len(rows), np.bool_)
         first[1:] = turn[1:] != turn[:-1]
         before = np.zeros(len(rows), np.uint64)
@@ -243,8 +284,10 @@ class _Unit:
         spoke = np.bincount(self._turn, (self._control & SAID) > 0, self._turn[-1] + 1)[turn] > 0
         self.holds = np.zeros(len(self.visible), np.bool_)
         self.holds[rows] = ((bits & ALWAYS) > 0) | (shows & ((bits & STATE) > 0)) | (first & spoke)
-        self._is_first, self._shows = np.zeros((2, len(self.visible)), np.bool_)
-        self._is_first[rows], self._shows[rows] = first, shows
+        self._is_first, self.shows = np.zeros((2, len(self.visible)), np.bool_)
+        self._is_first[rows], self.shows[rows] = first, shows
+        self.numbers = np.zeros(len(self.visible), np.int64)
+        self.numbers[rows] = number
         return users
 
     def _headings(self, number: int) -> Counts:
@@ -256,37 +299,42 @@ class _Unit:
         """Tokens of the prompt of each trajectory."""
         view, wording = View.of(mix), Wording.of(mix, pool)
         context = np.stack([self._column(f"{name}_tokens")[self.begins] for name in CONTEXT], axis=1).tolist()
+        drawn = (wording.template(self._domain, key) for key in self.keys)
+        told = zip(drawn, self.shapes(), context, strict=True)
+        return np.array([prompt_tokens(*one, pool, view, self._counter) for one in told], np.int64)
+
+    def shapes(self) -> list[Shape]:
+        """Of each trajectory the shape of its prompt."""
+        flags = (self.summed(self.visible & self._column(name)) > 0 for name in ("has_ending", "has_envelope"))
+        ends, objects = (flag.tolist() for flag in flags)
+        given = np.stack([self._column(f"{name}_tokens")[self.begins] > 0 for name in CONTEXT], axis=1).tolist()
         forms, dialects, screens = self._words("form"), self._words("dialect"), self._screens()
-        ends, objects = (
-            (self.summed(self.visible & self._column(name)) > 0).tolist() for name in ("has_ending", "has_envelope")
-        )
-        sizes = []
-        for number, (key, texts) in enumerate(zip(self.keys, context, strict=True)):
-            told = (
+        return [
+            Shape(
+                self._domain,
                 forms.get(number, ()),
                 dialects.get(number, ()),
                 ends[number],
                 objects[number],
                 screens.get(number, ""),
+                tuple(texts),
             )
-            shape = Shape(self._domain, *told, tuple(size > 0 for size in texts))
-            drawn = wording.template(self._domain, key)
-            sizes.append(prompt_tokens(drawn, shape, texts, pool, view, self._counter))
-        return np.array(sizes, np.int64)
+            for number, texts in enumerate(given)
+        ]
 
     def _words(self, name: str) -> dict[int, tuple[str, ...]]:
         """The values of a column on the shown rows of each trajectory that has any, in order."""
         texts = Texts.of(self._costs[name].combine_chunks())
         rows = np.flatnonzero(self.visible & (texts.index >= 0))
         words, found = texts.texts.to_pylist(), dict[int, list[str]]()
-        for pair in np.unique(self._of[rows] * len(words) + texts.index[rows]).tolist():
+        for pair in np.unique(self.of[rows] * len(words) + texts.index[rows]).tolist():
             found.setdefault(pair // len(words), []).append(words[pair % len(words)])
         return {number: tuple(sorted(filter(None, some))) for number, some in found.items()}
 
     def _screens(self) -> dict[int, str]:
         """The first size of a screen that each trajectory tells, if it does."""
         rows = np.flatnonzero(self._costs["screen"].is_valid().to_numpy())
-        numbers, first = np.unique(self._of[rows], return_index=True)
+        numbers, first = np.unique(self.of[rows], return_index=True)
         sizes: list[str] = self._costs["screen"].take(pa.array(rows[first])).to_pylist()
         return dict(zip(numbers.tolist(), sizes, strict=True))
 
@@ -294,14 +342,14 @@ class _Unit:
         """Of each row whether it is shown and not behind the last target of its trajectory."""
         rows = np.arange(len(self.bears))
         last = np.maximum.reduceat(np.where(self.bears, rows, -1), self.begins)
-        return self.visible & (rows <= last[self._of])
+        return self.visible & (rows <= last[self.of])
 
     def part(self, number: int, prompt: int, held: npt.NDArray[np.bool_]) -> _Part:
         """A trajectory by itself, of whose rows those are taken that are `held`."""
         end = self.begins[number + 1] if number + 1 < len(self.begins) else len(self.visible)
         rows = np.arange(self.begins[number], end)[held[self.begins[number] : end]]
         begins = np.flatnonzero(self._is_first[rows])
-        states = np.where(self._shows[rows], 0, self._column("state_tokens")[rows])
+        states = np.where(self.shows[rows], 0, self._column("state_tokens")[rows])
         extra = self._headings(len(rows))
         told = self.users[rows], self.answers[rows], self.bears[rows]
         return _Part(prompt, *told, begins, states, extra, self.holds[rows], (self._control[rows] & STATE) > 0)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import yaml
 
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.publish.dataset import Config, Dataset
 from pipelines.publish.licences import OTHER, on_hub
 

@@ -19,7 +19,7 @@ from pipelines.engine.paths import url_of
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.engine.verification import Fault, Verification
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.publish.card import CARD
 from pipelines.recipe.recipe import POOLS
 from schemas.manifest import Manifest

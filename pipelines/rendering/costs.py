@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.rendering.actions import shown_action
 from pipelines.rendering.control_bits import ANSWER, SAID, USER
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.control_bits import STATE as STATE_BIT
 from pipelines.rendering.prompts import CONTEXT, SCREEN_PATTERN
+from pipelines.rendering.text_columns import capped_texts, endings, observed, plain_texts, shown_actions, time_limits
 from pipelines.rendering.tool_list import tool_list
-from pipelines.rendering.turns import ACTION, COMMANDS, MARKER, STATE, View, ending, heading, said, time_limit
-from quality.control_strings import ESCAPABLE, PATTERN
+from pipelines.rendering.turns import ACTION, MARKER, STATE, View, heading, said
+from quality.control_strings import PATTERN
 from quality.fingerprint import struct_text, text_hashes
 from quality.texts import Texts
 from quality.tokens import Counts, TokenCounter
@@ -113,7 +113,7 @@ class Costing:
         """Tokens of texts as they are shown; rows that hold one with a control string, by its number, get the bit."""
         array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
         self._mark(array, bit, index)
-        return self._of(self._plain(array))
+        return self._of(plain_texts(array, self._view))
 
     def _mark(self, texts: pa.StringArray, bit: int, index: npt.NDArray[np.int64]) -> None:
         """Gives the bit to rows whose text holds a control string; -1 is no text."""
@@ -121,25 +121,12 @@ class Costing:
         if held.any():
             self._control |= np.where(held[index], bit, 0).astype(np.uint8)
 
-    def _plain(self, texts: pa.StringArray) -> pa.StringArray:
-        """The texts as `View.plain` has them."""
-        if not self._view.escapes:
-            return texts
-        held = pc.match_substring_regex(texts, ESCAPABLE)
-        fresh = [self._view.plain(text) for text in texts.filter(held).to_pylist()]
-        return pc.replace_with_mask(texts, held, pa.array(fresh, pa.string())) if fresh else texts
-
     def _users(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of heading, time limit and action."""
-        domains, actions = Texts.of(batch["domain"]), Texts.of(struct_text(batch, "action", "text"))
-        pairs, which = np.unique(np.stack([domains.index, actions.index]), axis=1, return_inverse=True)
-        names, texts = domains.texts.to_pylist(), actions.texts.to_pylist()
-        rows = ({"domain": names[d], "action": {"text": texts[a]}} for d, a in pairs.T.tolist())
-        shown = [ACTION + shown_action(row, self._view.edits, self._view.actions) for row in rows]
-        limits, of = np.unique(batch["time_limit_s"].to_numpy(zero_copy_only=False), return_inverse=True)
-        told = [time_limit({"time_limit_s": None if np.isnan(one) else float(one)}) for one in limits]
-        number = which.reshape(-1)
-        return self._counter.of(heading(1)) + self._told(shown, USER, number)[number] + self._of(told)[of]
+        actions, which = shown_actions(batch, self._view)
+        limits, of = time_limits(batch)
+        shown = self._told([ACTION + text for text in actions], USER, which)
+        return self._counter.of(heading(1)) + shown[which] + self._of(limits)[of]
 
     def _said(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of what the harness and the user said, where it is shown."""
@@ -158,7 +145,7 @@ class Costing:
     def _observed(self, batch: pa.RecordBatch) -> dict[str, Any]:
         """What the texts before and after the action tell; each distinct one is counted once."""
         (state_text, _), (answer_text, enveloped) = (
-            self._shown(batch, side) for side in ("observation", "next_observation")
+            observed(batch, side, self._view) for side in ("observation", "next_observation")
         )
         before, after = Texts.of(state_text), Texts.of(answer_text)
         both = pa.concat_arrays([before.texts, after.texts]).dictionary_encode()
@@ -166,61 +153,25 @@ class Costing:
         told = _told(batch, "observation", "environment")
         state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
         answer = np.append(place[len(before.texts) :], -1)[after.index]
-        seen = self._capped(both.dictionary)
+        seen = capped_texts(both.dictionary, self._view)
         self._mark(seen, STATE_BIT, state)
         self._mark(seen, ANSWER, answer)
-        counts = np.append(self._of(self._plain(seen)), 0)
+        counts = np.append(self._of(plain_texts(seen, self._view)), 0)
         hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
-        endings, has_ending = self._endings(batch)
+        ends, which = endings(batch)
+        ended = self._of([f"\n{text}" if text else "" for text in ends])[which]
         made = _told(batch, "next_observation", "harness") if self._view.harness == "keep" else False
         return {
             "state_tokens": np.where(state >= 0, counts[state] + self._counter.of(STATE) + self._counter.of("\n\n"), 0),
-            "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + endings, 0),
+            "answer_tokens": np.where(answer >= 0, self._counter.of(MARKER) + counts[answer] + ended, 0),
             "can_bear": (answer >= 0) & ~np.asarray(made),
             "state_hash": hashes[state],
             "next_hash": hashes[answer],
             **{name: struct_text(batch, "next_observation", name) for name in ("form", "dialect")},
-            "has_ending": has_ending,
+            "has_ending": np.array([bool(text) for text in ends])[which],
             "has_envelope": enveloped,
             "screen": _screens(batch, both.dictionary, state),
         }
-
-    def _shown(self, batch: pa.RecordBatch, side: str) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-        """What stands for each observation, as `View.text` has it, and whether that is the object of MCP."""
-        content, envelope = (struct_text(batch, side, name) for name in ("content", "envelope"))
-        if self._view.mcp == "text" or envelope.null_count == len(envelope):
-            return content, np.zeros(len(content), np.bool_)
-        held = pc.and_(envelope.is_valid(), content.is_valid())
-        shown = pc.if_else(held, envelope.cast(pa.string()), content.cast(pa.string()))
-        return shown, held.to_numpy(zero_copy_only=False)
-
-    def _capped(self, texts: pa.StringArray) -> pa.StringArray:
-        """The texts as `View.capped` has them."""
-        most = self._view.observation_chars
-        long = pc.greater(pc.utf8_length(texts), most) if most is not None else None
-        if long is None or not pc.any(long).as_py():
-            return texts
-        cut = [self._view.capped(text) for text in texts.filter(long).to_pylist()]
-        return pc.replace_with_mask(texts, long, pa.array(cut, pa.string()))
-
-    def _endings(self, batch: pa.RecordBatch) -> tuple[Counts, npt.NDArray[np.bool_]]:
-        """Tokens of the line below the output, and whether there is one."""
-        codes = pc.fill_null(batch["exit_code"].cast(pa.int64()), _NO_CODE).to_numpy(zero_copy_only=False)
-        late = pc.fill_null(batch["timed_out"], False).to_numpy(zero_copy_only=False)
-        told_here = pc.is_in(batch["domain"], pa.array(sorted(COMMANDS), pa.string())).to_numpy(zero_copy_only=False)
-        ends = np.where(told_here, np.where(late, _LATE, codes), _NO_CODE)
-        known, of = np.unique(ends, return_inverse=True)
-        told = [
-            ending({"domain": "terminal", "timed_out": one == _LATE, "exit_code": None if one == _NO_CODE else one})
-            for one in known.tolist()
-        ]
-        counts = self._of([f"\n{text}" if text else "" for text in told])
-        return counts[of], np.array([bool(text) for text in told])[of]
-
-
-_NO_CODE: Final = 1 << 40
-_LATE: Final = _NO_CODE + 1
-"""What no exit code is: those of 32 bits are smaller."""
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.rendering.turns import MARKER
 from pipelines.synthesis.endpoint import Endpoint
 from pipelines.synthesis.judgements import DIMENSIONS, Judge, mean_score

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.rendering.turns import BETWEEN
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.recipe.templates import built_in_texts
 from quality.scrubbing.findings import Finding, findings
 from schemas import ConfigError

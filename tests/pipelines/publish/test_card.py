@@ -9,7 +9,7 @@ import yaml
 
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, finish_stage, finish_unit, read_manifest
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.publish.card import CARD_UNIT, card
 from pipelines.publish.card_head import features, size_category
 from pipelines.publish.dataset import Config, Dataset

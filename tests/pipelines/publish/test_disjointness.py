@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.storage import Folder
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.publish.disjointness import SHORT_TURN, disjointness
 from pipelines.publish.near_pairs import near_pairs, similarity, sketches
 from pipelines.publish.shown_samples import shown_samples

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.storage import Folder
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.rendering.loss_spans import message_spans
 from pipelines.rendering.turns import messages, turns
 from pipelines.synthesis.endpoint import Address

@@ -18,7 +18,7 @@ import pytest
 
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import read_manifest
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.rendering.prompts import ASKING
 from pipelines.rendering.turns import MARKER
 from pipelines.synthesis.reasoned_shards import reason

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipelines.engine.parquet import write_parquet
 from pipelines.engine.storage import Folder
-from pipelines.mix.samples import SAMPLE_SCHEMAS
+from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from schemas import SCHEMA_VERSION
 from schemas.manifest import Manifest
 

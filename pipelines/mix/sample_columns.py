@@ -1,0 +1,100 @@
+"""Columns of samples: those that trainers read, by pool, and those by which samples find their place in a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import pyarrow as pa
+
+_MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
+_MESSAGE_WITH_LOSS: Final = pa.struct([("role", pa.string()), ("content", pa.string()), ("loss", pa.bool_())])
+_SPAN: Final = pa.struct([("begin", pa.int32()), ("end", pa.int32()), ("label", pa.string())])
+_MESSAGE_SPAN: Final = pa.struct([("message", pa.int32()), *_SPAN])
+_COMMON: Final = [
+    ("id", pa.string()),
+    ("domain", pa.string()),
+    ("source", pa.string()),
+    ("trajectory_id", pa.string()),
+    ("group", pa.string()),
+    ("task_hash", pa.string()),
+    ("instance_hash", pa.string()),
+    ("num_turns", pa.int32()),
+    ("num_tokens", pa.int64()),
+    ("num_loss_tokens", pa.int64()),
+    ("template", pa.string()),
+]
+
+SAMPLE_SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    "cpt": pa.schema([*_COMMON, ("text", pa.string()), ("spans", pa.list_(_SPAN))]),
+    "sft": pa.schema([*_COMMON, ("messages", pa.list_(_MESSAGE_WITH_LOSS)), ("spans", pa.list_(_MESSAGE_SPAN))]),
+    "rl": pa.schema(
+        [
+            ("data_source", pa.string()),
+            ("prompt", pa.list_(_MESSAGE)),
+            ("ability", pa.string()),
+            ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+            (
+                "extra_info",
+                pa.struct(
+                    [
+                        ("split", pa.string()),
+                        ("index", pa.int64()),
+                        ("id", pa.string()),
+                        ("domain", pa.string()),
+                        ("turn_idx", pa.int32()),
+                        ("total_turns", pa.int32()),
+                        ("trajectory_id", pa.string()),
+                        ("group", pa.string()),
+                        ("task_hash", pa.string()),
+                        ("instance_hash", pa.string()),
+                        ("num_tokens", pa.int64()),
+                        ("max_response_tokens", pa.int32()),
+                        ("template", pa.string()),
+                    ]
+                ),
+            ),
+        ]
+    ),
+    "eval": pa.schema(
+        [
+            ("task", pa.string()),
+            ("id", pa.int64()),
+            ("prompt", pa.list_(pa.string())),
+            ("response", pa.list_(pa.string())),
+            ("current_prompt", pa.string()),
+            ("system_str", pa.string()),
+            ("turn_idx", pa.int32()),
+            ("total_turns", pa.int32()),
+            ("sample_id", pa.string()),
+            ("trajectory_id", pa.string()),
+            ("group", pa.string()),
+            ("task_hash", pa.string()),
+            ("instance_hash", pa.string()),
+            ("environment", pa.string()),
+            ("started_at", pa.string()),
+            ("time", pa.string()),
+        ]
+    ),
+}
+"""Columns of each pool's samples.
+
+`spans` are code points that bear the loss (see `rendering.loss_spans`); `rl` is what verl and TRL read as it is; `eval`
+is AgentWorldBench's, with keys of ours behind it: whether training shows the `environment` (`seen`, `unseen`,
+`unknown`), when the turn began (`started_at`, ISO 8601, empty if not known), and by it whether that is `before` or
+`after` the recipe's date (`unknown` without one). None of them is null, since JSON tells null from text and a column
+of both does not load.
+"""
+
+ORDER: Final = [("_hash", pa.uint64()), ("_id", pa.string()), ("_row", pa.string())]
+"""By what samples are sorted in a shard: the hash of the id, the id, and its first row's, since copies share an id."""
+
+_HELD: Final = [("_control_turns", pa.int32()), ("_control", pa.bool_())]
+"""What is counted of the samples of a shard: turns that show control strings, and whether the sample shows any."""
+
+
+@cache
+def made_schema(pool: str) -> pa.Schema:
+    """The columns of a pool's samples until they are written, with those that no trainer reads."""
+    return pa.schema([*SAMPLE_SCHEMAS[pool], *(pa.field(*field) for field in (*ORDER, *_HELD))])
