@@ -161,10 +161,9 @@ def _pattern(pattern: str) -> Any:
 
 def _at_path(check: Check, text: str, _: Truth) -> Any:
     """The value at a normalized path of RFC 9535 (`$['a'][0]`), or its length where the check has `of: length`."""
-    value = document_in(text)
-    for step in _STEP.finditer(check["path"]):
+    value = _held_document(text) if len(text) <= _HELD else document_in(text)
+    for key in _steps(check["path"]):
         try:
-            key = re.sub(r"\\(.)", r"\1", step[1]) if step[2] is None else int(step[2])
             if isinstance(value, str) or isinstance(key, int) != isinstance(value, list):
                 return None
             value = value[key]
@@ -187,6 +186,17 @@ def document_in(text: str) -> Any:
         return json.loads(held)
     except (ValueError, RecursionError):
         return None
+
+
+_held_document = lru_cache(maxsize=256)(document_in)
+"""The same of a text that is asked for again; nobody changes what it gives."""
+
+
+@lru_cache(maxsize=512)
+def _steps(path: str) -> tuple[str | int, ...]:
+    """The names and places that a path goes through."""
+    found = _STEP.finditer(path)
+    return tuple([re.sub(r"\\(.)", r"\1", one[1]) if one[2] is None else int(one[2]) for one in found])
 
 
 def _exit_code(_: Check, text: str, __: Truth) -> int | None:

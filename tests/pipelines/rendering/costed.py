@@ -19,12 +19,16 @@ NEEDED = (
 )
 
 
+def batch_of(rows: Sequence[dict[str, Any]], names: Sequence[str] = NEEDED) -> pa.RecordBatch:
+    """Some columns of rows, as transitions have them."""
+    fields = [pa.field(one.name, _nullable(one.type)) for one in map(encoded_schema().field, names)]
+    told = [{name: {**DEFAULTS, **one}[name] for name in names} for one in rows]
+    return pa.RecordBatch.from_pylist(told, schema=pa.schema(fields))
+
+
 def costs_of(rows: Sequence[dict[str, Any]], view: View, counter: TokenCounter) -> pa.Table:
     """The costs of rows that hold what rendering needs."""
-    fields = [pa.field(one.name, _nullable(one.type)) for one in map(encoded_schema().field, NEEDED)]
-    told = [{name: {**DEFAULTS, **one}[name] for name in NEEDED} for one in rows]
-    batch = pa.RecordBatch.from_pylist(told, schema=pa.schema(fields))
-    return pa.Table.from_batches(Costing(view, counter).add(batch))
+    return pa.Table.from_batches(Costing(view, counter).add(batch_of(rows)))
 
 
 def costed(rows: Sequence[dict[str, Any]], view: View, counter: TokenCounter) -> list[dict[str, Any]]:
