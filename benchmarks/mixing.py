@@ -31,7 +31,8 @@ from pipelines.engine.flow import run_over
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Unit
 from pipelines.mix.candidates import candidates
-from pipelines.mix.mix import Mixing, UnitsToShards, mixing_digest
+from pipelines.mix.mix import UnitsToShards
+from pipelines.mix.mixing import Mixing, mixing_digest
 from pipelines.mix.mixture import Judged, write_draws
 from pipelines.mix.shard_layout import laid_out
 from pipelines.recipe.recipe import Recipe

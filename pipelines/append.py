@@ -31,7 +31,7 @@ from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measures import tasks_of
 from pipelines.mix.earlier_generations import EarlierGenerations, added, stages_in
-from pipelines.mix.mix import mixing_digest
+from pipelines.mix.mixing import mixing_digest
 from pipelines.mix.mixture import Judged
 from pipelines.mix.passages.preparation import STAGE as PASSAGES
 from pipelines.mix.passages.preparation import Prepared, passage_inputs

@@ -65,8 +65,9 @@ from pipelines.judge.replicates import UNIT as REPLICATES_UNIT
 from pipelines.judge.verdicts import STAGE as JUDGE
 from pipelines.mix.certified import replays_of
 from pipelines.mix.earlier_generations import EarlierGenerations
-from pipelines.mix.mix import STAGE as MIX
-from pipelines.mix.mix import Mixing, UnitsToShards, mixing_digest
+from pipelines.mix.mix import UnitsToShards
+from pipelines.mix.mixing import STAGE as MIX
+from pipelines.mix.mixing import Mixing, mixing_digest
 from pipelines.mix.mixture import ANSWERS, POOLS_UNIT, Judged, Mixture, draws_name, write_draws
 from pipelines.mix.passages.preparation import READ as PASSAGES_READ
 from pipelines.mix.passages.preparation import REJECTS as PASSAGES_REJECTED

@@ -73,9 +73,9 @@ from pipelines.judge.judging import Unit
 from pipelines.judge.likeness import STAGE as LIKENESS
 from pipelines.judge.measure_files import answers_name, matches_name, measure_names
 from pipelines.judge.replicates import bearing_rows
-from pipelines.mix.mix import told_tokens
 from pipelines.mix.mixture import ANSWERS, draws_name
 from pipelines.mix.samples import held_out_kinds
+from pipelines.mix.shard_writing import told_tokens
 from pipelines.plan.known_inputs import Contents, place_of
 from pipelines.plan.plan import Plan
 from pipelines.publish.diversity import kept_counts, variety_rows

@@ -277,8 +277,9 @@ class UnitTokens:
         shows = first & (state != 0) & (state != before)
         told = np.bincount(self._turn, self._column("said_tokens"), self._turn[-1] + 1).astype(np.int64)
         number = np.arange(len(rows)) - np.searchsorted(of, of)
+        self._headings = self._heading_tokens(int(number.max(initial=0)) + 1)
         users = np.zeros(len(self.visible), np.int64)
-        users[rows] = self._column("user_tokens")[rows] + self._headings(int(number.max(initial=0)) + 1)[number]
+        users[rows] = self._column("user_tokens")[rows] + self._headings[number]
         users[rows] += np.where(first, told[turn], 0) + np.where(shows, self._column("state_tokens")[rows], 0)
         bits = self._control[rows]
         spoke = np.bincount(self._turn, (self._control & SAID) > 0, self._turn[-1] + 1)[turn] > 0
@@ -290,7 +291,7 @@ class UnitTokens:
         self.numbers[rows] = number
         return users
 
-    def _headings(self, number: int) -> Counts:
+    def _heading_tokens(self, number: int) -> Counts:
         """Tokens that the headings of so many turns have more than that of the first."""
         sizes = [self._counter.of(heading(one)) for one in range(1, number + 1)]
         return np.array(sizes, np.int64) - self._counter.of(heading(1))
@@ -350,7 +351,7 @@ class UnitTokens:
         rows = np.arange(self.begins[number], end)[held[self.begins[number] : end]]
         begins = np.flatnonzero(self._is_first[rows])
         states = np.where(self.shows[rows], 0, self._column("state_tokens")[rows])
-        extra = self._headings(len(rows))
+        extra = self._headings[: len(rows)]
         told = self.users[rows], self.answers[rows], self.bears[rows]
         return _Part(prompt, *told, begins, states, extra, self.holds[rows], (self._control[rows] & STATE) > 0)
 

@@ -321,7 +321,7 @@ def test_spilled_blocks_are_for_the_user_alone_and_gone_where_a_stage_fails(raw,
         raise ValueError("stopped here")
 
     monkeypatch.setattr("pipelines.engine.exchange.HELD_BYTES", 0)
-    monkeypatch.setattr("pipelines.mix.mix._row_groups", failing)
+    monkeypatch.setattr("pipelines.mix.shard_writing._row_groups", failing)
     with pytest.raises(ValueError, match="stopped here"):
         Run(RECIPE, [str(raw)], str(tmp_path / "out")).run()
     assert set(modes) == {0o600, 0o700}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.engine.exchange import BLOCK_BYTES
 from pipelines.mix.drawn_rows import WholeRows
 from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.mix import _by_shard
+from pipelines.mix.mix import blocks_by_shard
 from pipelines.mix.sample_columns import made_schema
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.mix.whole_samples import UnitRows, WholeSamples, whole_samples
@@ -107,7 +107,7 @@ def test_samples_go_to_the_shards_of_their_hashes_in_bounded_blocks():
         for n in range(12)
     ]
     made = list(wholes_of("sft", rows, Mix()).of(WholeRows(0, batch_of(rows, [*NEEDED, "source"]))))
-    blocks = [block for batch in made for block in _by_shard(batch, 3)]
+    blocks = [block for batch in made for block in blocks_by_shard(batch, 3)]
     told = [(index, sample["_hash"]) for index, block in blocks for sample in block.to_pylist()]
     assert sorted(told) == sorted((one["_hash"] * 3 >> 64, one["_hash"]) for one in read("sft", made))
     assert len(told) == 12

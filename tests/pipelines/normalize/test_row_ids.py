@@ -16,6 +16,7 @@ import pytest
 from pipelines.engine.execution import Execution
 from pipelines.face.inspection import inspect
 from pipelines.mix import mix
+from pipelines.mix.shard_writing import write_shard
 from pipelines.recipe.recipe import Recipe
 from pipelines.run import Run
 from schemas import scan_transitions
@@ -162,7 +163,7 @@ def test_copies_that_stay_are_in_the_same_order_in_a_shard_whatever_order_they_c
     assert shards[0] == shards[1]
 
 
-WRITE: Callable[..., Manifest] = mix.write_shard
+WRITE: Callable[..., Manifest] = write_shard
 """Held here, as Beam pickles by value what its module no longer names."""
 
 

@@ -1,0 +1,75 @@
+"""What mixing needs, and the digest of all that shards depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.engine.storage import Folder, sha256_of
+from pipelines.mix.passages.preparation import Preparation
+from pipelines.mix.shard_layout import Shard
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.templates import templates_digest
+from schemas import SCHEMA_VERSION
+from schemas.manifest import Manifest
+
+STAGE: Final = "mix"
+
+_VERSION: Final = 3
+"""Raised when equal rows become other files than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """What mixing needs besides the units: picklable, the same for all.
+
+    Attributes:
+        passages: rows of other corpora that are passed through.
+        instructions: to the simulator, by trajectory id.
+        replays: where it stands which turns RL may ask for; None where it may ask for any.
+        shards: every shard of the dataset.
+        open: numbers of the shards still to be written.
+    """
+
+    recipe: Recipe
+    transitions: Folder
+    verdicts: Folder
+    measures: Folder
+    spans: Folder
+    draws: Folder
+    shards_folder: Folder
+    rejects: Folder
+    digest: str
+    passages: Preparation | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    replays: Folder | None = None
+    shards: tuple[Shard, ...] = ()
+    open: frozenset[int] = frozenset()
+
+
+def mixing_digest(
+    recipe: Recipe, verdicts: Manifest, passages: Manifest | None = None, replays: Manifest | None = None
+) -> str:
+    """Of all that shards depend on: recipe, templates, verdicts, by them the transitions, passages and replays."""
+    templates = templates_digest(None if recipe.mix.templates is None else Path(recipe.mix.templates))
+    content: list[Any] = [
+        _VERSION,
+        SCHEMA_VERSION,
+        recipe.digest(),
+        templates,
+        verdicts.digest,
+        [[f.name, f.sha256] for f in verdicts.files],
+    ]
+    if recipe.mix.instructions is not None:
+        content.append(sha256_of(recipe.mix.instructions))
+    if recipe.mix.values is not None:
+        content.append(["values", sha256_of(recipe.mix.values)])
+    if passages is not None:
+        content += [passages.digest, [[file.name, file.sha256] for file in passages.files]]
+    if replays is not None:
+        content.append([[file.name, file.sha256] for file in replays.files])
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,100 @@
+"""Shards written: samples in their order, one file a shard, beside its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import orjson
+import pyarrow as pa
+
+from pipelines.engine.exchange import Block
+from pipelines.engine.garbage_collection import keeping_freed
+from pipelines.engine.parquet import write_parquet
+from pipelines.engine.storage import Folder
+from pipelines.engine.units import finish_unit
+from pipelines.mix.mixing import STAGE, Mixing
+from pipelines.mix.sample_columns import ORDER, SAMPLE_SCHEMAS, made_schema
+from pipelines.mix.samples import held_out_kinds, with_own_ids
+from pipelines.mix.shard_layout import Shard
+from schemas import DOMAINS, SCHEMA_VERSION
+from schemas.manifest import FileEntry, Manifest
+
+
+def _batch(pool: str, block: Block) -> pa.RecordBatch:
+    """A block as `sample_blocks` gave it."""
+    return pa.ipc.read_record_batch(pa.py_buffer(block), made_schema(pool)) if isinstance(block, bytes) else block
+
+
+def _ordered(pool: str, blocks: Iterable[Block]) -> pa.Table:
+    """The samples of a shard in their order, in memory of their own: what was read of blocks is free again."""
+    batches = [_batch(pool, block) for block in blocks]
+    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name, _ in ORDER])
+
+
+def write_shard(number: int, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
+    """Writes one shard from its blocks, in whatever order they come, and returns its manifest."""
+    with keeping_freed():
+        return _written(mixing.shards[number], blocks, mixing)
+
+
+def _written(shard: Shard, blocks: Iterable[Block], mixing: Mixing) -> Manifest:
+    ordered = _ordered(shard.pool, blocks)
+    table = ordered.select(SAMPLE_SCHEMAS[shard.pool].names)
+    table = with_own_ids(table, ordered["_id"].to_pylist(), shard.pool, mixing.recipe.mix).combine_chunks()
+    entries = [] if shard.pool != "eval" else [_write_jsonl(mixing.shards_folder, shard.name, table)]
+    name = shard.copy or shard.name
+    entries.append(write_parquet(mixing.shards_folder, name, table.schema, _row_groups(table), shard=True))
+    key = f"{shard.pool}.{shard.domain}"
+    counts = {f"samples.{key}": table.num_rows}
+    if shard.domain in DOMAINS:
+        counts[f"trajectories.{key}"] = _begun(ordered)
+        for what, name in (("control_turns", "_control_turns"), ("control_samples", "_control")):
+            counts[f"{what}.{key}"] = pa.compute.sum(ordered[name].cast(pa.int64()), min_count=0).as_py()
+    if shard.pool == "eval":
+        counts |= {f"{name}.{key}": number for name, number in held_out_kinds(table).items()}
+    for what, values in told_tokens(table).items():
+        counts[f"{what}.{key}"] = pa.compute.sum(values, min_count=0).as_py()
+    return finish_unit(
+        mixing.shards_folder, Manifest(STAGE, shard.label, mixing.digest, SCHEMA_VERSION, tuple(entries), counts)
+    )
+
+
+def told_tokens(samples: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The tokens of each sample, and those that bear the loss, as far as its pool tells them."""
+    if "extra_info" in samples.schema.names:
+        return {"tokens": pa.compute.struct_field(samples["extra_info"], "num_tokens")}
+    told = {"tokens": "num_tokens", "loss_tokens": "num_loss_tokens"}
+    return {name: samples[column] for name, column in told.items() if column in samples.schema.names}
+
+
+def _begun(ordered: pa.Table) -> int:
+    """How many trajectories the samples are of: a later segment, a window and what is drawn again count none."""
+    first = ordered.filter(pa.compute.invert(pa.compute.match_substring_regex(ordered["_id"], "-[1-9]|@")))
+    return len(first["_row"].unique())
+
+
+SHARD_ROW_GROUP_BYTES: Final = 16 << 20
+
+
+def _row_groups(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The table cut where its rows pass `SHARD_ROW_GROUP_BYTES`, so that readers can stream."""
+    if not table.num_rows:
+        return
+    size = max(1, table.nbytes // table.num_rows)
+    step = max(1, SHARD_ROW_GROUP_BYTES // size)
+    for start in range(0, table.num_rows, step):
+        yield from table.slice(start, step).combine_chunks().to_batches()
+
+
+def _write_jsonl(folder: Folder, name: str, table: pa.Table) -> FileEntry:
+    digest, size = hashlib.sha256(), 0
+    with folder.writing(name) as path, open(path, "wb") as stream:
+        for group in _row_groups(table):
+            for row in group.to_pylist():
+                line = orjson.dumps(row) + b"\n"
+                stream.write(line)
+                digest.update(line)
+                size += len(line)
+    return FileEntry(name, table.num_rows, size, digest.hexdigest())
