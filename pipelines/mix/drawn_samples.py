@@ -94,11 +94,10 @@ def _wholes(
     use = np.array(beside["use"].to_pylist(), object)
     rows = UnitRows(costs.combine_chunks(), use, beside["ordinal"].to_numpy(), asked, unit.domain)
     told = mixing.instructions.keys()
-    return {
-        pool: whole_samples(pool, rows, draws, mixing.recipe.mix, counter, told)
-        for pool in WHOLE_POOLS
-        if pool in pools
+    found = {
+        one: whole_samples(one, rows, draws, mixing.recipe.mix, counter, told) for one in WHOLE_POOLS if one in pools
     }
+    return {pool: wholes for pool, wholes in found.items() if wholes is not None}
 
 
 def _of_rows(

@@ -62,8 +62,8 @@ def whole_samples(
     mix: Mix,
     counter: TokenCounter,
     others: Collection[str] = (),
-) -> WholeSamples:
-    """The trajectories of a unit that are shown whole.
+) -> WholeSamples | None:
+    """The trajectories of a unit that are shown whole; None if no row is of the pool.
 
     Args:
         pool: `cpt` or `sft`.
@@ -76,6 +76,8 @@ def whole_samples(
     mine = np.array([one["pool"] == pool and one["trajectory_id"] not in others for one in draws], np.bool_)
     places = np.flatnonzero(rows.wanted)
     places = places[mine[rows.ordinal[places]]]
+    if not len(places):
+        return None
     costs = rows.costs.take(pa.array(places)).combine_chunks()
     unit = UnitTokens(costs, rows.use[places], rows.domain, counter)
     wholes = summed_wholes(unit, pool, mix, counter)

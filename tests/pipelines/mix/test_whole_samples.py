@@ -40,7 +40,9 @@ def wholes_of(pool: Any, rows: list[dict[str, Any]], mix: Mix, copies: int = 1) 
     use = np.array([one["use"] for one in rows], object)
     costs = costs_of(rows, View.of(mix), COUNTER)
     unit = UnitRows(costs, use, ordinal, np.ones(len(rows), np.bool_), rows[0]["domain"])
-    return whole_samples(pool, unit, draws_of(names, pool, copies), mix, COUNTER)
+    found = whole_samples(pool, unit, draws_of(names, pool, copies), mix, COUNTER)
+    assert found is not None
+    return found
 
 
 def by_rows(pool: Any, rows: list[dict[str, Any]], mix: Mix) -> dict[str, list[Any]]:
