@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engine.garbage_collection import keeping_freed
-from pipelines.engine.parquet import read_batches, read_table
+from pipelines.engine.parquet import read_table
 from pipelines.engine.units import check_file, check_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
@@ -26,7 +26,7 @@ from pipelines.mix.simulation_instructions import instructed
 from pipelines.mix.whole_samples import WHOLE_POOLS, UnitRows, WholeSamples, whole_samples
 from pipelines.recipe.recipe import Pool
 from pipelines.rendering.answered import Distractors
-from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, COSTS_SCHEMA
+from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, COUNTED
 from pipelines.rendering.turns import Rows
 from quality.tokens import TokenCounter
 from schemas import Reject
@@ -90,9 +90,11 @@ def _wholes(
     pools = {one["pool"] for one in draws if one["copies"]}
     if "spans" in beside.column_names or pools.isdisjoint(WHOLE_POOLS):
         return {}
-    costs = pa.Table.from_batches(read_batches(mixing.measures, costs_name(unit.label)), COSTS_SCHEMA)
+    rest = [name for name in COUNTED if name not in beside.column_names]
+    read = read_table(mixing.measures, costs_name(unit.label), rest)
+    costs = pa.table({name: (read if name in rest else beside)[name] for name in COUNTED})
     use = np.array(beside["use"].to_pylist(), object)
-    rows = UnitRows(costs.combine_chunks(), use, beside["ordinal"].to_numpy(), asked, unit.domain)
+    rows = UnitRows(costs, use, beside["ordinal"].to_numpy(), asked, unit.domain)
     told = mixing.instructions.keys()
     found = {
         one: whole_samples(one, rows, draws, mixing.recipe.mix, counter, told) for one in WHOLE_POOLS if one in pools

@@ -19,7 +19,7 @@ from schemas.manifest import Manifest
 
 STAGE: Final = "mix"
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 """Raised when equal rows become other files than before."""
 
 

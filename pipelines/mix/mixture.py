@@ -40,7 +40,7 @@ from pipelines.mix.stage_items import stage_items
 from pipelines.recipe.mixture import Stage
 from pipelines.recipe.recipe import POOLS, Mix, Recipe
 from pipelines.rendering.answered import HELD, Distractors
-from pipelines.rendering.costs import COSTS_SCHEMA
+from pipelines.rendering.costs import COUNTED
 from quality.sets import distinct, holds
 from quality.tokens import TokenCounter
 from schemas import DOMAINS, SCHEMA_VERSION
@@ -390,7 +390,7 @@ def _sizes(mix: Mix, judged: Judged, found: Candidates, pool: Coded, counter: To
     begun = 0
     for unit in judged.units:
         verdicts = read_table(judged.verdicts, unit.name, ["kept", "use"])
-        costs = pa.Table.from_batches(read_batches(judged.measures, costs_name(unit.label)), COSTS_SCHEMA)
+        costs = read_table(judged.measures, costs_name(unit.label), COUNTED)
         kept = verdicts["kept"].combine_chunks()
         use = np.array(verdicts["use"].filter(kept).to_pylist(), object)
         costs = costs.filter(kept).combine_chunks()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
@@ -238,15 +239,17 @@ class UnitTokens:
 
     def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
         self._costs, self._domain, self._counter = costs, domain, counter
-        ids, segment, step, turn = (self._column(name) for name in ("trajectory_id", "segment", "step", "turn"))
+        segment, step, turn = (self._column(name) for name in ("segment", "step", "turn"))
+        ids = costs["trajectory_id"].combine_chunks()
         begun = np.ones(len(step), np.bool_)
-        begun[1:] = (step[1:] == 0) | (segment[1:] != segment[:-1]) | (ids[1:] != ids[:-1])
+        begun[1:] = (step[1:] == 0) | (segment[1:] != segment[:-1])
+        begun[1:] |= pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
         self.begins = np.flatnonzero(begun)
         self.of = np.cumsum(begun) - 1
         begun[1:] |= turn[1:] != turn[:-1]
         self._turn = np.cumsum(begun) - 1
         split = self._column("num_segments")[self.begins] > 1
-        first = ids[self.begins].tolist(), segment[self.begins].tolist(), split.tolist()
+        first = ids.take(pa.array(self.begins)).to_pylist(), segment[self.begins].tolist(), split.tolist()
         self.keys = [f"{own}-{part}" if more else own for own, part, more in zip(*first, strict=True)]
         self.visible = use != "omit"
         self.bears = (use == "target") & self._column("can_bear")
@@ -256,10 +259,8 @@ class UnitTokens:
         self.users = self._users()
 
     def _column(self, name: str) -> npt.NDArray[Any]:
-        column = self._costs[name]
-        if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-            return column.to_numpy()
-        return np.array(column.to_pylist(), object)
+        found: npt.NDArray[Any] = self._costs[name].to_numpy()
+        return found
 
     def summed(self, of: npt.NDArray[Any]) -> Counts:
         """The sum over each trajectory of a number of each row."""
@@ -293,8 +294,8 @@ class UnitTokens:
 
     def _heading_tokens(self, number: int) -> Counts:
         """Tokens that the headings of so many turns have more than that of the first."""
-        sizes = [self._counter.of(heading(one)) for one in range(1, number + 1)]
-        return np.array(sizes, np.int64) - self._counter.of(heading(1))
+        sizes = self._counter.count(pa.array([heading(one) for one in range(1, number + 1)], pa.string()))
+        return sizes - sizes[:1]
 
     def prompts(self, pool: Pool, mix: Mix) -> Counts:
         """Tokens of the prompt of each trajectory."""

@@ -64,6 +64,9 @@ COSTS_SCHEMA: Final = pa.schema(
 )
 """One row a transition, aligned to the transitions."""
 
+COUNTED: Final = tuple(name for name in COSTS_SCHEMA.names if name != "row_id")
+"""What tokens of samples are counted by."""
+
 COST_HASHES: Final = ("state_hash", "next_hash")
 """By which texts are known to be the same without being read."""
 
