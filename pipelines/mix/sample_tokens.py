@@ -136,12 +136,36 @@ def rendered_tokens(
     if mix.control_tokens == "drop":
         taught[unit.prompt_holds | ((wholes.control_turns > 0) & ~long & is_whole)] = 0
     found = Rendered(unit.begins, taught, taught * wholes.tokens, taught * wholes.loss_tokens)
-    for number in np.flatnonzero((taught > 0) & (long if is_whole else True)).tolist():
-        part = unit.part(number, int(wholes.prompts[number]), wholes.held)
-        made = part.windows(pool, mix, counter) if is_whole else part.asked(pool, mix, counter)
+    if not is_whole:
+        return _asked(unit, wholes, taught > 0, pool, mix, counter)
+    for number in np.flatnonzero((taught > 0) & long).tolist():
+        made = unit.part(number, int(wholes.prompts[number]), wholes.held).windows(pool, mix, counter)
         found.samples[number] = len(made)
         found.tokens[number], found.loss_tokens[number] = (sum(of) for of in zip(Tokens(0, 0), *made, strict=True))
     return found
+
+
+def _asked(
+    unit: UnitTokens, wholes: Wholes, taught: npt.NDArray[np.bool_], pool: Pool, mix: Mix, counter: TokenCounter
+) -> Rendered:
+    """What RL or eval asks for in the mean of the turns that `askable` lets it ask for; nothing without such."""
+    rows = np.flatnonzero(unit.visible & taught[unit.of])
+    of, answers, most = unit.of[rows], unit.answers[rows], mix.window_tokens[pool]
+    begins = np.searchsorted(of, of)
+    shown = np.append(0, np.cumsum(unit.users[rows] + answers))
+    before = wholes.prompts[of] + shown[1:] - shown[begins] - answers
+    fits = before <= most if most is not None and mix.overflow[pool] == "drop" else True
+    can = unit.bears[rows] & (answers <= mix.max_response_tokens) & fits
+    if mix.control_tokens == "drop":
+        holding = np.append(0, np.cumsum(unit.holds[rows]))
+        can &= holding[1:] == holding[begins]
+    count = np.bincount(of[can], minlength=len(taught))
+    sizes = (before if most is None else np.minimum(before, most), answers)
+    asked, answered = (
+        np.rint(np.bincount(of[can], size[can], len(taught)) / np.maximum(count, 1)).astype(np.int64) for size in sizes
+    )
+    drawn = (count > 0).astype(np.int64)
+    return Rendered(unit.begins, drawn, drawn * (asked + counter.of(ASKING)), answered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,14 +428,3 @@ class _Part:
                 told = users.tolist(), self.answers[rows].tolist(), self.bears[rows].tolist()
                 found.append(whole_tokens(pool, self.prompt + opening, *told, counter))
         return found
-
-    def asked(self, pool: Pool, mix: Mix, counter: TokenCounter) -> list[Tokens]:
-        """What a sample of RL or eval has in the mean of the turns that may be asked for; none without such."""
-        told = self.users.tolist(), self.answers.tolist(), self.bears.tolist(), self.holds.tolist()
-        found, most = askable(pool, mix, self.prompt, *told), mix.window_tokens[pool]
-        if not found:
-            return []
-        places = np.array(list(found))
-        before = self.prompt + np.cumsum(self.users + self.answers)[places] - self.answers[places]
-        asked = before if most is None else np.minimum(before, most)
-        return [Tokens(round(float(asked.mean())) + counter.of(ASKING), round(float(self.answers[places].mean())))]
