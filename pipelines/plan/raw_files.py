@@ -12,7 +12,9 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import Any, Final
 
 from fsspec.utils import glob_translate
@@ -47,6 +49,8 @@ class RawFile:
         licence: that the card of its data set states.
         fault: why it is not to be opened, empty if it is: a key of `NOT_OPENED`.
         root: path of the folder, or the archive, that it was found below.
+        touched: when its bytes or its name were changed last, in seconds of its file system's clock; 0 where `changed`
+            is another after every change, infinite where that is not told.
     """
 
     name: str
@@ -56,6 +60,7 @@ class RawFile:
     licence: str | None = None
     fault: str = ""
     root: str = ""
+    touched: float = inf
 
 
 def _literal_root(pattern: str) -> str:
@@ -127,12 +132,13 @@ def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
         is_link = stat.S_ISLNK(os.lstat(path).st_mode)
         told = os.stat(path)
         size, changed, plain = told.st_size, str(told.st_mtime), stat.S_ISREG(told.st_mode)
+        touched = max(told.st_mtime, told.st_ctime)
     except OSError:
-        size, changed, plain, is_link = 0, "0", False, True
+        size, changed, plain, is_link, touched = 0, "0", False, True, inf
     fault = _fault(path, root, named=named, plain=plain and not is_link)
     if not fault and not os.access(path, os.R_OK):
         fault = "unreadable"
-    return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root)
+    return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root, touched=touched)
 
 
 def raw_file(path: str) -> RawFile:
@@ -197,7 +203,15 @@ def _remote_file(filesystem: Any, path: str, info: Mapping[str, Any], root: str)
     changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
     fault = "" if info["type"] == "file" else "not_a_file"
     place, below = Place(filesystem.unstrip_protocol(path)), filesystem.unstrip_protocol(root)
-    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), fault=fault, root=below)
+    more = {"fault": fault, "root": below, "touched": _touched(changed)}
+    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), **more)
+
+
+def _touched(changed: Any) -> float:
+    """See `RawFile`, of what a store tells of a change: a time, a tag of what an object holds, or nothing."""
+    if isinstance(changed, datetime):
+        return changed.timestamp()
+    return 0.0 if changed and isinstance(changed, str) else inf
 
 
 def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:
