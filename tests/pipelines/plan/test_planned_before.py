@@ -13,11 +13,12 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from connectors.registry import connectors
 from pipelines.engine.execution import Execution
 from pipelines.engine.paths import Place
 from pipelines.plan import planned_before, recognition
 from pipelines.plan.raw_files import RawFile, list_raw
-from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.recipe import Normalize, Recipe
 from pipelines.run import Run
 from tests.pipelines.hostile import GOOD
 from tests.pipelines.plan.test_plan import CAST
@@ -47,7 +48,12 @@ def opened(monkeypatch):
     """The names of the files that are opened to tell what they are."""
     names: list[str] = []
     head = recognition._head
-    monkeypatch.setattr(recognition, "_head", lambda file, *more: names.append(file.name) or head(file, *more))
+
+    def noted(file, *more):
+        names.append(file.name)
+        return head(file, *more)
+
+    monkeypatch.setattr(recognition, "_head", noted)
     return names
 
 
@@ -120,7 +126,7 @@ def test_a_plan_of_other_code_or_one_that_is_damaged_is_not_believed(raw, tmp_pa
     elif damage == "plan":
         (tmp_path / "out/plan.json").write_bytes(first[: len(first) // 2])
     else:
-        monkeypatch.setattr(type(recognition.connectors()["asciicast"]), "version", "next")
+        monkeypatch.setattr(type(connectors()["asciicast"]), "version", "next")
     opened.clear()
     planned(raw, tmp_path / "out")
     assert len(opened) == 8
@@ -130,7 +136,7 @@ def test_where_a_connector_failed_it_is_asked_again(raw, tmp_path, opened, monke
     def fails(*_):
         raise TypeError
 
-    connector = type(recognition.connectors()["uiautomator"])
+    connector = type(connectors()["uiautomator"])
     with monkeypatch.context() as patch:
         patch.setattr(connector, "sniff", fails)
         assert json.loads(planned(raw, tmp_path / "out", strict=False))["withdrawn"]
@@ -145,7 +151,7 @@ def test_another_run_that_replaces_one_believes_nothing_of_it(raw, tmp_path, ope
     planned(raw, tmp_path / "out")
     settled(tmp_path / "out")
     opened.clear()
-    other = Recipe(name="t", source="t", normalize={"scrub_salt": "s" * 32})
+    other = Recipe(name="t", source="t", normalize=Normalize(scrub_salt="s" * 32))
     Run(other, [str(raw)], str(tmp_path / "out"), overwrite=True).run("plan")
     assert len(opened) == 8
 
