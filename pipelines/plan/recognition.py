@@ -24,10 +24,10 @@ from pipelines.engine.connector_frames import raised_at
 from pipelines.engine.containers import NESTING, kind_of
 from pipelines.engine.paths import JUNK, Place, text_of
 from pipelines.engine.stored_blob import StoredBlob, opened_archive
+from pipelines.plan import sniffing
 from pipelines.plan.column_mapping import TABLE
 from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
 from pipelines.plan.raw_names import RawNames, plain_name
-from pipelines.plan.sniffing import LEAST, sniffed
 from quality.scrub import scrub_text
 from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
@@ -195,11 +195,12 @@ class Recognizer:
         alone = {name: one for name, one in before.items() if one is not None}
         asked = dict.fromkeys(name for name in left if name not in alone)
         # what is known is not sent to processes
-        sniffing = self if self.workers < 2 or len(asked) < LEAST else replace(self, known=None, counts=None)
+        here = self.workers < 2 or len(asked) < sniffing.LEAST
+        asking = self if here else replace(self, known=None, counts=None)
         counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
         counts.files += len(asked)
         some = [names.files[name] for name in asked]
-        told = sniffed(partial(sniffing.alone, depth=depth), some, self.workers, counts.add)
+        told = sniffing.sniffed(partial(asking.alone, depth=depth), some, self.workers, counts.add)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():

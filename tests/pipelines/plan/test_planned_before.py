@@ -69,13 +69,14 @@ def settled(out: Path, by: float = LATER) -> None:
     (out / "run.json").write_text(json.dumps(record))
 
 
-def test_what_is_as_it_was_is_not_opened_and_the_plan_has_the_same_bytes(raw, tmp_path, opened):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_as_it_was_is_not_opened_and_the_plan_has_the_same_bytes(raw, tmp_path, opened, workers):
     first = planned(raw, tmp_path / "out")
     assert SECRET.encode() not in first
     assert len(opened) == 8
     settled(tmp_path / "out")
     opened.clear()
-    assert planned(raw, tmp_path / "out") == first
+    assert planned(raw, tmp_path / "out", workers=workers) == first
     assert opened == ["many.zip", "many.zip/read.me"]  # an archive is looked into, and what is no log there
 
 
