@@ -20,7 +20,14 @@ from rich.table import Table
 
 ROOT = Path(__file__).parent.parent
 LOG = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
-AIMS = {"one log": 1.5, "a wrong recipe": 0.5, "plan of a wrong recipe": 0.5, "run --help": 0.5}
+SESSION = ROOT / "samples" / "terminal" / "claude_code" / "bakery"
+AIMS = {
+    "one log": 1.5,
+    "one session of an agent": 1.5,
+    "a wrong recipe": 0.5,
+    "plan of a wrong recipe": 0.5,
+    "run --help": 0.5,
+}
 """CPU-seconds."""
 
 
@@ -42,6 +49,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
     out = ["--out", str(folder / "out"), "--overwrite"]
     return {
         "one log": ["run", "terminal", *logs, "--out", str(folder / "one")],
+        "one session of an agent": ["run", "terminal", "--raw", str(SESSION), "--out", str(folder / "session")],
         "one log, on Beam's local runner": ["run", "terminal", *logs, *out, "--runner=FnApiRunner"],
         "the same again, all done": ["run", "terminal", *logs, "--out", str(folder / "one")],
         "plan of one log": ["plan", "terminal", *logs],

@@ -80,6 +80,7 @@ from pipelines.normalize.connector_errors import broken_connectors, failed_input
 from pipelines.normalize.normalizer import PartsToTransitions, unit_digest
 from pipelines.normalize.parts_by_hand import names_of, normalizer_of, open_parts, stages_of
 from pipelines.plan.plan import UNRECOGNIZED_REASONS, Plan, make_plan
+from pipelines.plan.planned_before import PlannedBefore
 from pipelines.plan.recognition import PlanCounts
 from pipelines.publish.card import CARD_UNIT, DESCRIBED_IN, told_apart, write_card
 from pipelines.publish.dataset import Dataset, samples_in
@@ -159,9 +160,9 @@ class Run:
             ContractError: our own bug.
         """
         self.execution.require_runner([*self.raws, self.out.url, *read_by_workers(self.recipe)])
-        self._owner.check(self.raws)
+        goes_on = self._owner.check(self.raws).identity == self._owner.identity
         clear_scratch()
-        plan = self._timed("plan", self._planned)
+        plan = self._timed("plan", lambda: self._planned(goes_on))
         with self._owner.held():
             try:
                 left = read_record(self.out.found(RUN))
@@ -254,14 +255,25 @@ class Run:
         self._seconds[stage] = round(time.monotonic() - begin, 3)
         return result
 
-    def _planned(self) -> Plan:
+    def _planned(self, goes_on: bool) -> Plan:
+        """The plan; of a run that goes on in its folder, files that are as they were are not opened for it."""
         how = self.execution
         if self._before is not None and self._before.plan is not None:
             return self._before.plan
         counts = PlanCounts()
         self._tell(StageStart("plan", counts=counts))
-        sizes = how.part_bytes, how.limit
-        plan = make_plan(self.recipe, self.raws, *sizes, strict=how.strict, workers=how.workers, counts=counts)
+        left = PlannedBefore.left_in(self.out) if goes_on else None
+        self._record.listed = time.time()
+        plan = make_plan(
+            self.recipe,
+            self.raws,
+            how.part_bytes,
+            how.limit,
+            strict=how.strict,
+            workers=how.workers,
+            found_before=left,
+            counts=counts,
+        )
         if not plan.parts and not plan.unrecognized:
             raise ConfigError("There is nothing to do: no input was found.")
         return plan

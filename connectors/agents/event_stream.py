@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from connectors.connector import Blob
 from connectors.conversation.items import Items
+from connectors.reading.documents import head_object
 from connectors.reading.fields import brief
 from connectors.reading.lines import json_lines
-from connectors.reading.values import object_or_none
 from schemas import ParseError, Reject, Trajectory
 
 _NAME_CHARS: Final = 80
@@ -59,7 +59,7 @@ class EventSession(ABC):
 def head_events(head: bytes, lines: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number from 1, event) of the first lines of a log's head that are JSON objects."""
     for number, data in enumerate(head.split(b"\n", lines)[:lines], 1):
-        event = object_or_none(data)
+        event = head_object(data)
         if event is not None:
             yield number, event
 

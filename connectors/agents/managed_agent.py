@@ -37,6 +37,7 @@ from connectors.conversation.items import Items
 from connectors.conversation.steps import course, mark_dangling
 from connectors.conversation.tools import MCP_PREFIX, domain_of
 from connectors.conversation.turns import Call, Said, Turn, seconds_between
+from connectors.reading.documents import head_object
 from connectors.reading.fields import brief, plain_text, text_in
 from connectors.reading.json_text import shallow_json
 from connectors.reading.lines import json_lines
@@ -68,13 +69,10 @@ class ManagedAgent(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         lines = head.split(b"\n", _SNIFFED_LINES)
         for number, data in enumerate(lines[:_SNIFFED_LINES], 1):
-            try:
-                line = json_value(data)
-            except ValueError:
+            line = head_object(data)
+            if line is None:
                 if number == len(lines) and re.match(rb'\{"role":"\w+","kind":"\w+",.{0,200}"raw":\{', data, re.S):
                     return Sniff(0.85, f"line {number}, longer than the head, is an exported event")
-                continue
-            if not isinstance(line, dict):
                 continue
             event = line.get("raw")
             if isinstance(line.get("kind"), str) and isinstance(line.get("role"), str) and _kind(event):

@@ -3,6 +3,7 @@
 The descriptors are made here from the fields' public numbers (tensorflow's `core/example/{example,feature}.proto`,
 android_env's `proto/a11y/*.proto`), so no generated code has to be kept. They stand in a descriptor pool of their own,
 so they do not collide with another library's. Fields that nobody reads here are left out: protobuf passes them over.
+Protobuf is loaded by the first message alone, since most runs read none.
 """
 
 from __future__ import annotations
@@ -11,19 +12,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError
-
 from schemas import ParseError
 
-_KINDS: Final = {
-    "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
-    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
-    "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
-    "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
-    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
-    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
-}
+_KINDS: Final = ("bytes", "string", "float", "int32", "int64", "bool")
 _EXAMPLE: Final = {
     "BytesList": ("1 bytes* value",),
     "FloatList": ("1 float* value",),
@@ -93,6 +84,8 @@ class Messages(NamedTuple):
 @cache
 def messages() -> Messages:
     """The message classes, made once a process."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     file = descriptor_pb2.FileDescriptorProto(name="trajmill_android.proto", package="trajmill", syntax="proto3")
     for name, lines in {**_EXAMPLE, **_FOREST}.items():
         message = file.message_type.add(name=name)
@@ -102,7 +95,7 @@ def messages() -> Messages:
             one = message.field.add(name=field, number=int(number))
             one.label = one.LABEL_REPEATED if kind.endswith("*") else one.LABEL_OPTIONAL
             if plain in _KINDS:
-                one.type = _KINDS[plain]
+                one.type = getattr(one, f"TYPE_{plain.upper()}")
             else:
                 one.type, one.type_name = one.TYPE_MESSAGE, f".trajmill.{plain}"
     pool = descriptor_pool.DescriptorPool()
@@ -122,6 +115,8 @@ def read_example(data: bytes, uri: str, offset: int) -> dict[str, Sequence[Any]]
     Raises:
         ParseError: `bad_record`: the record is no such message, or holds no features.
     """
+    from google.protobuf.message import DecodeError
+
     try:
         example = messages().Example.FromString(data)
     except DecodeError as error:

@@ -51,7 +51,7 @@ class McpDesktopLog(Connector):
     title: ClassVar[str] = "Claude Desktop MCP log (mcp-server-*.log, mcp.log)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        for number, line in enumerate(head.split(b"\n"), 1):
+        for number, line in enumerate(head.split(b"\n") if b"Message from " in head else (), 1):
             found = _LINE.match(line.lstrip(b"\xef\xbb\xbf"))
             if found:
                 return Sniff(0.95, f"line {number} is a message from the {found[3].decode()}")

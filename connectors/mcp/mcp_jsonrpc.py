@@ -113,6 +113,8 @@ class McpJsonRpc(Connector):
     title: ClassVar[str] = "MCP wire capture (JSON-RPC messages)"
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
+        if b"method" not in head and b"\\u00" not in head:  # JSON may say any letter by its number
+            return None
         text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
         opens = _OPENS.match(text.partition("\n")[0]) is not None
         if opens and (value := _first(text)) is not None:

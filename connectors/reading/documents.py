@@ -15,16 +15,20 @@ from connectors.connector import HEAD_BYTES, Blob
 from connectors.reading.element_places import elements
 from connectors.reading.large.outline import ARRAY, DocumentError, Shape, held, outline
 from connectors.reading.lines import json_lines
-from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value, value_or_none
+from connectors.reading.values import BOM, DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
 from schemas import ParseError, json_text
 
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\],]', re.DOTALL)
-_OPENS: Final = {ord("{"): b"}", ord("["): b"]"}
+_TOKEN: Final = re.compile(rb'(?:[^"{}\[\],]++|"(?:[^"\\]++|\\.)*+")*+(["{}\[\],]|\Z)', re.DOTALL)
+"""The next sign that tells where a value ends, behind texts and whatever else stands before it; nothing at the end."""
+
+_OPENS: Final = {b"{": b"}", b"[": b"]"}
 _SPACE: Final = re.compile(r"[ \t\r\n\0]*")
 _EXCERPT: Final = 256
 """Bytes before and behind a fault that its reject shows."""
 
 _LINES: Final = 64
+_NOTHING: Final = b" \t\r\n\0"
+"""What may stand behind a value that is the whole of a file."""
 
 
 def json_document(blob: Blob, member: str = "", shapes: Sequence[Shape] = ()) -> tuple[Any, bytes]:
@@ -98,11 +102,12 @@ def opening(head: bytes) -> Opening | None:
     data = head.removeprefix(BOM).lstrip()
     if data[:1] not in (b"{", b"["):
         return None
-    whole = value_or_none(data)
-    if whole is not None:
-        return Opening(False, (whole,))
     first, _, rest = data.partition(b"\n")
-    value = value_or_none(first) if rest else None
+    value = _head_value(first) if rest else None
+    if value is None or not rest.strip(_NOTHING):
+        whole = _head_value(data)
+        if whole is not None:
+            return Opening(False, (whole,))
     if value is None:
         value = _cut_value(data)
         return None if value is None else Opening(False, (value,))
@@ -113,14 +118,26 @@ def opening(head: bytes) -> Opening | None:
     return Opening(True, (value, *(one for one in later if one is not None)))
 
 
-def row_texts(head: bytes, most: int) -> list[bytes]:
+@lru_cache(64)
+def head_object(line: bytes) -> dict[str, Any] | None:
+    """As `object_or_none`, of a line of a file's beginning, which several formats ask for; it must not be changed."""
+    return object_or_none(line)
+
+
+def _head_value(data: bytes) -> Any:
+    return head_object(data) if data[:1] == b"{" else value_or_none(data)
+
+
+@lru_cache(2)
+def row_texts(head: bytes, most: int) -> tuple[bytes, ...]:
     """The first rows that a file begins with, at most so many, as JSON: its lines, or the elements of one array."""
     begin = head.removeprefix(BOM).lstrip()
     if begin[:1] != b"[":
-        return begin.split(b"\n", most)[:most]
+        return tuple(begin.split(b"\n", most)[:most])
     found = opening(head)
     rows = found.values[0] if found is not None and not found.lines else None
-    return [json_text(row).encode("utf-8", "surrogatepass") for row in rows[:most]] if isinstance(rows, list) else []
+    listed = rows[:most] if isinstance(rows, list) else ()
+    return tuple(json_text(row).encode("utf-8", "surrogatepass") for row in listed)
 
 
 def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseError]]:
@@ -140,24 +157,25 @@ def json_rows(blob: Blob, member: str = "") -> Iterator[tuple[int, Any | ParseEr
 
 def _cut_value(data: bytes) -> Any:
     """The value that a document begins with, without what stands after its last whole element; None if it is none."""
-    closers: list[bytes] = []
-    last: tuple[int, list[bytes]] | None = None
+    closers = b""
+    last: tuple[int, bytes] | None = None
     for token in _TOKEN.finditer(data):
-        sign = data[token.start()]
-        if sign in _OPENS:
-            closers.append(_OPENS[sign])
+        sign = token[1]
+        if sign == b",":
+            last = token.start(1), closers
+        elif sign in _OPENS:
+            closers = _OPENS[sign] + closers
             if len(closers) > DEPTH:
                 break
-        elif sign in b"}]":
-            if not closers or closers.pop() != bytes((sign,)):
-                return None
+        elif sign in (b'"', b""):
+            break
+        elif closers[:1] != sign:
+            return None
+        else:
+            closers = closers[1:]
             if not closers:
                 break
-        elif sign == ord(","):
-            last = token.start(), closers.copy()
-        elif token.end() == token.start() + 1:
-            break
-    return None if last is None else value_or_none(data[: last[0]] + b"".join(reversed(last[1])))
+    return None if last is None else value_or_none(data[: last[0]] + last[1])
 
 
 def concatenated(data: bytes, uri: str) -> Iterator[tuple[int, Any]]:

@@ -33,7 +33,7 @@ _LONG_INTEGER: Final = re2.compile(r"(?:\A|[\s:,\[])(?:[0-9]{20}|-[0-9]{19})")
 
 _TOKEN: Final = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"?|-?(?:Infinity|NaN|(?:I|In|Inf|Infi|Infin|Infini|Infinit|N|Na)\Z)'
-    rb"|-?[0-9][0-9.]*[eE]\+?[0-9]+|-?[0-9]{300,}",
+    rb"|-?[0-9]+(?:\.[0-9]*)?[eE]\+?[0-9]+|-?[0-9]{300,}",
     re.DOTALL,
 )
 _ODD: Final = re2.compile(
@@ -71,8 +71,8 @@ def json_value(data: bytes | str) -> Any:
     """
     try:
         value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return _unusual(data)
+    except orjson.JSONDecodeError as error:
+        return _unusual(data, error)
     _check_depth(data, value)
     return _exact(data) if len(data) > _FITS and _LONG_INTEGER.search(data) else value
 
@@ -87,18 +87,23 @@ def value_or_none(data: bytes | str) -> Any:
 
 def object_or_none(data: bytes | str) -> dict[str, Any] | None:
     """The JSON object that `data` is; None if it is none."""
+    begin = data.lstrip("\ufeff \t\r\n") if isinstance(data, str) else data.removeprefix(BOM).lstrip(_BLANK)
+    if begin[:1] not in ("{", b"{"):
+        return None
     value = value_or_none(data)
     return value if isinstance(value, dict) else None
 
 
-def _unusual(data: bytes | str) -> Any:
-    """The value of what the fast reader does not take as it is."""
+def _unusual(data: bytes | str, fault: orjson.JSONDecodeError) -> Any:
+    """The value of what the fast reader does not take as it is, because of a fault."""
     given = data.encode("utf-8", "replace") if isinstance(data, str) else data
     begin = len(BOM) if given.startswith(BOM) else 0
     text = given[begin:].rstrip(b"\0")
     if not text.strip(_BLANK):
         raise JsonError("truncated" if begin + len(text) < len(given) else "empty", begin, "there is nothing")
     plain = _TOKEN.sub(_plain, text) if _ODD.search(text) else text
+    if plain is data:
+        raise _error(fault, plain, begin)
     try:
         value = orjson.loads(plain)
     except orjson.JSONDecodeError as error:

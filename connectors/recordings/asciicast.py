@@ -31,10 +31,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import ClassVar, Final
 
 from connectors.connector import Blob, Connector, Sniff
-from connectors.reading.values import BOM, json_value
+from connectors.reading.documents import head_object
+from connectors.reading.values import BOM
 from connectors.recordings.cast_events import Header, header_of, read_cast
 from connectors.recordings.recording import UNDATED, Recording, trajectories_of
 from connectors.recordings.session import Session
@@ -54,14 +56,13 @@ class Asciicast(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         line = head.removeprefix(BOM).lstrip().partition(b"\n")[0]
-        try:
-            value = json_value(line)
-            if isinstance(value, dict):
+        value = head_object(line)
+        with suppress(ValueError):
+            if value is not None:
                 return Sniff(0.95, f"the first line is an asciicast header of version {header_of(value).version}")
-        except ValueError:
-            found = _VERSION.search(head[:4096])
-            if found and found[1] == b"1" and head.lstrip()[:1] == b"{" and len(_VERSION_1.findall(head)) == 3:
-                return Sniff(0.9, "a JSON object with version 1, width, height and stdout")
+        found = _VERSION.search(head[:4096])
+        if found and found[1] == b"1" and head.lstrip()[:1] == b"{" and len(_VERSION_1.findall(head)) == 3:
+            return Sniff(0.9, "a JSON object with version 1, width, height and stdout")
         return Sniff(0.3, "named as an asciicast, though its header is none") if uri.endswith(".cast") else None
 
     def parse(self, blob: Blob) -> Iterator[Trajectory | Reject]:

@@ -42,6 +42,8 @@ class TerminusRows(Connector):
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         if (
             head.lstrip()[:1] in (b"{", b"[")
+            and b"keystrokes" in head
+            and b"analysis" in head
             and _COLUMN.search(head)
             and _ANSWER.search(head)
             and _ANALYSIS.search(head)

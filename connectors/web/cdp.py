@@ -89,7 +89,8 @@ class Cdp(Connector):
             return None
         if _FIRST.match(data):
             return Sniff(0.92, "begins with an event of the DevTools Protocol")
-        if len(_PLAIN.findall(data)) > 1 and (b'"params' in data or b'\\"params' in data):
+        named = b'"Network.' in data or b'"Page.' in data
+        if named and len(_PLAIN.findall(data)) > 1 and (b'"params' in data or b'\\"params' in data):
             return Sniff(0.7, "holds events of the DevTools Protocol")
         return None
 

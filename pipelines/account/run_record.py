@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pipelines.account.summary import Summary
 from pipelines.engine.execution import Execution
+from pipelines.plan.planned_before import LISTED
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.recipe_file import SALTED, VERSION_KEY
 from quality.scrub import scrub_text
@@ -37,6 +38,8 @@ class Record:
     def __init__(self, recipe: Recipe, execution: Execution, command: Sequence[str]) -> None:
         self._recipe, self._execution, self._command = recipe, execution, command
         self._begun = time.time()
+        self.listed: float | None = None
+        """When the raw files were listed for the plan; None where another made it."""
 
     def to_json(self, summary: Summary, code: int | None = None, error: str = "") -> bytes:
         """The record of the run that has come to this summary.
@@ -65,6 +68,7 @@ class Record:
             "exit_code": code,
             "error": scrub_text(error) or None,
             "begun": self._begun,
+            LISTED: self.listed,
             "finished": None if code is None else time.time(),
             "seconds": summary.seconds,
             "counts": {line.unit: asdict(line) for line in summary.lines},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -117,6 +118,13 @@ class ObjectStore:
                 more = {"concurrency": 1} if self._kind in ("gs", "gcs") else {}
                 self._filesystem.get_file(path, local, **more)
             return _COPIES.keep(self._filesystem, path, local)
+
+    def in_pieces(self, path: str, size: int) -> BinaryIO:
+        """As `opened`, where little is read of an object of so many bytes: of a large one each read is a request."""
+        if size <= _SMALL:
+            return self.opened(path)
+        held = _COPIES.opened(self._filesystem, path)
+        return held or cast("BinaryIO", io.BufferedReader(_Pieces(self._filesystem, path, size)))
 
     def put(self, local: str, path: str) -> None:
         """Writes a whole object, whatever was there."""
@@ -345,11 +353,11 @@ class _Copies:
             gone.data.close()
 
 
-class _At(io.RawIOBase):
-    """A file, read from a place of its own."""
+class _Placed(io.RawIOBase, ABC):
+    """Bytes, read from a place of its own."""
 
-    def __init__(self, handle: int) -> None:
-        self._handle, self._place = handle, 0
+    def __init__(self, size: int) -> None:
+        self._size, self._place = size, 0
 
     def readable(self) -> bool:
         return True
@@ -358,15 +366,44 @@ class _At(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        begin = (0, self._place, os.fstat(self._handle).st_size)[whence]
-        self._place = begin + offset
+        self._place = (0, self._place, self._size)[whence] + offset
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        data = os.pread(self._handle, len(buffer), self._place)
+        data = self._bytes(self._place, len(buffer))
         buffer[: len(data)] = data
         self._place += len(data)
         return len(data)
+
+    @abstractmethod
+    def _bytes(self, begin: int, most: int) -> bytes:
+        """Those at a place, as many as there are."""
+
+
+class _Pieces(_Placed):
+    """An object, of which only what is read is asked for."""
+
+    def __init__(self, filesystem: Any, path: str, size: int) -> None:
+        super().__init__(size)
+        self._filesystem, self._path = filesystem, path
+
+    def _bytes(self, begin: int, most: int) -> bytes:
+        end = min(begin + most, self._size)
+        if end <= begin:
+            return b""
+        with _told():
+            return bytes(self._filesystem.cat_file(self._path, start=begin, end=end))
+
+
+class _At(_Placed):
+    """A file of this machine."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(os.fstat(handle).st_size)
+        self._handle = handle
+
+    def _bytes(self, begin: int, most: int) -> bytes:
+        return os.pread(self._handle, most, begin)
 
     def close(self) -> None:
         if not self.closed:

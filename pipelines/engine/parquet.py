@@ -164,13 +164,19 @@ def rows_of(folder: Folder, name: str) -> int:
         return int(reader.metadata.num_rows)
 
 
-def read_table(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
+def read_table(folder: Folder, name: str, columns: Sequence[str], size: int | None = None) -> pa.Table:
     """These columns of all rows of a file, which may have none, each in one chunk.
+
+    Args:
+        folder: it lies in.
+        name: of it.
+        columns: that are read.
+        size: of it, if of an object store no more than these columns is to be fetched.
 
     Raises:
         ShardError: the file is missing or damaged.
     """
-    with _opened(folder, name) as reader, _damage(folder, name):
+    with _opened(folder, name, size=size) as reader, _damage(folder, name):
         return reader.read(columns=list(columns), use_threads=False).combine_chunks()
 
 
@@ -266,11 +272,13 @@ def row_groups(folder: Folder, name: str) -> Iterator[RowGroup]:
 
 
 @contextmanager
-def _opened(folder: Folder, name: str, encoded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+def _opened(
+    folder: Folder, name: str, encoded: Sequence[str] = (), size: int | None = None
+) -> Iterator[pq.ParquetFile]:
     """The file, open for reading, with the checksums of its pages checked; `encoded` columns stay dictionaries."""
     with ExitStack() as stack:
         with _damage(folder, name):
-            stream = stack.enter_context(folder.open(name))
+            stream = stack.enter_context(folder.open(name) if size is None else folder.open_pieces(name, size))
             metadata = pq.read_metadata(stream)
             held = {metadata.schema.column(place).path for place in range(metadata.num_columns)} if encoded else ()
             reader = stack.enter_context(

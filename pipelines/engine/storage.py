@@ -243,6 +243,16 @@ class Folder:
         with open(self.path(name), "rb") if self.is_local else self._store.opened(self.path(name)) as stream:
             yield stream
 
+    @contextmanager
+    def open_pieces(self, name: str, size: int) -> Iterator[BinaryIO]:
+        """As `open`, for who reads little of a file of so many bytes: of an object store only that is fetched."""
+        if self.is_local:
+            with self.open(name) as stream:
+                yield stream
+            return
+        with self._store.in_pieces(self.path(name), size) as stream:
+            yield stream
+
     def sha256(self, name: str) -> str:
         """The digest of a file, 64 hex digits; empty if there is none.
 

@@ -21,6 +21,7 @@ from pipelines.engine.units import done_units, unit_manifests, written_names
 from pipelines.normalize.connector_errors import must_be_read_again
 from pipelines.normalize.normalizer import STAGE, Normalizer, normalize_part, unit_digest
 from pipelines.plan.plan import Part, Plan, make_plan
+from pipelines.plan.planned_before import PlannedBefore
 from pipelines.recipe.recipe import Recipe
 from schemas import ConfigError
 
@@ -118,9 +119,15 @@ def normalize_share(recipe: Recipe, raws: Sequence[str], out: str, share: Share,
     require_openable([*raws, out])
     folder = Folder.named(out)
     owner = Ownership(folder, Identity.of(recipe, raws))
-    owner.check(raws)
+    goes_on = owner.check(raws).identity == owner.identity
     plan = make_plan(
-        recipe, raws, execution.part_bytes, execution.limit, strict=execution.strict, workers=execution.workers
+        recipe,
+        raws,
+        execution.part_bytes,
+        execution.limit,
+        strict=execution.strict,
+        workers=execution.workers,
+        found_before=PlannedBefore.left_in(folder) if goes_on else None,
     )
     normalizer = normalizer_of(recipe, folder, strict=execution.strict)
     mine = plan.parts[share.number :: share.count]

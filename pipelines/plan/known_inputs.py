@@ -26,7 +26,7 @@ from pipelines.engine.stored_blob import StoredBlob, opened_archive
 from pipelines.engine.tombstones import LOG, Tombstones
 from pipelines.plan.plan import Plan
 from pipelines.plan.raw_files import RawFile, raw_file
-from pipelines.plan.recognition import Input, stamp_of
+from pipelines.plan.recognition import Input, Recognized, stamp_of
 from schemas import ParseError, Reject
 
 
@@ -173,23 +173,20 @@ class FoundBefore:
         opened = {(plan.asked, one.place, one.stamp): one.inputs for plan in plans for one in plan.opened}
         return cls(found, opened)
 
-    def among(self, asked: str) -> Callable[[RawFile], bool]:
-        """See `plan.FoundBefore`; what was met is noted."""
+    def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
+        """See `plan.FoundBefore`; what was opened and holds nothing new is nothing, and what was met is noted."""
 
-        def is_done(file: RawFile) -> bool:
-            held = self.opened.get((asked, file.place, stamp_of({"": file})))
+        def told(file: RawFile) -> Recognized | None:
+            stamp = stamp_of({"": file})
+            for one in self.inputs.get(file.place, ()):
+                connector = connectors().get(one.connector)
+                if connector is not None and connector.version == one.version and one.stamp == stamp:
+                    return Recognized([replace(one, uri=file.name)])
+            held = self.opened.get((asked, file.place, stamp))
             self.again += held or 0
-            return held is not None
+            return None if held is None else Recognized()
 
-        return is_done
-
-    def __call__(self, file: RawFile) -> Input | None:
-        """The input that the file is; None if it is not known."""
-        for one in self.inputs.get(file.place, ()):
-            connector = connectors().get(one.connector)
-            if connector is not None and connector.version == one.version and one.stamp == stamp_of({"": file}):
-                return replace(one, uri=file.name)
-        return None
+        return told
 
 
 def input_rows(

@@ -19,7 +19,15 @@ from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.plan.column_mapping import ColumnMapping
 from pipelines.plan.raw_files import RawFile, gather
-from pipelines.plan.recognition import UNRECOGNIZED_REASONS, Input, Opened, PlanCounts, Recognizer, Withdrawn
+from pipelines.plan.recognition import (
+    UNRECOGNIZED_REASONS,
+    Input,
+    Opened,
+    PlanCounts,
+    Recognized,
+    Recognizer,
+    Withdrawn,
+)
 from pipelines.recipe.recipe import Recipe
 from schemas import SCHEMA_VERSION, Reject
 
@@ -217,7 +225,7 @@ def make_plan(
         strict: raise the exception of a connector that fails at a file instead of noting it in `Plan.withdrawn`.
         is_known: of an input that an earlier generation read, which is left out.
         workers: processes that sniff files where there are many.
-        found_before: what files were found to be by earlier ones, if they have not changed since; these are not opened
+        found_before: what files were found to be by earlier plans, if they have not changed since; these are not opened
             again to tell.
         counts: filled on the way, for who shows how far it has come.
 
@@ -230,8 +238,7 @@ def make_plan(
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     salt = settings.scrub_salt or ""
     asked = asked_digest(recipe)
-    is_done = None if found_before is None else found_before.among(asked)
-    more = strict, workers, found_before, is_done, counts
+    more = strict, workers, None if found_before is None else found_before.among(asked), counts
     recognizer = Recognizer(among, settings.max_member_bytes, salt, mapped, *more)
     found = recognizer.recognize(gather(raws, settings.dataset))
     inputs = [one for one in told_apart(found.inputs) if is_known is None or not is_known(one)]
@@ -255,8 +262,5 @@ def asked_digest(recipe: Recipe) -> str:
 class FoundBefore(Protocol):
     """What earlier plans found files to be."""
 
-    def __call__(self, file: RawFile) -> Input | None:
-        """The input that a file is by itself; None if it is not known."""
-
-    def among(self, asked: str) -> Callable[[RawFile], bool]:
-        """Whether a file was opened, is no log by itself, and holds nothing new, where the same were asked."""
+    def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
+        """What a file is by itself, where those are asked of whom `asked` is the digest; None if it is not known."""

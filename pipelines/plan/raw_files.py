@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import Any, Final
 
 from fsspec.utils import glob_translate
@@ -25,7 +27,11 @@ from schemas import ConfigError
 _HOMES: Final = ("/home", "/Users")
 
 _LISTED_AT_ONCE: Final = 16
-"""Folders of an object store, each of which takes a request and its answer's way."""
+"""Folders of an object store, or blocks of files of a file system, which may be one of a network: each takes a request
+and its answer's way."""
+
+_BLOCK: Final = 100
+"""Files of a block."""
 
 NOT_OPENED: Final = {
     "outside_root": "links lead out of the folder that was named; only what lies in it is read",
@@ -47,6 +53,8 @@ class RawFile:
         licence: that the card of its data set states.
         fault: why it is not to be opened, empty if it is: a key of `NOT_OPENED`.
         root: path of the folder, or the archive, that it was found below.
+        touched: when its bytes or its name were changed last, in seconds of its file system's clock; 0 where `changed`
+            is another after every change, infinite where that is not told.
     """
 
     name: str
@@ -56,6 +64,7 @@ class RawFile:
     licence: str | None = None
     fault: str = ""
     root: str = ""
+    touched: float = inf
 
 
 def _literal_root(pattern: str) -> str:
@@ -77,17 +86,17 @@ def _local(raw: str) -> tuple[str, list[RawFile]] | None:
     """The root and the files that a local path or pattern names; None if there is nothing."""
     path = local_path(raw)
     if os.path.isdir(path):
-        return path, list(_below(path, path))
+        return path, _below(path, path)
     if os.path.exists(path):
         folder = os.path.dirname(path)
         return folder, [_local_file(path, folder, named=True)]
     if not _is_wild(path):
         return None
     root = _literal_root(path) or "/"
-    return root, list(_below(root, root, path))
+    return root, _below(root, root, path)
 
 
-def _below(folder: str, root: str, pattern: str | None = None) -> Iterator[RawFile]:
+def _below(folder: str, root: str, pattern: str | None = None) -> list[RawFile]:
     """The files below a folder, links to folders among them but not what they lead to.
 
     Args:
@@ -96,20 +105,32 @@ def _below(folder: str, root: str, pattern: str | None = None) -> Iterator[RawFi
         pattern: the whole path of a file, or of a folder above it, has to match.
     """
     waiting = [(folder, pattern)]
+    files: list[str] = []
+    closed: list[RawFile] = []
     while waiting:
         folder, wanted = waiting.pop()
         try:
             with os.scandir(folder) as found:
                 entries = [(one.path, one.is_dir(follow_symlinks=False)) for one in found if one.name not in JUNK]
         except OSError:
-            yield RawFile(_relative(folder, root) or ".", Place(folder), 0, "0", fault="unreadable", root=root)
+            name = _relative(folder, root) or "."
+            closed.append(RawFile(name, Place(folder), 0, "0", fault="unreadable", root=root))
             continue
         for path, is_folder in entries:
             matches = wanted is None or _pattern(wanted).match(path) is not None
             if is_folder and (matches or _leads_on(path, wanted)):
                 waiting.append((path, None if matches else wanted))
             elif matches and not is_folder:
-                yield _local_file(path, root)
+                files.append(path)
+    return closed + _local_files(files, root)
+
+
+def _local_files(paths: Sequence[str], root: str) -> list[RawFile]:
+    """The files of these paths, in their order."""
+    blocks = [paths[begin : begin + _BLOCK] for begin in range(0, len(paths), _BLOCK)]
+    with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
+        told = threads.map(lambda block: [_local_file(path, root) for path in block], blocks)
+        return [file for block in told for file in block]
 
 
 @lru_cache(maxsize=16)
@@ -124,15 +145,17 @@ def _leads_on(folder: str, pattern: str | None) -> bool:
 
 def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
     try:
-        is_link = stat.S_ISLNK(os.lstat(path).st_mode)
-        told = os.stat(path)
+        told = os.lstat(path)
+        is_link = stat.S_ISLNK(told.st_mode)
+        told = os.stat(path) if is_link else told
         size, changed, plain = told.st_size, str(told.st_mtime), stat.S_ISREG(told.st_mode)
+        touched = max(told.st_mtime, told.st_ctime)
     except OSError:
-        size, changed, plain, is_link = 0, "0", False, True
+        size, changed, plain, is_link, touched = 0, "0", False, True, inf
     fault = _fault(path, root, named=named, plain=plain and not is_link)
     if not fault and not os.access(path, os.R_OK):
         fault = "unreadable"
-    return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root)
+    return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root, touched=touched)
 
 
 def raw_file(path: str) -> RawFile:
@@ -197,7 +220,15 @@ def _remote_file(filesystem: Any, path: str, info: Mapping[str, Any], root: str)
     changed = info.get("mtime") or info.get("ETag") or info.get("etag") or info.get("md5Hash") or 0
     fault = "" if info["type"] == "file" else "not_a_file"
     place, below = Place(filesystem.unstrip_protocol(path)), filesystem.unstrip_protocol(root)
-    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), fault=fault, root=below)
+    more = {"fault": fault, "root": below, "touched": _touched(changed)}
+    return RawFile(_relative(path, root), place, int(info["size"] or 0), str(changed), **more)
+
+
+def _touched(changed: Any) -> float:
+    """See `RawFile`, of what a store tells of a change: a time, a tag of what an object holds, or nothing."""
+    if isinstance(changed, datetime):
+        return changed.timestamp()
+    return 0.0 if changed and isinstance(changed, str) else inf
 
 
 def list_raw(raw: str, dataset: Dataset = WHOLE) -> list[RawFile]:

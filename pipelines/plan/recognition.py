@@ -24,10 +24,10 @@ from pipelines.engine.connector_frames import raised_at
 from pipelines.engine.containers import NESTING, kind_of
 from pipelines.engine.paths import JUNK, Place, text_of
 from pipelines.engine.stored_blob import StoredBlob, opened_archive
+from pipelines.plan import sniffing
 from pipelines.plan.column_mapping import TABLE
 from pipelines.plan.raw_files import NOT_OPENED, RawFile, root_name
 from pipelines.plan.raw_names import RawNames, plain_name
-from pipelines.plan.sniffing import sniffed
 from quality.scrub import scrub_text
 from schemas import ConfigError, ContractError, ParseError, Reject, ShardError
 
@@ -160,8 +160,7 @@ class Recognizer:
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
         strict: whether an exception of a connector is raised instead of noted.
         workers: processes that sniff many files.
-        known: the input that a file was found to be by itself, and still is; None if that is not known.
-        is_done: of a file that was opened before, is no log by itself, and holds nothing that is not known.
+        known: what a file was found to be by itself, and still is; None if that is not known.
         counts: how many files were found and told, for who waits.
     """
 
@@ -171,8 +170,7 @@ class Recognizer:
     mapped: Callable[[str, Place, bytes], str | None] | None = None
     strict: bool = False
     workers: int = 1
-    known: Callable[[RawFile], Input | None] | None = None
-    is_done: Callable[[RawFile], bool] | None = None
+    known: Callable[[RawFile], Recognized | None] | None = None
     counts: PlanCounts | None = None
 
     def recognize(self, files: Sequence[RawFile], depth: int = 0) -> Recognized:
@@ -194,17 +192,15 @@ class Recognizer:
         owners, shared, claims = self._joined(names, found)
         left = [name for name in names.files if name not in owners and name not in shared and name not in claims]
         before = {name: self.known(names.files[name]) for name in left} if self.known is not None else {}
-        alone = {name: Recognized([one]) for name, one in before.items() if one is not None}
-        if self.is_done is not None:
-            alone |= {name: Recognized() for name in left if name not in alone and self.is_done(names.files[name])}
+        alone = {name: one for name, one in before.items() if one is not None}
         asked = dict.fromkeys(name for name in left if name not in alone)
-        sniffing = (
-            self if self.workers < 2 else replace(self, known=None, is_done=None, counts=None)
-        )  # what is known is not sent to processes
+        # what is known is not sent to processes
+        here = self.workers < 2 or len(asked) < sniffing.LEAST
+        asking = self if here else replace(self, known=None, counts=None)
         counts = self.counts if self.counts is not None and depth == 0 else PlanCounts()
         counts.files += len(asked)
         some = [names.files[name] for name in asked]
-        told = sniffed(partial(sniffing.alone, depth=depth), some, self.workers, counts.add)
+        told = sniffing.sniffed(partial(asking.alone, depth=depth), some, self.workers, counts.add)
         alone |= zip(asked, told, strict=True)
         alone = {name: alone[name] for name in left}
         for name, beside in _beside(names, alone).items():
@@ -216,7 +212,9 @@ class Recognizer:
                 self._answered(connector, names, owners, found, alone, claims)
         for name, one in alone.items():
             found.take(one)
-            if name in asked and (opened := _opened(names.files[name], one)) is not None:
+            if name not in asked:
+                found.opened += one.opened
+            elif (opened := _opened(names.files[name], one)) is not None:
                 found.opened.append(opened)
         found.claimed.update(claims.values())
         found.inputs = [replace(one, why=_scrubbed(one.why, self.salt)) for one in found.inputs]
@@ -473,7 +471,8 @@ def _members(file: RawFile, limit: int) -> tuple[list[RawFile], list[Reject]]:
                 rejects.append(replace(one, uri=uri, member=""))
             elif JUNK.isdisjoint(one.name.split("/")):
                 name = f"{file.name}/{text_of(one.name)}"
-                found.append(RawFile(name, file.place.member(one.name), one.bytes, file.changed, file.licence))
+                place = file.place.member(one.name)
+                found.append(RawFile(name, place, one.bytes, file.changed, file.licence, touched=file.touched))
     except ParseError as error:
         rejects.append(replace(Reject.of(error, "input"), uri=file.name))
     return found, rejects

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -131,8 +131,8 @@ def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEn
         ShardError: a file is missing or damaged.
     """
     places = list(_places(stages))
-    told = {place: _only(*place) for place in places}
-    every = set().union(*told.values()) if all(one is not None for one in told.values()) else None  # type: ignore[arg-type]
+    told = [_only(place) for place in places]
+    every = None if None in told else set().union(*filter(None, told))
     if every is not None and len(every) <= 1:
         return {(every or {UNSTATED}).pop(): samples} if samples else {}
     names: list[str] = []
@@ -149,23 +149,31 @@ def licences_of(stages: Sequence[Folder], shards: Folder, files: Sequence[FileEn
     return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _places(stages: Sequence[Folder]) -> Iterator[tuple[Folder, str, str, str]]:
-    """(folder, file, column of the licence, column of the name) of everything that samples are made of."""
+class _Place(NamedTuple):
+    """A file that samples are made of, with the columns of its licence and of its name."""
+
+    folder: Folder
+    file: FileEntry
+    licence: str
+    key: str
+
+
+def _places(stages: Sequence[Folder]) -> Iterator[_Place]:
     for stage in stages:
         for name, column, key in _SOURCES:
             manifest = read_manifest(stage / name, MANIFEST)
-            yield from ((stage / name, file.name, column, key) for file in (manifest.files if manifest else ()))
+            yield from (_Place(stage / name, file, column, key) for file in (manifest.files if manifest else ()))
 
 
-def _only(folder: Folder, name: str, column: str, _: str) -> set[str] | None:
+def _only(one: _Place) -> set[str] | None:
     """The licences of a file where its footer tells that each row group has but one; else None."""
     found: set[str] = set()
-    with folder.open(name) as stream:
+    with one.folder.open_pieces(one.file.name, one.file.bytes) as stream:
         try:
             metadata = pq.ParquetFile(stream).metadata
         except (OSError, pa.ArrowException) as error:
-            raise ShardError(f"{folder.path(name)} is damaged: {error}") from error
-    place = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == column), -1)
+            raise ShardError(f"{one.folder.path(one.file.name)} is damaged: {error}") from error
+    place = next((i for i in range(metadata.num_columns) if metadata.schema.column(i).path == one.licence), -1)
     if place < 0:
         return None
     for group in range(metadata.num_row_groups):
@@ -182,14 +190,12 @@ def _only(folder: Folder, name: str, column: str, _: str) -> set[str] | None:
     return found
 
 
-def _by_key(
-    places: Sequence[tuple[Folder, str, str, str]], names: list[str]
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
+def _by_key(places: Sequence[_Place], names: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
     """The keys of all that samples are made of, ascending, and of each the number of its licence in `names`."""
     numbers: dict[str, int] = {}
     keys, found = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)]
-    for folder, name, column, key in places:
-        rows = read_table(folder, name, [key, column])
+    for folder, file, column, key in places:
+        rows = read_table(folder, file.name, [key, column], file.bytes)
         licence = pc.struct_field(rows["provenance"], "licence") if "." in column else rows[column]
         pairs = pa.table({"key": rows[key].cast(pa.string()), "licence": licence.cast(pa.string())})
         pairs = pairs.group_by(["key", "licence"]).aggregate([])

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 RECIPE = load_recipe("terminal")
 LOGS = 13
-MOST = 170
+MOST = 190
 """Requests of a run of one part, or of one that finds everything done."""
 
 
@@ -68,8 +68,11 @@ def test_a_run_from_a_store_into_it_gives_the_same_bytes_with_few_requests(store
     each = 2 if store.url.startswith("s3") else 4  # gcsfs asks what it is before it reads it
     assert len(read) <= each * LOGS + 1  # the beginning for the plan, then the log
     assert len(lines) <= MOST
-    written = [line for line in lines if line.startswith(("PUT", "POST")) and MARKER not in line]
-    assert len(written) == len(set(written)) + 1  # the record of the run, when it begins and when it ends
+    # writes without a condition name their object in the body, with Google
+    puts = [line for line in lines if line.startswith(("PUT", "POST"))]
+    written = [line for line in puts if MARKER not in line and "multipart" not in line]
+    twice = 1 if store.url.startswith("s3") else 0  # the record of the run, when it begins and when it ends
+    assert len(written) == len(set(written)) + twice
     store.door.forget()
     Run(RECIPE, [uploaded], out).run()
     assert store.door.asked.total() <= MOST

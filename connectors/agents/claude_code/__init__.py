@@ -59,7 +59,7 @@ from connectors.agents.claude_code.steps import Course, course, domain
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.steps import mark_dangling
 from connectors.conversation.tools import checkout
-from connectors.reading.values import object_or_none
+from connectors.reading.documents import head_object
 from schemas import Agent, Environment, ParseError, Reject, Task, Trajectory
 
 BRANCHES: Final = 64
@@ -81,9 +81,9 @@ class ClaudeCode(Connector):
         if is_export(head) and b'"message"' in head and b'"role"' in head:
             return Sniff(0.95, "an object of loglines, as the web client exports a session")
         books = None
-        lines = head.split(b"\n")
+        lines = head.split(b"\n", _SNIFFED_LINES)
         for number, data in enumerate(lines[:_SNIFFED_LINES], 1):
-            line = object_or_none(data)
+            line = head_object(data)
             if line is None:
                 if number == len(lines) and data[:1] == b"{" and b'"parentUuid"' in data and b'"sessionId"' in data:
                     return Sniff(0.8, f"line {number}, longer than the head, has parentUuid and sessionId")

@@ -29,9 +29,9 @@ from connectors.agents.codex_texts import SEARCHES, domain
 from connectors.connector import Blob, Connector, Sniff
 from connectors.conversation.steps import course, mark_dangling
 from connectors.conversation.tools import checkout
+from connectors.reading.documents import head_object
 from connectors.reading.fields import plain_text, text_in
 from connectors.reading.lines import json_lines
-from connectors.reading.values import object_or_none
 from schemas import Agent, Context, Environment, ParseError, Reject, Task, Trajectory
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -48,7 +48,7 @@ class Codex(Connector):
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
         lines = head.split(b"\n", _SNIFFED_LINES)
-        first = object_or_none(lines[0])
+        first = head_object(lines[0])
         if first is None:
             if len(lines) == 1 and head.startswith(b'{"timestamp":"') and b'"type":"session_meta","payload":{' in head:
                 return Sniff(0.9, "line 1, longer than the head, is a session_meta")
@@ -59,7 +59,7 @@ class Codex(Connector):
                 return Sniff(0.95, "line 1 is the session_meta of a Codex rollout")
             return Sniff(0.8, f"line 1 is a {kind} of a Codex rollout")
         if kind is None and isinstance(first.get("id"), str) and "timestamp" in first and "instructions" in first:
-            for line in map(object_or_none, lines[1:_SNIFFED_LINES]):
+            for line in map(head_object, lines[1:_SNIFFED_LINES]):
                 if line is not None and ("record_type" in line or plain_text(line.get("type")) in ITEMS):
                     return Sniff(0.8, "line 1 is the head of an early Codex rollout, and items follow")
         return None

@@ -94,7 +94,8 @@ class AppiumLog(Connector):
     companions = re.compile(r"(?:screenshots/)?[^/]*\.(?:png|jpe?g|mp4)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if _SNIFFED.search(_COLOURED.sub(b"", head)):
+        plain = _COLOURED.sub(b"", head) if b"\x1b[" in head else head
+        if b"-->" in plain and _SNIFFED.search(plain):
             return Sniff(0.9, "holds requests as Appium's server logs them")
         if b"Welcome to Appium v" in head:
             return Sniff(0.85, "says that an Appium server was started")

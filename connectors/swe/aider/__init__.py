@@ -109,7 +109,7 @@ class Aider(Connector):
     companions = re.compile(r"\.aider\.(?:input\.history|llm\.history|conf\.yml|tags\.cache\.v\d{1,3}/.*)")
 
     def sniff(self, head: bytes, uri: str) -> Sniff | None:
-        if _START.search(head):
+        if b"# aider chat started at " in head and _START.search(head):
             return Sniff(0.95, "a heading `# aider chat started at`")
         if uri.endswith(_NAME) and (b"\n#### " in head or b"\n> " in head):
             return Sniff(0.7, "named as a chat history of Aider")

@@ -55,7 +55,7 @@ class Rrweb(Connector):
             return None
         if _PACKED.match(head):
             return Sniff(0.6, "strings of zlib bytes, as rrweb packs events")
-        if not _TYPE.search(head) or b'"data"' not in head:
+        if b'"data"' not in head or b'"type"' not in head or not _TYPE.search(head):
             return None
         if all(word in head for word in _META) and (_SNAPSHOT[0] in head or b'"timestamp"' in head):
             return Sniff(0.9, "events of rrweb: a page's address and size")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -133,6 +132,8 @@ class FlinkServers(Servers):
 
 def _managers(rest: int) -> int:
     """How many TaskManagers a cluster has; 0 where it does not answer yet."""
+    import urllib.request
+
     try:
         with urllib.request.urlopen(f"http://localhost:{rest}/overview", timeout=5) as answer:
             told: dict[str, int] = json.load(answer)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from pipelines.account.endings import Code
+from pipelines.account.summary import OVER, StageStart
 from pipelines.engine.dataflow.cost_ceiling import Ceiling
 from pipelines.engine.dataflow.job_options import job_flags
 from pipelines.engine.dataflow.jobs import METER, JobLeftError, leaving
@@ -88,8 +89,9 @@ def launch(words: Sequence[str]) -> Launched:
     METER.reset(_number(found, "spent_hours", 0.0, float) * 3600)
     done = Launched(submitted=True, ignored=ignored)
 
-    def began(start: Any) -> None:
-        done.stage = start.stage
+    def began(start: StageStart) -> None:
+        if start is not OVER:
+            done.stage = start.stage
 
     overwrite, command = (
         _is_true(found, "overwrite"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.connector import MemoryBlob
-from connectors.reading.documents import concatenated, document_in, json_document
+from connectors.reading.documents import Opening, concatenated, document_in, json_document, opening
 from connectors.reading.lines import json_lines
 from connectors.reading.values import DEPTH, JsonError, first_value, json_value, object_or_none, value_or_none
 from schemas import ParseError
@@ -142,3 +142,35 @@ def test_what_is_no_value_is_none_where_the_reason_is_not_asked_for(data):
 
 def test_an_object_is_told_from_other_values():
     assert (value_or_none(b"[1]"), object_or_none(b"[1]"), object_or_none('{"a": NaN}')) == ([1], None, {"a": None})
+
+
+@pytest.mark.parametrize("data", [b'\xef\xbb\xbf {"a": 1}', b' \r\n{"a": 1}\0\0', '\ufeff{"a": 1}', '\t{"a": 1}'])
+def test_what_stands_before_an_object_hides_none(data):
+    assert object_or_none(data) == {"a": 1}
+
+
+@pytest.mark.parametrize("number", [b"1.2.3e4", b"1..e5", b"0.0.0e999"])
+def test_what_only_looks_like_a_number_is_no_value(number):
+    assert value_or_none(b'{"a": ' + number + b"}") is None
+
+
+@pytest.mark.parametrize(
+    ("head", "values"),
+    [
+        (b'[{"a": 1}, {"b": "x, y"', [{"a": 1}]),
+        (b'[{"a": 1}, {"b": "x, y', [{"a": 1}]),
+        (b'{"a": [1, 2], "b": [3, 4', {"a": [1, 2], "b": [3]}),
+        (b'{"a": 1, "b": ' + b"7" * 60_000, {"a": 1}),
+        (b"[1, 2}", None),
+        (b"[1", None),
+    ],
+)
+def test_of_a_document_that_is_cut_the_whole_elements_are_told(head, values):
+    found = opening(head)
+    assert (found and found.values) == (None if values is None else (values,))
+
+
+def test_lines_and_a_document_with_nothing_behind_it_are_told_apart():
+    assert opening(b'{"a": 1}\n{"b": 2}\n') == Opening(True, ({"a": 1}, {"b": 2}))
+    assert opening(b'{"a": 1}\n\0\0') == Opening(False, ({"a": 1},))
+    assert opening(b'{"a":\n1}\n') == Opening(False, ({"a": 1},))

@@ -4,11 +4,17 @@ import gzip
 import hashlib
 import lzma
 import pickle
+import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
+from fsspec.implementations.memory import MemoryFileSystem
 
+from pipelines.engine import object_store
+from pipelines.engine.parquet import read_table
 from pipelines.engine.paths import Place
 from pipelines.engine.storage import Folder, unfinished_name
 from pipelines.engine.stored_blob import StoredBlob
@@ -104,3 +110,51 @@ def test_a_folder_may_lie_on_any_file_system():
     assert (folder.names(), folder.read("a/b"), folder.is_local) == (["a/b"], b"1", False)
     folder.remove("a/b")
     assert folder.names() == []
+
+
+def test_of_a_large_file_in_a_store_only_what_is_read_is_fetched(monkeypatch):
+    folder = Folder("memory://pieces/out")
+    data = random.Random(3).randbytes(1 << 20)
+    folder.write("large", data)
+    folder.write("small", data[:1000])
+    object_store.forget()
+    asked: list[tuple[int, int]] = []
+    fetch = MemoryFileSystem.cat_file
+
+    def noted(self, path, start=None, end=None, **more):
+        asked.append((start, end))
+        return fetch(self, path, start, end, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", noted)
+    with folder.open_pieces("large", len(data)) as stream:
+        stream.seek(-100_000, 2)
+        assert stream.read() == data[-100_000:]
+        assert stream.read(1) == b""
+        stream.seek(10)
+        assert stream.read(5) == data[10:15]
+    assert sum(end - begin for begin, end in asked) < 120_000
+    asked.clear()
+    with folder.open_pieces("small", 1000) as stream:
+        assert stream.read() == data[:1000]
+    assert folder.read("large") == data
+    assert asked == []  # whole, as an object that is kept
+
+
+def test_columns_of_a_table_in_a_store_are_read_without_the_others(monkeypatch):
+    folder = Folder("memory://columns/out")
+    noise = random.Random(4).randbytes(2 << 20).hex()
+    table = pa.table({"key": ["a", "b"], "text": [noise, noise[::-1]]})
+    with folder.writing("table.parquet") as path:
+        pq.write_table(table, path)
+    object_store.forget()
+    size = folder.size("table.parquet")
+    fetched: list[int] = []
+    fetch = MemoryFileSystem.cat_file
+
+    def noted(self, path, start=None, end=None, **more):
+        fetched.append(end - start)
+        return fetch(self, path, start, end, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", noted)
+    assert read_table(folder, "table.parquet", ["key"], size) == table.select(["key"])
+    assert sum(fetched) < size / 10

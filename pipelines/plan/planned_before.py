@@ -1,0 +1,90 @@
+"""What the plan of an earlier run in the same folder knows of files that are as they were: these are not opened again.
+
+A file is as it was if its size and time of change are those of the plan, and nothing of it was changed since the raw
+files were listed for that plan, nor shortly before: two changes within one tick of a clock leave the same time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pipelines.engine.ownership import PLAN, RUN
+from pipelines.engine.paths import Place
+from pipelines.engine.storage import Folder
+from pipelines.plan.plan import Plan
+from pipelines.plan.raw_files import RawFile
+from pipelines.plan.recognition import Input, Opened, Recognized, stamp_of
+from schemas import Reject
+from schemas.manifest import PROGRAM_VERSION
+
+LISTED: Final = "listed"
+"""Under which `run.json` says when the raw files were listed for `plan.json`: written after it, so never too late."""
+
+_TICK: Final = 2.0
+"""Seconds by which the coarsest file system rounds times; clocks of one network are as near, too."""
+
+_TOLD_BY_HEAD: Final = frozenset({"unrecognized", "empty", "pickle", "not_utf8"})
+"""Reasons of what is a file by itself; what else was rejected is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBefore:
+    """What files were found to be by an earlier plan of the same recipe over the same raw logs.
+
+    Attributes:
+        listed: when the raw files were listed for it, in seconds since 1970.
+        asked: as of `Plan`.
+        inputs: which are a file by themselves, by its place.
+        rejects: of files of which no connector knows what they are, by their names.
+        opened: what is known of these files, by place.
+        doubted: names of files at which a connector failed, which is asked again.
+    """
+
+    listed: float
+    asked: str
+    inputs: Mapping[Place, Input]
+    rejects: Mapping[str, Reject]
+    opened: Mapping[Place, Opened]
+    doubted: frozenset[str]
+
+    @classmethod
+    def left_in(cls, out: Folder) -> PlannedBefore | None:
+        """That of the plan in an output folder; None where none of this version is whole, or another made it.
+
+        Raises:
+            ShardError: a file of the folder cannot be read.
+        """
+        record, data = out.found(RUN), out.found(PLAN)
+        if record is None or data is None:
+            return None
+        try:
+            told, plan = json.loads(record), Plan.from_json(data)
+            listed = told[LISTED] if told["version"] == PROGRAM_VERSION else None
+        except (ValueError, KeyError, TypeError):
+            return None
+        if not isinstance(listed, float):
+            return None
+        inputs = {one.members[""]: one for one in plan.inputs if one.members.keys() == {""}}
+        rejects = {one.uri: one for one in plan.unrecognized if one.reason in _TOLD_BY_HEAD}
+        opened = {one.place: one for one in plan.opened if not one.inputs}
+        doubted = frozenset(one.uri for one in plan.withdrawn)
+        return cls(listed, plan.asked, inputs, rejects, opened, doubted)
+
+    def among(self, asked: str) -> Callable[[RawFile], Recognized | None]:
+        """See `plan.FoundBefore`."""
+        return self._told if asked == self.asked else lambda _: None
+
+    def _told(self, file: RawFile) -> Recognized | None:
+        if file.touched >= self.listed - _TICK or file.name in self.doubted:
+            return None
+        stamp = stamp_of({"": file})
+        one = self.inputs.get(file.place)
+        if one is not None and one.stamp == stamp:
+            return Recognized([replace(one, uri=file.name, licence=file.licence)])
+        reject, opened = self.rejects.get(file.name), self.opened.get(file.place)
+        if reject is not None and opened is not None and opened.stamp == stamp:
+            return Recognized(rejects=[reject], opened=[opened])
+        return None
