@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -289,6 +290,7 @@ def files_of(own: Mapping[str, str], rng: random.Random) -> dict[str, str]:
     return {**own, "packed.txt": packed + "\n", "chat.txt": chat + "\n"}
 
 
+@cache
 def library(seed: int) -> list[tuple[str, str]]:
     """Modules of Python's library and its packages that are not short, by name, in the order of a draw."""
     place = Path(os.__file__).parent
