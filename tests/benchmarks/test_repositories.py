@@ -15,7 +15,7 @@ from tests.rows import parsed
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, object]]:
-    logs = list(islice(runs(50, 0), 2))
+    logs = list(islice(runs(50, 0), 1))
     return [row for name, data in logs for row in parsed(connector("mini_swe_agent"), MemoryBlob(name, data))[0]]
 
 
