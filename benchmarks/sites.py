@@ -40,8 +40,8 @@ LEFT_OUT: Final = 0.05
 """The share of bodies that the recorder leaves out."""
 
 ASIDE: Final = 1 / 3
-"""The share of pages that ask a counter, and of those that ask for advertisements: so a quarter of the requests that are
-carried on are on the side, as in the real logs at hand."""
+"""The share of pages that ask a counter, and of those that ask for advertisements: a quarter of the requests that are
+carried on are on the side then, as in the real logs at hand."""
 
 MOST: Final = 14
 """Functions on a page."""
@@ -315,20 +315,21 @@ def sites(count: int, seed: int) -> Iterator[Site]:
 
 
 @contextmanager
-def serving(known: Mapping[str, Site]) -> Iterator[tuple[str, int]]:
-    """Where sites are served until the block ends."""
-    Handler.sites, Handler.asides = dict(known), 0
+def serving() -> Iterator[tuple[tuple[str, int], dict[str, Site]]]:
+    """Where sites are served until the block ends, and which: by their hosts, to be added to."""
+    Handler.sites, Handler.asides = {}, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield "127.0.0.1", server.server_address[1]
+        yield ("127.0.0.1", server.server_address[1]), Handler.sites
         server.shutdown()
 
 
 def recordings(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
     """The names and bytes of the archives."""
-    known = {f"notes{number}.example": site for number, site in enumerate(sites(count, seed))}
-    with serving(known) as place:
-        for number, (host, site) in enumerate(known.items()):
+    with serving() as (place, known):
+        for number, site in enumerate(sites(count, seed)):
+            host = f"notes{number}.example"
+            known[host] = site
             rng = random.Random(f"visits:{seed}:{number}")
             recording = Recording(place, host, rng)
             if recording.asks("document", "GET", "/")[0] == 502:

@@ -14,7 +14,7 @@ from tests.rows import parsed
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, object]]:
-    logs = list(islice(recordings(120, 0), 30))
+    logs = list(islice(recordings(120, 0), 20))
     return [row for name, data in logs for row in parsed(connector("har"), MemoryBlob(name, data))[0]]
 
 
