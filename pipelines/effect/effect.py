@@ -64,7 +64,7 @@ class Settings:
         torch: the Python of an environment that has it; empty makes one for the while.
     """
 
-    seeds: int = 5
+    seeds: int = 10
     folds: int = 4
     tokens: int = 200_000
     megabytes: float = 24.0
