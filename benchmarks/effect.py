@@ -1,4 +1,4 @@
-"""`python -m benchmarks.effect LOGS`: what the built-in recipe is worth on real logs and recorded worlds, in one command.
+"""`python -m benchmarks.effect LOGS`: what the built-in recipe is worth on real logs and recorded worlds, by one run.
 
     python -m benchmarks.effect LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
 

@@ -192,6 +192,7 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
         learners["transformer"] = {
             "arms": transformers.ARMS,
             "tokens": transformers.TOKENS,
+            "seeds": transformers.SEEDS,
             "scored": transformers.HELD,
             "scored of each": transformers.EACH,
         }
@@ -333,7 +334,8 @@ def transformed(
         transformers.python(settings.torch) as interpreter,
         tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place,
     ):
-        tell(f"transformers: {', '.join(domain.name for domain in chosen)}, {settings.seeds} seeds")
+        names, seeds = ", ".join(domain.name for domain in chosen), min(settings.seeds, transformers.SEEDS)
+        tell(f"transformers: {names}, {seeds} seeds")
         made = transformers.trials(chosen, settings.seeds, interpreter, Path(place), settings.workers)
     return [test for domain in chosen for test in compared(domain, some, made[domain.name], "transformer")]
 
