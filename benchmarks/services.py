@@ -6,7 +6,7 @@ A service is a SQLite database and files about modules of Python's library that 
 calls by chance asks it in one session of the Model Context Protocol; SQLite and the files really answer. What a service
 says is true; what is asked for, and what goes wrong around it, is drawn: of ten sessions one is logged once more as it
 is, two are gone on with and logged anew, some lose their server; calls are cancelled and made again, searches find
-nothing, queries are wrong, and a third of the services hold a file of packed bytes and one with the markers of a chat.
+nothing, queries are wrong, and a third of the services hold a file with the markers of a chat.
 Ids, times and choices come from the seed alone.
 
 Wire logs do not say which sessions are of one service, so none is asked in two: groups that are held out would show
@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import argparse
 import ast
-import base64
 import json
 import os
 import random
 import re
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -46,7 +44,7 @@ LOSES: Final = 0.16
 """The share of sessions that lose their server."""
 
 ODD: Final = 0.35
-"""The share of services with files that hold what no one reads: packed bytes, and markers of a chat."""
+"""The share of services with a file that shows a chat, with its markers."""
 
 _TOOLS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "list_tables": ("The tables of the database, with how many rows each has.", ()),
@@ -256,8 +254,8 @@ def drawn(rng: random.Random, names: list[str]) -> dict[str, Any]:
         sql = rng.choice(_WRONG if rng.random() < 0.2 else _QUERIES).format(**values)
         return {"name": "query", "arguments": {"sql": sql}}
     if kind < 0.68:
-        path = rng.choice((module, module, module, "packed.txt", "chat.txt", f"{values['letter']}.md"))
-        low = 1 if path in ("packed.txt", "chat.txt") else low
+        path = rng.choice((module, module, module, "chat.txt", f"{values['letter']}.md"))
+        low = 1 if path == "chat.txt" else low
         return {"name": "read_file", "arguments": {"path": path, "first": low, "last": low + rng.randrange(4, 25)}}
     if kind < 0.8:
         return {"name": "search", "arguments": {"word": rng.choice(_WORDS)}}
@@ -279,15 +277,14 @@ def play(wire: Wire, rng: random.Random, names: list[str], steps: int) -> None:
 
 
 def files_of(own: Mapping[str, str], rng: random.Random) -> dict[str, str]:
-    """The files of a service: modules, and in some of them one that is packed and one that shows a chat."""
+    """The files of a service: modules, and in some of them one that shows a chat."""
     if rng.random() > ODD:
         return dict(own)
     first = next(iter(own.values()))
-    packed = base64.b64encode(zlib.compress(first.encode())).decode()
     words = rng.sample(sorted(set(re.findall(r"[a-z]{4,}", first))), 8)
     turns = zip(("user", "assistant") * 4, words, strict=True)
     chat = "\n".join(f"<|im_start|>{who}\nWhat does {word} do?<|im_end|>" for who, word in turns)
-    return {**own, "packed.txt": packed + "\n", "chat.txt": chat + "\n"}
+    return {**own, "chat.txt": chat + "\n"}
 
 
 @cache

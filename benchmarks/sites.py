@@ -283,10 +283,11 @@ def visits(recording: Recording, site: Site, rng: random.Random, steps: int) -> 
                 "document", "GET", rng.choice((*targets, f"/search?q={word}", f"/module/{module}/{word}", f"/{word}"))
             )
             recording.asks("stylesheet", "GET", "/style.css")
-            recording.asks(
-                "ping", "POST", "/collect", json.dumps({"seen": rng.getrandbits(40)}), "stats.counter.example"
-            )
-            recording.asks("fetch", "GET", f"/bid?slot={rng.randrange(9)}", host="ads.exchange.example")
+            if rng.random() < ASIDE:
+                seen = json.dumps({"seen": rng.getrandbits(40)})
+                recording.asks("ping", "POST", "/collect", seen, "stats.counter.example")
+            if rng.random() < ASIDE:
+                recording.asks("fetch", "GET", f"/bid?slot={rng.randrange(9)}", host="ads.exchange.example")
         elif kind < 0.75:
             page = rng.choice(("1", "1", "2", "3", "none"))
             recording.asks("fetch", "GET", f"/api/functions?module={module}&page={page}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.effect_page import COSTS, fill, write_costs
-from pipelines.effect.effect import FOUND, Test
+from pipelines.effect import effect
 from pipelines.effect.significance import Difference
 
 PAGE = """Words before.
@@ -35,7 +35,7 @@ def found(domain: str, arm: str, family: str, apart: Difference | None) -> dict[
     counts = {"groups": 40 if apart else 12, "changed": 20, "costs": 1.5, "costs_against": 1.75, "p": 0.01}
     names = {"domain": domain, "arm": arm, "against": "raw", "family": family, "learner": "n-grams", "of": "answers"}
     sets = [
-        Test(**names, **counts, what=what, parts={}, apart=apart)  # type: ignore[arg-type]
+        effect.Test(**names, **counts, what=what, parts={}, apart=apart)  # type: ignore[arg-type]
         for what in ("as logged", "as kept")
     ]
     return {"tests": [asdict(one) for one in sets], "unchanged": {}, "tokens": {domain: 1_234}}
@@ -50,7 +50,7 @@ def page(tmp_path: Path) -> Path:
     }
     for name, one in told.items():
         (out / name).mkdir(parents=True)
-        (out / name / FOUND).write_text(json.dumps(one))
+        (out / name / effect.FOUND).write_text(json.dumps(one))
         write_costs(out / COSTS, name, 2.4, 70.6)
     (tmp_path / "images").mkdir()
     (tmp_path / "page.md").write_text(PAGE)
