@@ -90,8 +90,9 @@ def costs_table(out: Path) -> Iterator[str]:
 
 
 def tokens_table(tokens: Mapping[str, int], tests: Sequence[Test]) -> Iterator[str]:
-    """The lines of the table of what was measured: tokens that each arm learnt, groups that were asked."""
-    whole = {(one.domain, one.what): one.groups for one in tests if one.family == "whole" and one.of == "answers"}
+    """The lines of the table of what was measured: tokens learnt, groups, and as how many they weigh."""
+    some = [one for one in tests if (one.family, one.learner, one.of) == ("whole", "n-grams", "answers")]
+    whole = {(one.domain, one.what): f"{one.groups} ({one.alike:.1f})" for one in some}
     yield "| domain or world | tokens learnt by each arm | groups as logged | groups as kept |"
     yield "|---|---:|---:|---:|"
     for name, size in tokens.items():

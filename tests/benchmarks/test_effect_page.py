@@ -32,7 +32,14 @@ Words between.
 
 
 def found(domain: str, arm: str, family: str, apart: Difference | None) -> dict[str, object]:
-    counts = {"groups": 40 if apart else 12, "changed": 20, "costs": 1.5, "costs_against": 1.75, "p": 0.01}
+    counts = {
+        "groups": 40 if apart else 12,
+        "alike": 9.5,
+        "changed": 20,
+        "costs": 1.5,
+        "costs_against": 1.75,
+        "p": 0.01,
+    }
     names = {"domain": domain, "arm": arm, "against": "raw", "family": family, "learner": "n-grams", "of": "answers"}
     sets = [
         effect.Test(**names, **counts, what=what, parts={}, apart=apart)  # type: ignore[arg-type]
@@ -72,7 +79,7 @@ def test_tables_are_written_anew_and_words_stay(page: Path) -> None:
 def test_costs_and_tokens_stand_beside(page: Path) -> None:
     text = page.read_text()
     assert "| sites | 2 | 71 |" in text
-    assert "| sites | 1,234 | 40 | 40 |" in text
+    assert "| sites | 1,234 | 40 (9.5) | 40 (9.5) |" in text
     assert text.index("| mcp | 1,234") < text.index("| sites | 1,234")  # logs come first
 
 
