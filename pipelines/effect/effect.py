@@ -66,7 +66,7 @@ class Settings:
 
     seeds: int = 10
     folds: int = 4
-    tokens: int = 200_000
+    tokens: int = 1_000_000
     megabytes: float = 24.0
     workers: int = 1
     transformers: bool = False

@@ -65,8 +65,8 @@ def trials(
     asked: dict[tuple[str, int], tuple[Domain, int, list[Asked]]] = {}
     for domain in domains:
         arms = {name: found for name, found in domain.arms.items() if name in ARMS}
-        most = min(domain.most_tokens, TOKENS)
-        small = replace(domain, arms=arms, most_tokens=most, most_held=HELD, most_each=EACH)
+        one = replace(domain, arms=arms, most_held=HELD, most_each=EACH)
+        small = one.used_up(min(domain.most_tokens, TOKENS))
         for seed in range(min(seeds, SEEDS)):
             fold = seed % small.folds
             sets = [Asked.of(small.held(what, seed, fold), what) for what in SETS]
