@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, NEW, RAW, SPANS, TURN_MASK, WITHOUT
+from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
 from pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
 from pipelines.publish.consumers.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
-ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for name in ("frame", "copied")), NEW)
+ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, WITHOUT + "frame")
 """The arms that they are asked about: the whole, and the masks."""
 
 TOKENS: Final = 120_000
@@ -25,7 +25,7 @@ TOKENS: Final = 120_000
 SEEDS: Final = 5
 """That they are asked about at most: each is a training of every arm."""
 
-HELD: Final = 40_000
+HELD: Final = 60_000
 """Tokens of a fold that are scored at most, of each set."""
 
 EACH: Final = 2_048
