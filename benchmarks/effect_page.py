@@ -56,8 +56,10 @@ def _test(told: Mapping[str, Any], name: str) -> Test:
 
 
 def table(tests: Sequence[Test], family: str, learner: str, of: str) -> Iterator[str]:
-    """The lines of a table: a row for each arm of a domain or world, with both sets."""
+    """The lines of a table: a row for each arm of a domain or world, with both sets; none where nothing was asked."""
     some = [one for one in tests if (one.family, one.learner, one.of) == (family, learner, of)]
+    if not some:
+        return
     sets = list(dict.fromkeys(one.what for one in some))
     yield f"| domain or world | arm | {' | '.join(sets)} |"
     yield "|---|---|" + "---|" * len(sets)

@@ -23,6 +23,9 @@ Words between.
 <!-- table rules -->
 <!-- end -->
 
+<!-- table transformers whole -->
+<!-- end -->
+
 <!-- table measured -->
 <!-- end -->
 
@@ -74,6 +77,7 @@ def test_tables_are_written_anew_and_words_stay(page: Path) -> None:
     assert "old" not in text
     assert "Words before." in text
     assert "Words between." in text
+    assert text.count("| domain or world | arm |") == 2  # none where nothing was asked
 
 
 def test_costs_and_tokens_stand_beside(page: Path) -> None:
