@@ -1,21 +1,27 @@
-"""`python -m benchmarks.effect CORPORA`: the effect of the built-in recipe on a folder of logs, in one command.
+"""`python -m benchmarks.effect LOGS`: what the built-in recipe is worth on real logs and recorded worlds, by one run.
 
-    python -m benchmarks.effect LOGS --out effect --transformers --workers 2
+    python -m benchmarks.effect LOGS --out out/effect --transformers --workers 2 --page docs/effect.md
 
-The logs are normalized and judged by the recipe `all`, spans included, then `trajmill effect` measures; its arm of loss
-on spans leaves the loss on a fifth of what was copied. What this program does not know (`--seeds`, `--folds`,
-`--tokens`, …) is given on to it.
+Measured are the logs of a folder, and worlds that are recorded for it: shells, services, repositories and sites of our
+own, and the terminal samples, each into a folder of OUT. All are normalized and judged by the recipe `all`, spans
+included, then `trajmill effect` measures; its arm of loss on spans leaves the loss on a fifth of what was copied.
+Transformers are asked about the logs alone. `--only` names what is measured; `--page` writes the tables of all that OUT
+holds into a page (`effect_page`). What this program does not know (`--seeds`, `--folds`, `--tokens`, …) is given on.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from benchmarks.effect_page import COSTS, fill, write_costs
 
 RECIPE: Final = """extends: all
 name: effect
@@ -23,22 +29,59 @@ source: corpora
 judge: {spans: true}
 mix: {loss_weights: {copied: 0.2}}
 """
+LOGS: Final = "logs"
+WORLDS: Final = ("shells", "services", "repositories", "sites")
+"""The modules of this package that record one."""
+
+SAMPLES: Final = "recordings"
+
+
+def recorded(name: str, logs: Path, place: Path) -> Path:
+    """The folder of the logs that are measured under a name; worlds are recorded."""
+    if name == LOGS:
+        return logs
+    if name == SAMPLES:
+        return Path("samples/terminal")
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", str(place / name)], check=True)
+    return place / name
+
+
+def measured(raw: Path, place: Path, out: Path, options: Sequence[str]) -> None:
+    """Normalizes, judges and measures what a folder holds."""
+    recipe = place / "effect.yaml"
+    recipe.write_text(RECIPE)
+    trajmill = [sys.executable, "-m", "pipelines"]
+    run = [*trajmill, "run", str(recipe), "--raw", str(raw), "--out", f"{place}/out"]
+    subprocess.run([*run, "--stop-after", "judge", "--quiet"], check=True)
+    subprocess.run([*trajmill, "effect", f"{place}/out", "--out", str(out), *options], check=True)
+
+
+def spent() -> float:
+    """The CPU-seconds of this process and of those that it waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def main() -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("corpora", type=Path)
-    parser.add_argument("--out", required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[LOGS, *WORLDS, SAMPLES], choices=[LOGS, *WORLDS, SAMPLES])
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--transformers", action="store_true")
     given, rest = parser.parse_known_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
-        recipe = Path(place) / "effect.yaml"
-        recipe.write_text(RECIPE)
-        trajmill = [sys.executable, "-m", "pipelines"]
-        run = [*trajmill, "run", str(recipe), "--raw", str(given.corpora), "--out", f"{place}/out"]
-        subprocess.run([*run, "--stop-after", "judge", "--quiet"], check=True)
-        subprocess.run([*trajmill, "effect", f"{place}/out", "--out", given.out, *rest], check=True)
+    for name in given.only:
+        before = spent()
+        with tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place:
+            raw = recorded(name, given.logs, Path(place))
+            recording = spent() - before
+            options = [*rest, "--transformers"] if name == LOGS and given.transformers else rest
+            measured(raw, Path(place), given.out / name, options)
+        write_costs(given.out / COSTS, name, recording, spent() - before - recording)
+    if given.page:
+        fill(given.page, given.out)
     print(f"{time.monotonic() - began:.0f} s")
 
 

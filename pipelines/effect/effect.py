@@ -22,7 +22,7 @@ from pipelines.effect.arms import EVERYTHING, NEAR, RAW, Arm, arms_of, judged
 from pipelines.effect.corpus import Decided, Rows, chosen_groups, decided_by, rows_of, shown, units_in
 from pipelines.effect.documents import VOCABULARY, Document, Tokens, trained
 from pipelines.effect.ngrams import DISCOUNT, ORDER
-from pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, difference, holm
+from pipelines.effect.significance import DRAWS, FEWEST, LEVEL, Difference, alike, difference, holm
 from pipelines.effect.trials import FILLED, HELD, SETS, Counting, Domain, Scored, Trial, trial
 from pipelines.engine.storage import Folder
 from pipelines.recipe.recipe import Recipe
@@ -64,9 +64,9 @@ class Settings:
         torch: the Python of an environment that has it; empty makes one for the while.
     """
 
-    seeds: int = 5
+    seeds: int = 10
     folds: int = 4
-    tokens: int = 200_000
+    tokens: int = 1_000_000
     megabytes: float = 24.0
     workers: int = 1
     transformers: bool = False
@@ -93,6 +93,7 @@ class Test:
         parts: the same of both by class of what was scored, where answers bear spans.
         apart: their difference; None where nothing can be claimed.
         p: its chance, corrected in the family.
+        alike: as how many groups of one size these weigh: few where one holds most bytes.
     """
 
     domain: str
@@ -109,6 +110,7 @@ class Test:
     parts: Mapping[str, tuple[float, float]]
     apart: Difference | None
     p: float = 1.0
+    alike: float = 0.0
 
     @property
     def word(self) -> str:
@@ -192,6 +194,7 @@ def planned(recipe: Recipe, arms: Sequence[Arm], settings: Settings, out: Folder
         learners["transformer"] = {
             "arms": transformers.ARMS,
             "tokens": transformers.TOKENS,
+            "seeds": transformers.SEEDS,
             "scored": transformers.HELD,
             "scored of each": transformers.EACH,
         }
@@ -333,7 +336,8 @@ def transformed(
         transformers.python(settings.torch) as interpreter,
         tempfile.TemporaryDirectory(prefix="trajmill-effect-") as place,
     ):
-        tell(f"transformers: {', '.join(domain.name for domain in chosen)}, {settings.seeds} seeds")
+        names, seeds = ", ".join(domain.name for domain in chosen), min(settings.seeds, transformers.SEEDS)
+        tell(f"transformers: {names}, {seeds} seeds")
         made = transformers.trials(chosen, settings.seeds, interpreter, Path(place), settings.workers)
     return [test for domain in chosen for test in compared(domain, some, made[domain.name], "transformer")]
 
@@ -351,17 +355,15 @@ def compared(domain: Domain, arms: Sequence[Arm], found: Sequence[Trial], learne
             parts = {kind: (per_byte(ours, kind), per_byte(theirs, kind)) for kind in kinds} if len(kinds) > 1 else {}
             for of, kind in PARTS.items():
                 groups = sorted({group for one in ours for group, name in one.size if kind in ("", name)})
-                apart = None
+                apart, sizes = None, by_group([one.size for one in ours], groups, kind)
                 if len(groups) >= FEWEST and changed >= FEWEST_CHANGED:
-                    sizes = by_group([one.size for one in ours], groups, kind)
                     bits = [by_group([one.bits for one in some], groups, kind) for some in (ours, theirs)]
                     apart = difference(bits[0], bits[1], sizes)
-                counts, costs = (len(groups), changed), (per_byte(ours, kind), per_byte(theirs, kind))
-                shown = parts if of == WHOLE else {}
+                names = domain.name, what, arm.name, against, arm.family, learner, of
+                costs = per_byte(ours, kind), per_byte(theirs, kind)
+                shown, weight = parts if of == WHOLE else {}, alike(sizes.sum(axis=0))
                 if groups:
-                    yield Test(
-                        domain.name, what, arm.name, against, arm.family, learner, of, *counts, *costs, shown, apart
-                    )
+                    yield Test(*names, len(groups), changed, *costs, shown, apart, alike=weight)
 
 
 def changed_in(ours: Sequence[Document], theirs: Sequence[Document]) -> int:

@@ -64,6 +64,11 @@ def difference(ours: Floats, theirs: Floats, sizes: Floats, seed: int = 0) -> Di
     return Difference(float(apart.sum() / max(sizes.sum(), 1.0)), float(low), float(high), p)
 
 
+def alike(sizes: Floats) -> float:
+    """As how many groups of one size these weigh (Kish 1965), to one decimal."""
+    return round(float(sizes.sum() ** 2 / max((sizes**2).sum(), 1.0)), 1)
+
+
 def holm(chances: Sequence[float]) -> list[float]:
     """The chances of a family of tests, corrected after Holm (1979) so that the level holds for all together."""
     order = np.argsort(chances, kind="stable")

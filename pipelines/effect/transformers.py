@@ -11,21 +11,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.effect.arms import ALL_TEXT, EVERYTHING, NEW, RAW, SPANS, TURN_MASK, WITHOUT
+from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW, SPANS, TURN_MASK, WITHOUT
 from pipelines.effect.trials import SETS, Asked, Domain, Trial, first_tokens, stream_of
 from pipelines.publish.consumers.environment import called, environment
 
 PACKAGES: Final = ("torch==2.13.0", "numpy")
-ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, *(WITHOUT + name for name in ("frame", "copied")), NEW)
+ARMS: Final = (RAW, EVERYTHING, ALL_TEXT, TURN_MASK, SPANS, WITHOUT + "frame")
 """The arms that they are asked about: the whole, and the masks."""
 
-TOKENS: Final = 80_000
+TOKENS: Final = 120_000
 """Tokens that each learns at most."""
 
-HELD: Final = 30_000
+SEEDS: Final = 5
+"""That they are asked about at most: each is a training of every arm."""
+
+HELD: Final = 60_000
 """Tokens of a fold that are scored at most, of each set."""
 
-EACH: Final = 1_024
+EACH: Final = 2_048
 """Of them those of one document at most, so that many groups are asked about."""
 
 
@@ -51,7 +54,7 @@ def trials(
 
     Args:
         domains: what is compared.
-        seeds: how many.
+        seeds: how many, of which the first `SEEDS` are taken.
         interpreter: as of `python`.
         place: a folder for what is handed over.
         workers: processes that learn at once, each with one thread.
@@ -62,9 +65,9 @@ def trials(
     asked: dict[tuple[str, int], tuple[Domain, int, list[Asked]]] = {}
     for domain in domains:
         arms = {name: found for name, found in domain.arms.items() if name in ARMS}
-        most = min(domain.most_tokens, TOKENS)
-        small = replace(domain, arms=arms, most_tokens=most, most_held=HELD, most_each=EACH)
-        for seed in range(seeds):
+        one = replace(domain, arms=arms, most_held=HELD, most_each=EACH)
+        small = one.used_up(min(domain.most_tokens, TOKENS))
+        for seed in range(min(seeds, SEEDS)):
             fold = seed % small.folds
             sets = [Asked.of(small.held(what, seed, fold), what) for what in SETS]
             asked[small.name, seed] = small, small.budget(seed, fold), sets

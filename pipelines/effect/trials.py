@@ -8,7 +8,7 @@ are fixed whatever arm is asked: all answers as they were logged, and those that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -54,6 +54,24 @@ class Domain:
     folds: int
     most_held: int = HELD
     most_each: int = MOST_TOKENS
+
+    def used_up(self, most: int) -> Domain:
+        """The domain on so few of its groups that the whole recipe's share outside a fold is about so many tokens.
+
+        Who learns little of a large corpus meets few of its copies, and so nothing of what dropping them is worth.
+        """
+        sizes: dict[str, int] = {}
+        for one in self.arms[EVERYTHING]:
+            sizes[one.group] = sizes.get(one.group, 0) + len(one.tokens)
+        wanted = most / FILLED * self.folds / (self.folds - 1)
+        chosen, total = set[str](), 0
+        for group in sorted({one.group for one in self.arms[RAW]}, key=lambda name: _drawn(f"small:{name}", 0)):
+            if total >= wanted:
+                break
+            chosen.add(group)
+            total += sizes.get(group, 0)
+        arms = {name: [one for one in found if one.group in chosen] for name, found in self.arms.items()}
+        return replace(self, arms=arms, most_tokens=most)
 
     def fold(self, group: str, seed: int) -> int:
         """The fold of a group."""

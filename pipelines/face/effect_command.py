@@ -18,9 +18,9 @@ def register(app: typer.Typer) -> None:
 def effect(
     run: Annotated[str, typer.Argument(metavar="OUT", help="The folder of a judged run, which is only read.")],
     out: Annotated[str, typer.Option("--out", help="The folder that is written: plan, figures, tables, a picture.")],
-    seeds: Annotated[int, typer.Option(min=2, help="How often all is drawn anew.")] = 5,
+    seeds: Annotated[int, typer.Option(min=2, help="How often all is drawn anew.")] = 10,
     folds: Annotated[int, typer.Option(min=2, help="Into how many the groups of a domain are cut.")] = 4,
-    tokens: Annotated[int, typer.Option(min=1_000, help="That an arm learns of a domain, at most.")] = 200_000,
+    tokens: Annotated[int, typer.Option(min=1_000, help="That an arm learns of a domain, at most.")] = 1_000_000,
     megabytes: Annotated[float, typer.Option(min=0.1, help="Of a domain's text that is looked at, at most.")] = 24.0,
     workers: Annotated[int, typer.Option(min=1, help="Processes that work at once.")] = 1,
     transformers: Annotated[

@@ -76,7 +76,7 @@ def _mini_prompt(task: Task) -> str:
     )
 
 
-def _shown(told: dict[str, Any]) -> str:
+def shown_output(told: dict[str, Any]) -> str:
     """What mini-swe-agent shows of what a command came to."""
     output = told["output"]
     if len(output) < LIMIT:
@@ -89,7 +89,7 @@ def _shown(told: dict[str, Any]) -> str:
     )
 
 
-def _stopped(command: str, output: str) -> str:
+def stopped_output(command: str, output: str) -> str:
     return (
         f"The last command <command>{command}</command> timed out and has been killed.\n"
         f"The output of the command was:\n<output>\n{output}\n</output>"
@@ -109,7 +109,7 @@ def _mini_text(task: Task, done: Done) -> dict[str, Any]:
         text = f"THOUGHT: {move.said}\n\n```bash\n{call.line}\n```"
         messages.append({"role": "assistant", "content": text, "extra": extra})
         stopped = answer["code"] is None
-        shown = _stopped(call.line, answer["output"]) if stopped else _shown(answer)
+        shown = stopped_output(call.line, answer["output"]) if stopped else shown_output(answer)
         messages.append({"role": "user", "content": shown})
     if done.patch is not None:
         text = f"THOUGHT: It is done.\n\n```bash\n{SUBMIT}\n```"
@@ -143,7 +143,7 @@ def _mini_calls(task: Task, done: Done) -> dict[str, Any]:
             extra = {"raw_output": answer["output"], "returncode": -1 if stopped else answer["code"], "timestamp": at}
             if stopped:
                 extra["exception_info"] = "An error occurred while executing the command: timed out"
-            shown = _stopped(call.line, answer["output"]) if stopped else _shown(answer)
+            shown = stopped_output(call.line, answer["output"]) if stopped else shown_output(answer)
             messages.append({"role": "tool", "tool_call_id": key, "content": shown, "extra": extra})
     if done.patch is not None:
         call = _bash_call("call_submit", SUBMIT)

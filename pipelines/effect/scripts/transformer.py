@@ -14,8 +14,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-WIDTH, LAYERS, HEADS, WINDOW, BATCH = 64, 1, 4, 256, 2
+WIDTH, LAYERS, HEADS, WINDOW, BATCH = 64, 1, 4, 512, 1
 RATE = 2e-3
+SHARP, GATE, FAR = 8.0, -1.0, -30.0
+"""What copying begins with: how much likeness counts, how far it is trusted (a logit), and a likeness that is none."""
 
 
 class Block(nn.Module):
@@ -36,8 +38,38 @@ class Block(nn.Module):
         return x + self.wide(self.second(x))
 
 
+class Copying(nn.Module):
+    """What followed a like context before: a pointer into the window, and how far it is trusted.
+
+    A context is the last two tokens. After the pointer sentinel mixtures of Merity et al. 2016, which ask the state.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context, self.trust = nn.Linear(2 * WIDTH, WIDTH, bias=False), nn.Linear(WIDTH + 1, 1)
+        self.sharp = nn.Parameter(torch.tensor(SHARP))
+        nn.init.zeros_(self.trust.weight)
+        nn.init.constant_(self.trust.bias, GATE)
+
+    def forward(
+        self, ids: torch.Tensor, words: torch.Tensor, state: torch.Tensor, asked: torch.Tensor, told: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each position that is asked for the chance (log) that the pointer gives `told`, and the trust (logit)."""
+        shown = functional.normalize(words, dim=-1)
+        before = functional.pad(shown, (0, 0, 1, 0))[:, :-1]
+        contexts = functional.normalize(self.context(torch.cat([shown, before], -1)), dim=-1)
+        likeness = self.sharp * (contexts @ contexts.transpose(1, 2))
+        earlier = torch.ones(likeness.shape[1:], dtype=torch.bool, device=ids.device).tril(-1)
+        likeness = likeness.masked_fill(~earlier, FAR)[asked]
+        behind = functional.pad(ids[:, 1:], (0, 1), value=-1)[:, None].expand(-1, ids.shape[1], -1)[asked]
+        every = torch.logsumexp(likeness, -1)
+        right = torch.logsumexp(likeness.masked_fill(behind != told[:, None], FAR), -1)
+        trust = self.trust(torch.cat([state, every[:, None] / SHARP], -1))
+        return right - every, trust[:, 0]
+
+
 class Model(nn.Module):
-    """A decoder whose embedding is its output too."""
+    """A decoder whose embedding is its output too, mixed with what copying tells."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
@@ -47,11 +79,16 @@ class Model(nn.Module):
         for one in self.modules():
             if isinstance(one, nn.Embedding):
                 nn.init.normal_(one.weight, std=0.02)
+        self.copying = Copying()
 
-    def forward(self, ids: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """Scores of the token behind each that is asked for; the rest cost no look at the vocabulary."""
-        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
-        return self.last(self.blocks(x)[asked]) @ self.tokens.weight.T + self.often
+    def forward(self, ids: torch.Tensor, asked: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
+        """The chance (log) of `told`, the token behind each that is asked for; the rest cost no look at all words."""
+        words = self.tokens(ids)
+        x = self.blocks(words + self.places(torch.arange(ids.shape[1], device=ids.device)))
+        state = self.last(x[asked])
+        plain = functional.log_softmax(state @ self.tokens.weight.T + self.often, -1).gather(1, told[:, None])[:, 0]
+        copied, trust = self.copying(ids, words, state, asked, told)
+        return torch.logaddexp(functional.logsigmoid(-trust) + plain, functional.logsigmoid(trust) + copied)
 
 
 def taught(tokens: np.ndarray, borne: np.ndarray, vocabulary: int, seed: int, device: str) -> Model:
@@ -72,7 +109,7 @@ def taught(tokens: np.ndarray, borne: np.ndarray, vocabulary: int, seed: int, de
             group["lr"] = RATE * min(1.0, (number + 1) / warm) * (1 - number / len(steps))
         ids = torch.tensor(np.stack([tokens[slice(*windows[at])] for at in step]), device=device)
         bears = torch.tensor(np.stack([borne[slice(*windows[at])] for at in step])[:, 1:], device=device)
-        loss = functional.cross_entropy(model(ids[:, :-1], bears), ids[:, 1:][bears])
+        loss = -model(ids[:, :-1], bears, ids[:, 1:][bears]).mean()
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -102,8 +139,8 @@ def bits(model: Model, tokens: np.ndarray, first: np.ndarray, scored: np.ndarray
             wanted[row, places - low - 1] = True
             at.append(places)
         ids, wanted = ids.to(device), wanted.to(device)
-        told = functional.cross_entropy(model(ids[:, :-1], wanted), ids[:, 1:][wanted], reduction="none")
-        found[np.concatenate(at)] = told.cpu().numpy() / np.log(2)
+        chances = model(ids[:, :-1], wanted, ids[:, 1:][wanted])
+        found[np.concatenate(at)] = -chances.cpu().numpy() / np.log(2)
     return found[scored]
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.effect.significance import difference, holm
+from pipelines.effect.significance import alike, difference, holm
 
 SIZES = np.full((5, 60), 1000.0)
 
@@ -41,3 +41,8 @@ def test_holm_corrects_the_smallest_most_and_keeps_the_order():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
     assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_groups_of_one_size_weigh_as_many_and_a_large_one_makes_them_few():
+    assert alike(np.full(40, 7.0)) == 40.0
+    assert alike(np.array([96.0, 1.0, 1.0, 1.0, 1.0])) == 1.1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.effect.arms import ALL_TEXT, EVERYTHING, RAW
-from pipelines.effect.transformers import trials
+from pipelines.effect.transformers import SEEDS, trials
 from pipelines.effect.trials import LOGGED, Domain
 from schemas import ConfigError
 from tests.pipelines.effect.test_trials import document
@@ -50,6 +50,11 @@ def test_each_seed_asks_about_the_whole_and_the_masks_on_one_fold(domain, tmp_pa
     first = found[0].found[EVERYTHING, LOGGED]
     assert {group for group, _ in first.size} == {one.group for one in domain.held(LOGGED, 0, 0)}
     assert sum(first.bits.values()) == 2.0 * sum(int((one.kinds > 0).sum()) for one in domain.held(LOGGED, 0, 0))
+
+
+def test_of_many_seeds_the_first_are_asked_about(domain, tmp_path):
+    found = trials([domain], SEEDS + 3, interpreter(tmp_path, _STANDS_IN), tmp_path / "jobs")["web"]
+    assert [one.seed for one in found] == list(range(SEEDS))
 
 
 def test_a_learner_that_fails_ends_it_with_its_last_words(domain, tmp_path):

@@ -87,3 +87,14 @@ def test_of_long_documents_the_first_tokens_are_scored_where_few_are_asked_for()
     assert [document.key for document in cut] == [document.key for document in whole]
     assert [len(document.tokens) for document in cut] == [20] * len(cut)
     assert cut[0].sizes.tolist() == whole[0].sizes[:20].tolist()
+
+
+def test_of_a_corpus_that_is_too_large_few_groups_are_taken_and_used_up():
+    whole = domain()
+    small = whole.used_up(400)
+    groups = {one.group for one in small.arms[EVERYTHING]}
+    assert groups < {one.group for one in whole.arms[EVERYTHING]}
+    assert {one.group for one in small.arms[RAW]} >= groups  # the copies of what is learnt stay
+    assert sum(len(one.tokens) for one in small.arms[EVERYTHING]) < 2 * 400 / 0.9
+    assert max(small.budget(0, fold) for fold in range(4)) <= 400
+    assert whole.used_up(1_000_000).arms == whole.arms
