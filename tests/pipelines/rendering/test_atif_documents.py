@@ -37,6 +37,7 @@ from tests.rows import golden_row, parsed
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAME = ("observation", "action", "next_observation")
 ALSO = (*SAME, "step", "turn", "call_index", "num_calls", "interleaved", "exit_code", "started_at", "duration_s")
+ALSO += ("time_limit_s", "timed_out")
 WHOLE = ("domain", "environment", "agent", "task", "context", "outcome", "reward", "terminated", "truncated")
 
 
