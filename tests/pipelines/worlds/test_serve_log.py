@@ -69,9 +69,7 @@ def test_time_limits_and_what_ran_out_of_them_are_read_again(serve, tmp_path):
     with chat_server(lambda body: MARKER + ("[timed out]" if "sleep" in str(body["messages"][-1]) else "9")) as chat:
         sessions = serve(chat.url)
         scenario = {**SCENARIO, "domain": "terminal", "time_limit_s": 60}
-        asyncio.run(
-            lived(sessions, scenario, [{"action": {"name": "bash", "arguments": {"command": "expr 9"}}}, slept])
-        )
+        asyncio.run(lived(sessions, scenario, [counted, slept]))
     _, rows = rows_of(tmp_path / "log", tmp_path / "out")
     assert [(row["time_limit_s"], row["timed_out"]) for row in rows] == [(60.0, None), (5.0, True)]
 
