@@ -21,6 +21,7 @@ DISK: Final = 512 << 20
 _NOBODY: Final = 65534
 PYTHON: Final = "/usr/bin/python3"
 _NEEDED: Final = "import pty, sqlite3, tarfile"
+_ACCOUNTS: Final = ("passwd", "group", "shadow")
 CONTAINER: Final = "container"
 PROCESS: Final = "process"
 _AFTERWARDS_S: Final = 60
@@ -198,7 +199,7 @@ def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str =
     made += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     made += ["--size", str(limits.disk), "--tmpfs", _top(place)]
     made += ["--dir", place.home, "--dir", place.folder]
-    for name in ("passwd", "group"):
+    for name in _ACCOUNTS:
         made += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
     made += ["--remount-ro", "/", "--clearenv"]
     for name, value in place.environment().items():
@@ -222,7 +223,7 @@ def _podman(place: Place, limits: Limits, command: Sequence[str], own: str = "")
     made += ["--shm-size", str(small), *(() if place.user == "root" else ("--user", "1000:1000"))]
     if own:
         made += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
-        made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in ("passwd", "group")]
+        made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
     made += ["--unsetenv-all", *(f"--env={name}={value}" for name, value in place.environment().items())]
     return [*made, "--workdir", "/", "--rootfs", f"{place.system}:O", *command]
 
@@ -248,12 +249,13 @@ def process_of(own: str) -> int | None:
 
 
 def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the accounts that a session finds: its user's, and root's."""
+    """A folder with the accounts that a session finds: its user's, and root's; their passwords nobody may read."""
     made = tempfile.TemporaryDirectory(prefix="box-")
     folder = Path(made.name)
     folder.chmod(0o755)
     own = "" if place.user == "root" else f"{place.user}:x:1000:1000::{place.home}:/bin/bash\n"
     (folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{own}")
+    (folder / "shadow").touch(0)
     (folder / "group").write_text("root:x:0:\n" + ("" if place.user == "root" else f"{place.user}:x:1000:\n"))
     return made
 

@@ -1,4 +1,4 @@
-"""A served world as a multi-turn environment of `verifiers`, which prime-rl trains on; without it one of that shape.
+"""A served world as a `MultiTurnEnv` of `verifiers` to 0.2; without it one of that shape. See `verifiers_world`.
 
 Rows of the data set say under `info` which `scenario` they begin with; `rows_of` makes them.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
 from pipelines.worlds.serving.requests import ServeError
 from pipelines.worlds.serving.rollouts import Rollout, opening, world_at
 from pipelines.worlds.serving.serve_client import World
+from schemas import ConfigError
 
 try:
     from verifiers import Error, MultiTurnEnv, cleanup
@@ -140,5 +142,11 @@ def rows_of(world: World, scenarios: Iterable[str], seed: int | None = None) -> 
 
 
 def load_environment(url: str, **more: Any) -> WorldRollouts:
-    """The environment, as `verifiers` asks modules for it."""
+    """The environment, as `verifiers` asks modules for it.
+
+    Raises:
+        ConfigError: the release that is there has no such environments.
+    """
+    if MultiTurnEnv is object and find_spec("verifiers") is not None:
+        raise ConfigError("This release of verifiers has no MultiTurnEnv: see verifiers_world in docs/serving.md.")
     return WorldRollouts(url, **more)
