@@ -137,6 +137,6 @@ class Rollout:
                     raise
 
 
-def world_at(url: str, token_variable: str = TOKEN_VARIABLE) -> World:
+def world_at(url: str, token_variable: str = TOKEN_VARIABLE) -> RemoteWorld:
     """The world that is served at a url, with the token that a variable holds."""
     return RemoteWorld(url, os.environ.get(token_variable, ""))

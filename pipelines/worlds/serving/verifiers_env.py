@@ -5,10 +5,10 @@ Rows of the data set say under `info` which `scenario` they begin with; `rows_of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from pipelines.worlds.serving.requests import ServeError
 from pipelines.worlds.serving.rollouts import Rollout, opening, world_at
@@ -18,18 +18,20 @@ from schemas import ConfigError
 try:
     from verifiers import Error, MultiTurnEnv, cleanup
 except ImportError:
-    Error, MultiTurnEnv = Exception, object
-
-    def cleanup(method: Any) -> Any:
-        """The method as it is: nobody looks for what is marked."""
-        return method
-
+    Error, MultiTurnEnv, cleanup = Exception, object, None
 
 State: TypeAlias = MutableMapping[str, Any]
 Messages: TypeAlias = list[dict[str, Any]]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 _ROLLOUT: Final = "trajmill_rollout"
 _DONE: Final = "trajmill_done"
+
+
+def _at_the_end(method: Method) -> Method:
+    """The method, which is called when a rollout is over, where the release can be told so."""
+    return method if cleanup is None else cast("Method", cleanup(method))
 
 
 class WorldFailedError(Error):
@@ -97,7 +99,7 @@ class WorldRollouts(MultiTurnEnv):
             await state[_ROLLOUT].end()
         return (told, state) if self._pairs else told
 
-    @cleanup
+    @_at_the_end
     async def end_session(self, state: State) -> None:
         """Ends the session of a rollout that is over, by whatever it is over."""
         if _ROLLOUT in state:

@@ -14,7 +14,9 @@ from pipelines.worlds.serving.serve_client import LocalWorld
 from pipelines.worlds.serving.served_model import Bounds
 from tests.pipelines.worlds.conftest import TERMINAL
 
-A, B, C = TypeVar("A"), TypeVar("B"), TypeVar("C")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
 class Values:
