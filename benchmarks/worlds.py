@@ -124,7 +124,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="bases-") as place:
             bases = tuple(f"{name}={folder}" for name, folder in one.bases(Path(place)))
             limits = Limits(address=0)
-            found |= told(Replay(str(out), Asking(one.world, bases, limits, one.variables)).run().counts)
+            found |= told(Replay(str(out), Asking(one.world, bases, limits, one.variables)).run())
     print("| domain | same | volatile | differs | not run | why not |\n|---|---:|---:|---:|---:|---|")
     for domain, of in found.items():
         why = ", ".join(f"{reason} {count}" for reason, count in of["reasons"].items())

@@ -87,11 +87,6 @@ class Append:
         log: RunLog | None = None,
     ) -> None:
         require_openable([*raws, out])
-        if recipe.mix.asks_replays:
-            raise ConfigError(
-                "mix.rl: certified and mix.databases take a run that was replayed before it is mixed, which what is "
-                "added is not yet. `trajmill rebuild` makes one run of all."
-            )
         self.recipe, self.raws, self.execution = recipe, raws, execution or Execution()
         self.out = Folder.named(out)
         self._tell, self._command, self._log = tell, command, log
@@ -99,8 +94,12 @@ class Append:
         self._contents = Contents(recipe.normalize.max_member_bytes)
         self._owner: Ownership
 
-    def run(self) -> Appended:
+    def run(self, last: str = "mix") -> Appended:
         """Adds what is new, and returns what that was.
+
+        Args:
+            last: the stage that it ends after: "judge" leaves a generation that is not committed, which may be replayed
+                and with which the next `run` goes on.
 
         Raises:
             ConfigError: the folder holds no finished run of the recipe; otherwise as of `Run.run`.
@@ -117,8 +116,8 @@ class Append:
             while True:
                 generations = self._chain()
                 self._publish(generations)  # which a run that was killed may have left
-                made = self._made(generations)
-                if made.summary is None:
+                made = self._made(generations, last)
+                if made.summary is None or made.summary.last != "mix":
                     return made
                 if made.generation is not generations[-1]:  # else another one was committed, whose child it has to be
                     self._publish([*generations, made.generation])
@@ -190,8 +189,9 @@ class Append:
         made_by = json.loads(record).get("recipe_digest")
         forgot = bool(Tombstones.read(self.out).keys)  # which changed the verdicts that the digest is of
         for recipe in (self.recipe, recipe_of_record(record, self.recipe)):
+            by_record = recipe is not None and (forgot or recipe.mix.asks_replays)  # which may be others by now
             if recipe is not None and (
-                made_by == recipe.digest() if forgot else draws.digest == mixing_digest(recipe, verdicts, passages)
+                made_by == recipe.digest() if by_record else draws.digest == mixing_digest(recipe, verdicts, passages)
             ):
                 return recipe
         raise ConfigError(
@@ -208,7 +208,7 @@ class Append:
     def _read_plan(self, folder: str) -> Plan:
         return Plan.from_json((self.out / folder if folder else self.out).read(PLAN))
 
-    def _made(self, generations: list[Generation]) -> Appended:
+    def _made(self, generations: list[Generation], last: str) -> Appended:
         """Makes and commits the next generation; the last one without a summary if nothing is new."""
         before = EarlierGenerations.of(self.recipe, self.out, generations)
         before.inputs.contents = self._contents
@@ -232,7 +232,9 @@ class Append:
             before=before,
             log=self._log,
         )
-        summary = replace(made_by.run(), out=self.out.path())
+        summary = replace(made_by.run(last), out=self.out.path())
+        if last != "mix":
+            return Appended(generations[-1], summary, *told, begun)
         made = self._named(Generation(len(generations) + 1, parent, folder, digest, recipe), self.recipe)
         made = self._with_ledgers(made, before, self.recipe)
         made_by.renew()  # so that nobody clears what is committed now

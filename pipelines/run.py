@@ -39,9 +39,11 @@ from pipelines.engine.parquet import write_parquet
 from pipelines.engine.scratch import clear_scratch
 from pipelines.engine.storage import Folder, sha256_of
 from pipelines.engine.units import (
+    MANIFEST,
     done_units,
     finish_stage,
     finish_unit,
+    read_manifest,
     stage_names,
     unit_manifests,
     units_folder,
@@ -141,6 +143,7 @@ class Run:
         self._instructions = {} if told is None else read_instructions(told)
         self._models: dict[str, str] = {}
         self._proven: Manifest | None = None
+        self._heard: Manifest | None = None
         self._work = work = self.out.held(self._owner.token)
         self._rejects = work / "rejects"
         self.transitions, self.verdicts = work / "transitions", work / "verdicts"
@@ -357,12 +360,13 @@ class Run:
     def _judge(self, units: Sequence[Unit], earlier: Earlier | None) -> Manifest:
         rejects = self._rejects / JUDGE
         models = tuple(sorted(self._models.items()))
-        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier)
+        replays = self._heard = read_manifest(self._work / REPLAYS, MANIFEST) if self.recipe.judge.of_corpus() else None
+        digest = judging_digest(self.recipe, units, self._benchmarks, models, earlier, replays)
         labels = [unit.label for unit in units]
         spill = self._owner.spill if self.execution.is_local else None
         folders = (self.transitions, self.measures, self.verdicts, rejects, self.spans)
         partitions = self.execution.partitions_of(packed_records(self.recipe, self.transitions))
-        more = partitions, spill, earlier, self._likeness
+        more = partitions, spill, earlier, self._likeness, None if replays is None else self._work / REPLAYS
         judging = Judging(self.recipe, *folders, digest, self._benchmarks, models, *more)
         size = sum(self.transitions.size(unit.name) for unit in units)
         beside = [
@@ -495,8 +499,9 @@ class Run:
         return mixture
 
     def _lineage(self) -> dict[str, Any]:
-        """The replays by which turns of RL were chosen."""
-        return {} if self._proven is None else {"replays": self._proven.digest}
+        """The replays by which turns of RL were chosen, or rows were judged."""
+        told = self._proven or self._heard
+        return {} if told is None else {"replays": told.digest}
 
     def _finish_shards(
         self,

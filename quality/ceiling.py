@@ -1,6 +1,7 @@
 """Noise ceilings of rows: the share of words of a next observation on which replicates of the row agree.
 
-Of a row that has replicates it is *measured*. Of others it is *pooled*, the mean of what was measured of the same
+Of a row that has replicates it is *measured*; of one whose world was asked again, and answered the same, it is
+*replayed*: what the two answers agree on. Of others it is *pooled*, the mean of what was measured of the same
 domain, tool and turn (or, where that is too little, of the same domain and tool), or *extrapolated*: by the classes of
 the bytes of its answer (see `quality.spans`), each with a rate of agreement that is fitted to all that was
 measured. How far pooled and extrapolated numbers are from measured ones is found by leaving out: the history itself,
@@ -29,9 +30,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 MEASURED: Final = "measured"
+REPLAYED: Final = "replayed"
 POOLED: Final = "pooled"
 EXTRAPOLATED: Final = "extrapolated"
-SOURCES: Final = (MEASURED, POOLED, EXTRAPOLATED)
+SOURCES: Final = (MEASURED, REPLAYED, POOLED, EXTRAPOLATED)
 
 CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "frame": ("harness", "frame"),
@@ -185,20 +187,25 @@ class Estimates:
         cells = {(int(tool, 16), turn): mean for tool, turn, mean in told["cells"]}
         return cls(cells, {int(tool, 16): mean for tool, mean in told["tools"]}, tuple(told["rates"]))
 
-    def ceilings(self, rows: pa.Table, measured: Floats) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.object_]]:
+    def ceilings(
+        self, rows: pa.Table, measured: Floats, replayed: Floats
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.object_]]:
         """The ceiling of each row, 0 to 1, and where it is from.
 
         Args:
             rows: of `ROWS_SCHEMA`.
             measured: of each what its replicates agree on; NaN where it has none.
+            replayed: of each what its answer and the world's second one agree on; NaN where there is none.
         """
         tool, turn = rows["tool"].to_numpy(), rows["turn"].to_numpy()
         keys, place = np.unique(np.rec.fromarrays([tool, turn]), return_inverse=True)
         means = np.array([self._pooled(int(one), int(at)) for one, at in keys.tolist()], np.float64)
         pooled = means[place.ravel()] if len(keys) else np.zeros(0)
         rates = shares_in(rows) / WHOLE @ np.array(self.rates)
-        found = np.where(np.isnan(measured), np.where(np.isnan(pooled), rates, pooled), measured)
-        from_where = np.where(np.isnan(measured), np.where(np.isnan(pooled), EXTRAPOLATED, POOLED), MEASURED)
+        found, from_where = rates, np.full(len(rates), EXTRAPOLATED, object)
+        for source, told in ((POOLED, pooled), (REPLAYED, replayed), (MEASURED, measured)):
+            known = ~np.isnan(told)
+            found, from_where = np.where(known, told, found), np.where(known, source, from_where)
         return np.round(found, 4).astype(np.float32), from_where.astype(object)
 
     def _pooled(self, tool: int, turn: int) -> float:

@@ -37,6 +37,11 @@ REPLAY_SCHEMA: Final = pa.schema(
             pa.list_(pa.field("item", pa.string(), nullable=False)),
             metadata={"doc": "scrubbed values that the run wrote into its database", "null": "it is not known"},
         ),
+        pa.field(
+            "agreement",
+            pa.float32(),
+            metadata={"doc": "share of the words of both answers that they agree on", "null": "it is not known"},
+        ),
         pa.field("difference", pa.string(), metadata={"doc": "unified, scrubbed and cut; logged against replayed"}),
     ],
     metadata={b"trajmill.replay_schema": REPLAY_VERSION.encode()},

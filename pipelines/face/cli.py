@@ -173,8 +173,10 @@ def run(
 
     paths, flags = paths_and_flags(raw, context.args)
     sizes = limit, part_size, partitions, records
-    if append and (overwrite or stop_after is not Stage.MIX or stage is not None or part is not None):
-        raise ConfigError("--append adds whole generations: it takes no --overwrite, --stop-after, --stage or --part.")
+    if append and (overwrite or stop_after not in (Stage.JUDGE, Stage.MIX) or stage is not None or part is not None):
+        raise ConfigError(
+            "--append adds whole generations: it takes no --overwrite, --stage or --part, and --stop-after judge alone."
+        )
     if stage is not None or part is not None:
         share = execution_of(workers, flags, *sizes, strict=strict)
         _do_share(recipe, paths, out, part if stage is not None else None, share, overwrite=overwrite)
@@ -186,7 +188,8 @@ def run(
         if append:
             from pipelines.append import Append
 
-            summary = _added(Append(recipe, paths, out, execution, progress.tell, sys.argv, log), recipe)
+            adding = Append(recipe, paths, out, execution, progress.tell, sys.argv, log)
+            summary = _added(adding, recipe, stop_after.value)
         else:
             made = Run(recipe, paths, out, execution, progress.tell, overwrite=overwrite, command=sys.argv, log=log)
             summary = made.run(stop_after.value)
@@ -195,11 +198,11 @@ def run(
         tell_summary(summary, recipe)
 
 
-def _added(adding: Append, recipe: Recipe) -> Summary | None:
+def _added(adding: Append, recipe: Recipe, last: str) -> Summary | None:
     """Adds a generation, and tells which logs it is of; None if nothing is new."""
     from pipelines.face.summaries import show_appended
 
-    appended = adding.run()
+    appended = adding.run(last)
     if not (MANNER.quiet or MANNER.is_json):
         show_appended(appended, recipe, results())
     return appended.summary

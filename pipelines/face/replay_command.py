@@ -90,11 +90,11 @@ def replay(
             done += 1
             status.update(f"replaying: {done:,} trajectories, the last of {len(answers):,} actions")
 
-        sealed = Replay(out, asking, tell, made.write).run()
+        counts = Replay(out, asking, tell, made.write).run()
     if as_json:
-        results().document(json.dumps(told(sealed.counts), indent=1) + "\n")
+        results().document(json.dumps(told(counts), indent=1) + "\n")
     else:
-        _show(told(sealed.counts), results())
+        _show(told(counts), results())
         results().print(f"written: {out}/replays", soft_wrap=True)
         if made.written:
             results().print(f"written: {branches}, {made.written:,} branches", soft_wrap=True)

@@ -75,7 +75,7 @@ def show_summary(summary: Summary, recipe: Recipe, console: Printer) -> None:
 
 def _error(source: str, errors: Mapping[str, Any]) -> str:
     """How far estimates from one source are off, in brackets; nothing of what was measured."""
-    if source == "measured":
+    if source in ("measured", "replayed"):
         return ""
     off = errors.get(source)
     if off is None and source == "extrapolated":
@@ -142,8 +142,10 @@ def show_appended(appended: Appended, recipe: Recipe, console: Printer) -> None:
     if appended.summary is None:
         console.print(f"nothing is new: generation {made.number} is the last one", soft_wrap=True)
     else:
-        new = len(appended.summary.plan.inputs)
-        console.print(f"generation {made.number}: {new:,} new inputs were added", soft_wrap=True)
+        new, is_added = len(appended.summary.plan.inputs), appended.summary.last == "mix"
+        told = f"generation {made.number}: {new:,} new inputs were added"
+        left = f"{new:,} new inputs were judged; the same without --stop-after adds them"
+        console.print(told if is_added else left, soft_wrap=True)
     console.print(f"read before, under this name or another: {appended.known:,}", soft_wrap=True)
     if appended.changed:
         shown = ", ".join(appended.changed[:_SHOWN])

@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_table
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measure_files import ceilings_name
 from quality.ceiling import ROWS_SCHEMA, Estimates
+from schemas.replay import CERTIFIED
+from schemas.row_ids import KEY
 from schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
 
 CEILINGS_NAME: Final = "ceilings.json"
@@ -57,6 +61,23 @@ def told_ceilings(heard: Heard) -> dict[str, pa.Array] | None:
     for data in heard.told(MEASURED_ROWS):
         some = np.frombuffer(data, ROW)
         measured[some["row"]] = some["thousandths"] / 1000
-    numbers, sources = Estimates.of(json.loads(told[0])).ceilings(rows, measured)
+    numbers, sources = Estimates.of(json.loads(told[0])).ceilings(rows, measured, replayed(heard.unit, heard.judging))
     column, words = pa.array(numbers, pa.float32()), pa.array(sources.tolist(), pa.string())
     return {SIGNAL_PREFIX + name: column for name in names} | {REASON_PREFIX + name: words for name in names}
+
+
+def replayed(unit: Unit, judging: Judging) -> npt.NDArray[np.float64]:
+    """Of each row of a unit the agreement with what came of its action again, where that is certified; else NaN.
+
+    What differs may be the fault of the machine that it was run on, and says nothing of the world. So do replays of
+    rows that are no more.
+    """
+    ids = read_table(judging.measures, f"{unit.label}.parquet", [KEY])[KEY]
+    nothing = np.full(len(ids), np.nan)
+    if judging.replays is None or not judging.replays.exists(unit.name):
+        return nothing
+    told = read_table(judging.replays, unit.name, [KEY, "replayed", "agreement"])
+    if not told[KEY].equals(ids):
+        return nothing
+    holds = pc.is_in(told["replayed"], value_set=pa.array(CERTIFIED)).to_numpy()
+    return np.where(holds, told["agreement"].to_numpy(), np.nan)

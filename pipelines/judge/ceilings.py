@@ -23,12 +23,15 @@ from pipelines.judge.measure_files import ceilings_name
 from pipelines.judge.packed_rows import PARTITIONS
 from pipelines.judge.replicates import AGREED, AGREEMENT, REPORTED, REPORTER, comparing
 from pipelines.judge.standing import Standing
-from quality.ceiling import CELL, CLASSES, ROWS_SCHEMA, SOURCES, Pool, shares_in, summed
+from quality.ceiling import CELL, CLASSES, REPLAYED, ROWS_SCHEMA, SOURCES, Pool, shares_in, summed
 from schemas import DOMAINS
 
 NAME: Final = "noise_ceilings"
 _TABLE: Final = -1
 """The key under which all sums come together; rows of a unit stand under its number."""
+
+_ALWAYS: Final = tuple(source for source in SOURCES if source != REPLAYED)
+"""Sources that are told where no row is from them, too."""
 
 _HEAD: Final = np.dtype([("unit", "<u4"), ("domain", "u1")])
 
@@ -113,7 +116,7 @@ def told_by_domain(counts: Mapping[str, int], measures: Folder) -> dict[str, dic
         what, _, rest = key.partition(".")
         domain, _, source = rest.partition(".")
         if what == "ceilings":
-            rows.setdefault(domain, dict.fromkeys(SOURCES, 0))[source] = count
+            rows.setdefault(domain, dict.fromkeys(_ALWAYS, 0))[source] = count
     told = json.loads(measures.found(CEILINGS_NAME) or b"{}")
     errors = told.get("domains", {})
     return {domain: {"rows": of, "errors": errors.get(domain, {})} for domain, of in sorted(rows.items())}

@@ -17,6 +17,7 @@ from pipelines.recipe.recipe import Recipe
 from quality.measure import tells
 from quality.signal import Signal
 from schemas import SCHEMA_VERSION
+from schemas.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,9 @@ class Judging:
     """The generations before the one that is judged; None for the first."""
     likeness: Folder | None = None
     """Where it is written whom trajectories are like, for pools to be given by it; None for the first generation."""
+
+    replays: Folder | None = None
+    """Where it stands what came of actions that were run again; None where nothing was, or nobody asks."""
 
     def work(self, units: Sequence[Unit]) -> list[Unit]:
         """The units that are judged, and those of earlier generations that take part."""
@@ -127,10 +131,13 @@ def judging_digest(
     benchmarks: str = "",
     models: Sequence[tuple[str, str]] = (),
     earlier: Earlier | None = None,
+    replays: Manifest | None = None,
 ) -> str:
-    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models, transitions, and earlier ones."""
+    """Of everything verdicts depend on: the recipe's judgement, benchmarks, models, rows, earlier ones, replays."""
     content: list[Any] = [SCHEMA_VERSION, recipe.digest("judge"), benchmarks, models]
     content.append([[unit.name, unit.sha256] for unit in units])
     if earlier is not None:
         content.append([earlier.parent, earlier.withdrawn])
+    if replays is not None:
+        content.append({"replays": [[file.name, file.sha256] for file in replays.files]})
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

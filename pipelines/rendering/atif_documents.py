@@ -2,8 +2,8 @@
 
 A turn is one agent step with its calls and their results. What stood between turns are user and system steps before
 it; a user's answer to a message is the user step after it. What ATIF has no field for (environment, domain, form and
-origin of an observation, exit statuses, rewards, provenance) stands under `extra.trajmill`. Attachments are kept as
-references by digest. Nothing here reads or writes a file.
+origin of an observation, exit statuses, time limits, rewards, provenance) stands under `extra.trajmill`. Attachments
+are kept as references by digest. Nothing here reads or writes a file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ OWN: Final = "trajmill"
 
 UNKNOWN: Final = "unknown"
 """The agent's name and version where they are not known, since the format requires them."""
+
+_ENDING: Final = ("duration_s", "time_limit_s", "timed_out", "exit_code", "reward", "terminated", "truncated")
 
 Row = Mapping[str, Any]
 
@@ -179,7 +181,7 @@ def _iso(moment: datetime) -> str:
 
 def _ending(row: Row) -> dict[str, Any]:
     """What is known of how a step went, beyond its result."""
-    return _present({key: row[key] for key in ("duration_s", "exit_code", "reward", "terminated", "truncated")})
+    return _present({key: row[key] for key in _ENDING})
 
 
 def _acted(turn: Sequence[Row], told: dict[str, Any]) -> dict[str, Any]:

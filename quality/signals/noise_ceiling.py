@@ -20,8 +20,8 @@ class NoiseCeiling(Signal):
     scope: ClassVar[str] = "transition"
     of_corpus: ClassVar[bool] = True
     measures: ClassVar[str] = (
-        "share of the next observation's words that replicates agree on: measured, pooled or extrapolated, "
-        "as `why.noise_ceiling` says"
+        "share of the next observation's words that replicates agree on: measured, replayed, pooled or "
+        "extrapolated, as `why.noise_ceiling` says"
     )
 
     def measure(self, measured: Measured) -> Numbers:

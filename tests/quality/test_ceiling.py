@@ -54,7 +54,7 @@ def test_rates_are_found_where_they_can_be():
     assert pool.rates() == pytest.approx(RATES, abs=0.02)
 
 
-def test_what_is_measured_comes_first_then_the_cell_then_the_tool_then_the_classes():
+def test_what_is_measured_comes_first_then_what_was_replayed_then_the_cell_then_the_tool_then_the_classes():
     few = FEWEST
     tool = np.array([1] * few + [2] * (few // 2) + [2] * (few // 2), np.uint64)
     turn = np.array([0] * few + [0] * (few // 2) + [1] * (few // 2))
@@ -62,11 +62,12 @@ def test_what_is_measured_comes_first_then_the_cell_then_the_tool_then_the_class
     shares = np.tile([0, 0, 0, 1000], (2 * few, 1))
     pool = Pool()
     pool.add("mcp", summed(tool, turn, agreement, shares))
-    asked = rows_of([1, 1, 1, 2, 3], [0, 0, 3, 0, 0], np.tile([1000, 0, 0, 0], (5, 1)))
-    told = np.array([0.25, np.nan, np.nan, np.nan, np.nan])
-    numbers, sources = Estimates.of(pool.estimates("mcp").told()).ceilings(asked, told)
-    assert sources.tolist() == ["measured", "pooled", "pooled", "pooled", "extrapolated"]
-    assert numbers.tolist() == pytest.approx([0.25, 0.7, 0.7, 0.5, PRIOR["frame"]])
+    asked = rows_of([1, 1, 1, 1, 2, 3], [0, 0, 0, 3, 0, 0], np.tile([1000, 0, 0, 0], (6, 1)))
+    told = np.array([0.25, *[np.nan] * 5])
+    again = np.array([0.5, 0.75, *[np.nan] * 4])
+    numbers, sources = Estimates.of(pool.estimates("mcp").told()).ceilings(asked, told, again)
+    assert sources.tolist() == ["measured", "replayed", "pooled", "pooled", "pooled", "extrapolated"]
+    assert numbers.tolist() == pytest.approx([0.25, 0.75, 0.7, 0.7, 0.5, PRIOR["frame"]])
 
 
 def test_the_pooled_error_is_that_of_leaving_each_history_out():

@@ -328,6 +328,9 @@ class Reader:
             seconds = values.number(told, "duration_s")
             call.seconds = seconds if seconds is not None and seconds >= 0 else None
             call.exit_code = values.int32(told, "exit_code")
+            limit = values.number(told, "time_limit_s")
+            call.limit = limit if limit is not None and limit > 0 else None
+            call.killed = values.flag(told, "timed_out")
             ending = (values.number(told, "reward"), values.flag(told, "terminated"), values.flag(told, "truncated"))
             call.ending = ending
 

@@ -7,6 +7,7 @@ hold for both, and no second scrubber or index is needed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
@@ -91,12 +92,11 @@ def as_passages(batch: pa.RecordBatch, passages: Sequence[Passage]) -> list[Pass
     ids = batch["native_id"].take(first).to_pylist()
     tools = struct_text(batch, "context", "action_space").take(first).to_pylist()
     return [
-        Passage(
-            one.row,
-            one.licence,
-            tuple(Message(message.role, text) for message, text in zip(one.messages, texts[begin:end], strict=True)),
-            name,
-            tool,
+        replace(
+            one,
+            messages=tuple(Message(who.role, text) for who, text in zip(one.messages, texts[begin:end], strict=True)),
+            native_id=name,
+            tools=tool,
         )
         for one, begin, end, name, tool in zip(passages, starts.tolist(), ends.tolist(), ids, tools, strict=True)
     ]

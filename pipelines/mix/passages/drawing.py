@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.engine.parquet import read_batches, read_table
 from pipelines.engine.units import check_unit
@@ -32,7 +33,8 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
         preparing: by what it was made.
         wanted: what is asked of candidates; the signals of passages are not a number.
     """
-    table = read_table(preparing.parts, unit.part, [*_TOLD, *(["id"] if wanted.seed is not None else [])])
+    more = [*(["id"] if wanted.seed is not None else []), *(["world_model"] if preparing.simulated else [])]
+    table = read_table(preparing.parts, unit.part, [*_TOLD, *more])
     rows = table.num_rows
     ids = _texts(table, "id") if wanted.seed is not None else pa.array([], pa.string())
 
@@ -46,7 +48,7 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
         domain=Coded.alike(preparing.components[unit.component].name, rows),
         source=Coded.of(_texts(table, "source")),
         kind=Coded.alike("", rows),
-        world_model=Coded.alike("", rows),
+        world_model=_world_models(table, preparing),
         task=np.zeros(rows if wanted.tasks else 0, np.uint64),
         environment=np.zeros(rows, np.uint64),
         tokens=sizes("tokens"),
@@ -54,6 +56,12 @@ def passage_candidates(unit: PassageUnit, preparing: Preparation, wanted: Wanted
         text_bytes=sizes("text_bytes"),
         signals={name: np.full(rows, np.nan) for name in wanted.signals},
     )
+
+
+def _world_models(table: pa.Table, preparing: Preparation) -> Coded:
+    if not preparing.simulated:
+        return Coded.alike("", table.num_rows)
+    return Coded.of(pc.fill_null(_texts(table, "world_model"), ""))
 
 
 def passage_identities(unit: PassageUnit, preparing: Preparation) -> Identities:

@@ -21,7 +21,7 @@ from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_unit
 from pipelines.judge.evaluation_index import read_index
 from pipelines.mix.passages import as_transitions as shape
-from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS, Passage, group_name, hashes, own_name
+from pipelines.mix.passages.passage import KEY_SCHEMA, Passage, group_name, hashes, own_name
 from pipelines.mix.passages.preparation import (
     READ,
     PassageUnit,
@@ -121,13 +121,12 @@ class _Reading:
     def passages(self) -> Iterator[Passage]:
         """The passages of the file; what is none is taken in as a reject."""
         limit = self.preparing.recipe.normalize.max_member_bytes
-        allowed = self.preparing.recipe.judge.simulated == "allow"
         if self.unit.fault:
             self.counts["rows"] += 1
             self.reject(Reject("input", self.unit.fault, NOT_OPENED[self.unit.fault], self.unit.uri))
             return
         with StoredBlob(self.unit.uri, {"": self.unit.place}, limit) as blob:
-            for one in read_passages(self.component, blob, simulated=allowed):
+            for one in read_passages(self.component, blob, simulated=self.preparing.simulated):
                 self.counts["rows"] += 1
                 if isinstance(one, Reject):
                     self.reject(one)
@@ -149,7 +148,7 @@ def read_unit(unit: PassageUnit, preparing: Preparation) -> Manifest:
     digest = preparing.unit_digest(unit)
     folder, component = preparing.read, preparing.components[unit.component]
     files: dict[str, tuple[Any, ...]] = {
-        "payload": (payload_name(unit), PASSAGE_SCHEMAS[component.kind]),
+        "payload": (payload_name(unit), preparing.schema(unit)),
         "keys": (keys_name(unit), KEY_SCHEMA),
         "rejects": (rejects_name(unit), REJECT_SCHEMA),
     }
@@ -268,8 +267,8 @@ def _rows(
             ]
             for one in passages
         ]
-    schema = PASSAGE_SCHEMAS[component.kind]
-    yield "payload", _batch(columns, schema)
+    columns["world_model"] = [one.world_model for one in passages]
+    yield "payload", _batch(columns, reading.preparing.schema(reading.unit))
     pieces = [len(one.messages) for one in passages]
     told = {"id": ids, "high": high, "low": low, "exact": exact[:, 0], "pieces": pieces, "row": columns["row"]}
     yield "keys", _batch(told, KEY_SCHEMA)

@@ -41,6 +41,22 @@ PASSAGE_SCHEMAS: Final[Mapping[Kind, pa.Schema]] = {
 }
 """Columns of a component's parts; `loss` is true on the assistant's messages and null on all others."""
 
+_WORLD_MODEL: Final = pa.field(
+    "world_model", pa.string(), metadata={"doc": "name@revision", "null": "none answered it"}
+)
+
+
+def passage_schema(kind: Kind, *, simulated: bool) -> pa.Schema:
+    """The columns of a component's parts.
+
+    Args:
+        kind: of the component.
+        simulated: whether rows that a world model answered may be among them, which then say which.
+    """
+    schema = PASSAGE_SCHEMAS[kind]
+    return schema.append(_WORLD_MODEL) if simulated else schema
+
+
 KEY_SCHEMA: Final = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
@@ -77,6 +93,7 @@ class Passage:
         tools: JSON text of the tools' definitions.
         window: of a text that was cut, the 0-based number of the piece.
         document: of a text that was cut, the hash of the whole.
+        world_model: that answered it, as `name@revision`; None if none did.
     """
 
     row: int
@@ -86,6 +103,7 @@ class Passage:
     tools: str | None = None
     window: int = 0
     document: int | None = None
+    world_model: str | None = None
 
     @property
     def size(self) -> int:

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from pipelines.engine.paths import Place
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS
+from pipelines.mix.passages.passage import KEY_SCHEMA, passage_schema
 from pipelines.mix.passages.reading import component_files
 from pipelines.plan.recognition import Input, stamp_of
 from pipelines.recipe.passages import Passages
@@ -103,6 +105,15 @@ class Preparation:
         """Where the index of benchmarks lies."""
         return self.out / "measures"
 
+    @property
+    def simulated(self) -> bool:
+        """Whether rows that a world model answered are passages."""
+        return self.recipe.judge.simulated == "allow"
+
+    def schema(self, unit: PassageUnit) -> pa.Schema:
+        """The columns of a unit's part."""
+        return passage_schema(self.components[unit.component].kind, simulated=self.simulated)
+
     def units(self) -> list[PassageUnit]:
         """Every file of every component, as far as it is read.
 
@@ -126,8 +137,8 @@ class Preparation:
         component = self.components[unit.component].model_dump(mode="json", exclude={"path"})
         read = [normalize.scrub, normalize.scrub_salt, normalize.max_member_bytes, judge.tokenizer, self.models]
         measured = [near is not None and [SKETCHED, near.part_names], self.benchmarks]
-        schemas = [PASSAGE_SCHEMAS[self.components[unit.component].kind].names, KEY_SCHEMA.names, SCHEMA_VERSION]
-        measured += ["simulated"] if judge.simulated == "allow" else []
+        schemas = [self.schema(unit).names, KEY_SCHEMA.names, SCHEMA_VERSION]
+        measured += ["simulated"] if self.simulated else []
         return _digest([_VERSION, component, unit.label, unit.uri, unit.stamp, unit.fault, read, measured, schemas])
 
     def digest(self, read: Iterable[str]) -> str:
@@ -182,7 +193,7 @@ def _digest(values: Sequence[object]) -> str:
 
 
 def payload_name(unit: PassageUnit) -> str:
-    """The file of what was read of a unit, of the component's `PASSAGE_SCHEMAS`."""
+    """The file of what was read of a unit, of the columns of its part."""
     return f"{unit.label}.parquet"
 
 

@@ -20,7 +20,7 @@ from pipelines.engine.stored_blob import StoredBlob
 from pipelines.engine.units import finish_stage, finish_unit, is_done, stage_names, unit_manifests, written_names
 from pipelines.mix.passages.deciding import Lost, lost_passages
 from pipelines.mix.passages.measuring import UnitsToPassages
-from pipelines.mix.passages.passage import KEY_SCHEMA, PASSAGE_SCHEMAS
+from pipelines.mix.passages.passage import KEY_SCHEMA
 from pipelines.mix.passages.preparation import (
     READ,
     REJECTS,
@@ -129,7 +129,7 @@ def write_part(work: PartWork, preparing: Preparation) -> Manifest:
     unit = work.unit
     component = preparing.components[unit.component]
     kept = Counter[str]()
-    sink = ParquetSink(preparing.parts, unit.part, PASSAGE_SCHEMAS[component.kind], shard=True)
+    sink = ParquetSink(preparing.parts, unit.part, preparing.schema(unit), shard=True)
     try:
         for batch in _kept(work, preparing):
             sink.write(batch)
@@ -162,8 +162,9 @@ def _kept(work: PartWork, preparing: Preparation) -> Iterator[pa.RecordBatch]:
         mask = np.ones(batch.num_rows, np.bool_)
         mask[places[(places >= begun) & (places < begun + batch.num_rows)] - begun] = False
         begun += batch.num_rows
-        schema = PASSAGE_SCHEMAS[preparing.components[work.unit.component].kind]
-        chosen = pa.Table.from_batches([batch]).cast(schema).filter(pa.array(mask)).combine_chunks()
+        chosen = (
+            pa.Table.from_batches([batch]).cast(preparing.schema(work.unit)).filter(pa.array(mask)).combine_chunks()
+        )
         yield from chosen.to_batches()
 
 

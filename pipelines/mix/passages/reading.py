@@ -23,6 +23,7 @@ from pipelines.plan.raw_files import RawFile, list_raw
 from pipelines.recipe.columns import Dataset
 from pipelines.recipe.passages import Passages, is_licence
 from schemas import ConfigError, ParseError, Reject, json_text
+from schemas.trajectory import WORLD_MODEL
 
 _ENDINGS: Final = re.compile(r"\.(?:jsonl?|ndjson|parquet|arrow)(?:\.(?:gz|zst|bz2|xz))?\Z")
 _NO_TEXT: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -107,9 +108,7 @@ def read_passages(component: Passages, blob: Blob, *, simulated: bool = False) -
                 yield Reject.of(row)
                 continue
             try:
-                if not simulated:
-                    _refuse_simulated(row)
-                yield _passage(component, place, row)
+                yield replace(_passage(component, place, row), world_model=_world_model(row, allowed=simulated))
             except _FaultError as fault:
                 yield Reject("record", fault.reason, fault.detail, blob.uri, offset=place)
     except ParseError as error:
@@ -122,10 +121,25 @@ def _telling(schema: pa.Schema | None) -> list[str]:
     return [name for name in _TELLING if name in found]
 
 
-def _refuse_simulated(row: Mapping[str, Any]) -> None:
-    """Nothing, but for a row that says that a world model answered it, as what `trajmill reason` makes does."""
-    if any(_at(row, f"{name}.kind") == "model" for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")):
+def _world_model(row: Mapping[str, Any], *, allowed: bool) -> str | None:
+    """The world model that a row says it was answered by, as what `trajmill reason` makes does; None if none."""
+    told = [_at(row, name) for name in (_ENVIRONMENT, f"{_REASONING}.{_ENVIRONMENT}")]
+    found = [one for one in told if isinstance(one, Mapping) and one.get("kind") == "model"]
+    if not found:
+        return None
+    if not allowed:
         raise _FaultError("simulated", "a world model answered it, and the recipe does not say judge.simulated: allow")
+    name, sampling = str(found[0].get("world_model") or ""), found[0].get("sampling")
+    if re.fullmatch(WORLD_MODEL, name) is None or not _is_object(sampling):
+        raise _FaultError("unstated_world_model", "wanted are world_model as name@revision, and sampling as an object")
+    return name
+
+
+def _is_object(value: Any) -> bool:
+    try:
+        return isinstance(json_value(value.encode()) if isinstance(value, str) else value, Mapping)
+    except (JsonError, UnicodeEncodeError):
+        return False
 
 
 def _passage(component: Passages, place: int, row: Mapping[str, Any]) -> Passage:

@@ -32,8 +32,10 @@ from pipelines.worlds.replaying.engines import (
     Place,
     accounts_of,
     as_whom,
+    end_container,
     engine,
     may_be_folder,
+    process_of,
 )
 from schemas import ConfigError
 
@@ -111,12 +113,12 @@ class Box:
     def __init__(self, base: Base, place: Place, limits: Limits) -> None:
         if not may_be_folder(place.folder):
             raise ConfigError(f"A box cannot have its working folder at {place.folder}.")
-        made = COMMANDS[engine(place.system)]
+        self._engine = engine(place.system)
         self._limits, self._place = limits, place
         self._until = time.monotonic() + limits.session_seconds
-        self._accounts = accounts_of(place)
+        self._own = accounts_of(place)
         self._process = subprocess.Popen(
-            made(place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._accounts.name),
+            COMMANDS[self._engine](place, limits, [PYTHON, "-I", "-B", "-c", _LOAD], self._own.name),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -167,7 +169,9 @@ class Box:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
-        self._accounts.cleanup()
+        if self._engine == "podman":
+            end_container(self._own.name)
+        self._own.cleanup()
         self._answers.close()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -203,7 +207,8 @@ class Box:
 
     def _is_heavy(self) -> bool:
         """Whether the processes of the box hold more memory together than they may."""
-        return sum(_resident(one) for one in _descendants(self._process.pid)) > self._limits.memory
+        first = process_of(self._own.name) if self._engine == "podman" else self._process.pid
+        return first is not None and sum(map(_resident, _descendants(first))) > self._limits.memory
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         until = time.monotonic() + seconds

@@ -11,10 +11,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from quality.replicate import Words, agreement
 from schemas.replay import DIFFERS, SAME, VOLATILE
 
 SHOWN: Final = 2000
@@ -74,10 +75,17 @@ _NUMBERED: Final = re.compile(r"^ *(\d{1,7})(?:\t|→|\| ?|: )(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison found: one of `schemas.replay.REPLAYED`, and the difference where there is one."""
+    """What a comparison found.
+
+    Attributes:
+        replayed: one of `schemas.replay.REPLAYED`.
+        difference: where there is one.
+        agreement: the share of the words of both texts that they agree on, 0 to 1; None where it is not known.
+    """
 
     replayed: str
     difference: str | None = None
+    agreement: float | None = None
 
 
 def compared(logged: str, replayed: str, *, unordered: bool = False, now: datetime | None = None) -> Compared:
@@ -91,11 +99,19 @@ def compared(logged: str, replayed: str, *, unordered: bool = False, now: dateti
     """
     one, other = (plain(text) for text in (logged, replayed))
     if one == other:
-        return Compared(SAME)
-    told = difference(one, other)
+        return Compared(SAME, agreement=1.0)
+    told, words = difference(one, other), agreement([Words.of(one), Words.of(other)])
     one, other = _both_masked(one, other, now)
     alike = one == other or (unordered and sorted(one.split("\n")) == sorted(other.split("\n")))
-    return Compared(VOLATILE if alike else DIFFERS, told)
+    return Compared(VOLATILE if alike else DIFFERS, told, words)
+
+
+def of_whole(found: Compared, part: tuple[str, str], whole: tuple[str, str]) -> Compared:
+    """The same with the agreement of two whole texts of which only a part was compared, since they share the rest."""
+    if found.agreement is None or found.agreement == 1.0:
+        return found
+    words = sum(len(Words.of(text).hashes) for text in part), sum(len(Words.of(text).hashes) for text in whole)
+    return replace(found, agreement=1 - (1 - found.agreement) * words[0] / max(words))
 
 
 def compared_cut(logged: str, replayed: str) -> Compared | None:
@@ -106,7 +122,7 @@ def compared_cut(logged: str, replayed: str) -> Compared | None:
     """
     one, other = plain(logged), plain(replayed)
     if one and one in other:
-        return Compared(SAME)
+        return Compared(SAME, agreement=1.0)
     one, other = _both_masked(one, other, None)
     if one and one in other:
         return Compared(VOLATILE)
@@ -200,6 +216,6 @@ def compared_lines(logged: str, lines: Sequence[str], whole: bool) -> Compared:
     if whole and shown and shown[-1][0] < last:
         return Compared(DIFFERS, f"the answer ends at line {shown[-1][0]} of {last}")
     if shown == held:
-        return Compared(SAME)
+        return Compared(SAME, agreement=1.0)
     told = (f"{number}\t{line}" for number, line in shown), (f"{number}\t{line}" for number, line in held)
     return Compared(DIFFERS, difference(*map("\n".join, told)))

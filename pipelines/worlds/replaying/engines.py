@@ -20,6 +20,11 @@ from schemas import ConfigError
 DISK: Final = 512 << 20
 _NOBODY: Final = 65534
 PYTHON: Final = "/usr/bin/python3"
+_NEEDED: Final = "import pty, sqlite3, tarfile"
+_ACCOUNTS: Final = ("passwd", "group", "shadow")
+CONTAINER: Final = "container"
+PROCESS: Final = "process"
+_AFTERWARDS_S: Final = 60
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/mime.types")
 _TAKEN: Final = (
@@ -137,7 +142,7 @@ def engine(system: str = "") -> str:
         elif name == "podman" and not system:
             told.append("podman needs --system, a folder with the root of a system")
         else:
-            wrong = _tried(command(Place(system=system), Limits(), [PYTHON, "-I", "-c", ""]))
+            wrong = _tried(command(Place(system=system), Limits(), [PYTHON, "-I", "-c", _NEEDED]))
             if not wrong:
                 return name
             told.append(f"`{program}` fails ({wrong})")
@@ -174,8 +179,8 @@ def _known_options() -> str:
     return subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
 
 
-def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], accounts: str = "/nonexistent") -> list[str]:
-    """The command line of a box of bubblewrap's; `accounts` is a folder with its `passwd` and `group`."""
+def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], own: str = "/nonexistent") -> list[str]:
+    """The command line of a box of bubblewrap's; `own` is a folder with its `passwd` and `group`."""
     made = ["bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--disable-userns"] if "--disable-userns" in _known_options() else []
     identity = ("0", "0") if place.user == "root" else ("1000", "1000")
@@ -192,36 +197,65 @@ def _bubblewrap(place: Place, limits: Limits, command: Sequence[str], accounts: 
     made += ["--proc", "/proc", "--dev", "/dev"]
     small = str(limits.disk // 2)
     made += ["--size", small, "--tmpfs", "/tmp", "--size", small, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    top = "/home" if place.folder.startswith("/home/") else place.folder
-    made += ["--size", str(limits.disk), "--tmpfs", top]
+    made += ["--size", str(limits.disk), "--tmpfs", _top(place)]
     made += ["--dir", place.home, "--dir", place.folder]
-    for name in ("passwd", "group"):
-        made += ["--ro-bind-try", f"{accounts}/{name}", f"/etc/{name}"]
+    for name in _ACCOUNTS:
+        made += ["--ro-bind-try", f"{own}/{name}", f"/etc/{name}"]
     made += ["--remount-ro", "/", "--clearenv"]
     for name, value in place.environment().items():
         made += ["--setenv", name, value]
     return [*made, "--chdir", place.folder, *command]
 
 
-def _podman(place: Place, limits: Limits, command: Sequence[str], accounts: str = "") -> list[str]:
-    """The command line of a box of podman's, over a system that the user gives as a folder, with its accounts."""
-    del accounts
+def _podman(place: Place, limits: Limits, command: Sequence[str], own: str = "") -> list[str]:
+    """The command line of a box of podman's, over a system that the user gives as a folder.
+
+    What runs in it is no child of podman's: it is found by the process that stands in `own`/`PROCESS`, and ended by the
+    container in `own`/`CONTAINER`. Where nobody is left to do that, time ends it.
+    """
     made = ["podman", "run", "--rm", "--interactive", "--network", "none", "--read-only", "--read-only-tmpfs=false"]
     made += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)]
     made += ["--memory", str(limits.memory + 2 * limits.disk), "--hostname", place.host, "--ipc", "private"]
-    for folder, size in ((place.folder, limits.disk), ("/tmp", limits.disk // 2)):
-        made += ["--tmpfs", f"{folder}:rw,size={size},mode=1777"]
+    made += ["--log-driver", "none", "--timeout", str(int(limits.session_seconds) + _AFTERWARDS_S)]
+    small = limits.disk // 2
+    made += ["--tmpfs", f"{_top(place)}:rw,size={limits.disk},mode=1777,U"]  # its user's own: git asks who owns it
+    made += ["--tmpfs", f"/tmp:rw,size={small},mode=1777"]
+    made += ["--shm-size", str(small), *(() if place.user == "root" else ("--user", "1000:1000"))]
+    if own:
+        made += ["--cidfile", f"{own}/{CONTAINER}", "--pidfile", f"{own}/{PROCESS}"]
+        made += [f"--volume={own}/{name}:/etc/{name}:ro" for name in _ACCOUNTS]
     made += ["--unsetenv-all", *(f"--env={name}={value}" for name, value in place.environment().items())]
-    return [*made, "--workdir", place.folder, "--rootfs", f"{place.system}:O", *command]
+    return [*made, "--workdir", "/", "--rootfs", f"{place.system}:O", *command]
+
+
+def _top(place: Place) -> str:
+    """The folder in memory, in which the working folder lies or which it is."""
+    return "/home" if place.folder.startswith("/home/") else place.folder
+
+
+def end_container(own: str) -> None:
+    """Ends what podman started and is no child of its, if anything was; `own` as of a box's command line."""
+    if os.path.exists(f"{own}/{CONTAINER}"):
+        command = ["podman", "rm", "--force", "--time", "0", "--ignore", "--cidfile", f"{own}/{CONTAINER}"]
+        subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, **as_whom())
+
+
+def process_of(own: str) -> int | None:
+    """The first process of a container; None where there is none, or not yet."""
+    try:
+        return int(Path(own, PROCESS).read_text("ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 def accounts_of(place: Place) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the accounts that a session finds: its user's, and root's."""
+    """A folder with the accounts that a session finds: its user's, and root's; their passwords nobody may read."""
     made = tempfile.TemporaryDirectory(prefix="box-")
     folder = Path(made.name)
     folder.chmod(0o755)
     own = "" if place.user == "root" else f"{place.user}:x:1000:1000::{place.home}:/bin/bash\n"
     (folder / "passwd").write_text(f"root:x:0:0:root:/root:/bin/bash\n{own}")
+    (folder / "shadow").touch(0)
     (folder / "group").write_text("root:x:0:\n" + ("" if place.user == "root" else f"{place.user}:x:1000:\n"))
     return made
 
@@ -230,4 +264,5 @@ COMMANDS: Final[Mapping[str, Callable[[Place, Limits, Sequence[str], str], list[
     "bubblewrap": _bubblewrap,
     "podman": _podman,
 }
-"""The command line of a box of each kind; its last argument is a folder with the accounts of `accounts_of`."""
+"""The command line of a box of each kind; its last argument is a folder of the box's own, with the accounts of
+`accounts_of`."""

@@ -3,6 +3,7 @@
 OUT/replays/<domain>/part-….parquet     aligned to the transitions of that name, row by row
 OUT/replays/manifest.json               written last
 
+So in the folder of each generation, beside its transitions, and of one that was judged and is not committed yet.
 What another world of the same folder has answered stays; what is asked again is answered anew.
 """
 
@@ -12,13 +13,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pipelines.engine.generations import chain
+from pipelines.engine.generations import GENERATIONS, chain
 from pipelines.engine.ownership import RUN, Ownership, identity_of
 from pipelines.engine.parquet import read_batches, read_table, read_transitions, write_parquet
 from pipelines.engine.storage import Folder
@@ -46,6 +48,9 @@ DIFFERENCE: Final = 1 << 16
 """Characters of a difference of databases that are kept."""
 
 VALUES: Final = 2_000
+_NOT_ASKED: Final = ("other_world", "no_base", "not_asked", "not_kept")
+"""Reasons that leave what was answered before: it is no less true for it."""
+
 Row = dict[str, Any]
 
 
@@ -70,18 +75,6 @@ class Asking:
     system: str = ""
     limit: int | None = None
     branches: int = 0
-
-
-def agreement(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Counter[str]]:
-    """How often transitions were replayed the same, volatile, differing or not, by (domain, tool).
-
-    Args:
-        rows: with `domain`, `tool` and `replayed`.
-    """
-    found: dict[tuple[str, str], Counter[str]] = {}
-    for row in rows:
-        found.setdefault((row["domain"], row["tool"] or ""), Counter())[row["replayed"]] += 1
-    return dict(sorted(found.items()))
 
 
 class Replay:
@@ -109,51 +102,52 @@ class Replay:
         self._bases = Bases.given(asking.bases, asking.world, asking.limits.disk)
         self._left = asking.limit if asking.limit is not None else -1
         self._scrub: Callable[[str, str], str] = lambda text, _: text
-        self._engine, self._runs = "", RunFolders(Folder.named(out))
+        self._engine, self._runs = "", RunFolders(self._out)
 
-    def run(self) -> Manifest:
-        """Replays, writes what came, and returns the manifest of the stage.
+    def run(self) -> dict[str, int]:
+        """Replays, writes what came, and returns how many transitions that is, by domain, status and reason.
 
         Raises:
-            ConfigError: this machine has no box, or the folder holds no judged run that is of one generation.
+            ConfigError: this machine has no box, or the folder holds no judged run.
         """
         self._engine = "" if self._asking.world == "awm" else engine(self._asking.system)
-        files = self._units()
-        identity = identity_of(self._out)
+        if identity_of(self._out) is None:
+            raise ConfigError(f"{self._out.path()} is no output folder of a run.")
+        places = judged_places(self._out)
+        counts = Counter[str]()
+        with self._owned(self._out) as owner:
+            self._learn(places)
+            counts.update(self._stage(owner, self._out))
+            for place in places[1:]:
+                with self._owned(place) as inner:
+                    counts.update(self._stage(inner, place))
+        return dict(sorted(counts.items()))
+
+    @contextmanager
+    def _owned(self, place: Folder) -> Iterator[Ownership]:
+        """A folder with stages, while it is written into."""
+        identity = identity_of(place)
         assert identity is not None
-        owner = Ownership(self._out, identity, adding=True, alone=True)
+        owner = Ownership(place, identity, adding=True, alone=True)
         owner.check(())
         with owner.held():
             owner.keep()
-            labels = [_label(file.name) for file in files]
-            owner.intend({*(f"{STAGE}/{file.name}" for file in files), *written_names(STAGE, labels)})
-            held = self._out.held(owner.token, replaces=True)
-            (held / STAGE).remove(MANIFEST)
-            self._learn(held, files)
-            made = [self._unit(held, file) for file in files]
-            digest = hashlib.sha256(json.dumps([one.digest for one in made]).encode()).hexdigest()
-            sealed = finish_stage(held / STAGE, "replay", digest, labels)
-            owner.prune(
-                [STAGE, f"_units/{STAGE}"],
-                {f"{STAGE}/{one.name}" for one in sealed.files} | written_names(STAGE, labels),
-            )
-        return sealed
+            yield owner
 
-    def _units(self) -> tuple[FileEntry, ...]:
-        if identity_of(self._out) is None:
-            raise ConfigError(f"{self._out.path()} is no output folder of a run.")
-        if chain(self._out):
-            raise ConfigError(
-                f"{self._out.path()} holds generations. What is replayed is a run of one; rebuild makes it."
-            )
-        transitions, verdicts = (read_manifest(self._out / stage, MANIFEST) for stage in ("transitions", "verdicts"))
-        if transitions is None or verdicts is None:
-            raise ConfigError(f"{self._out.path()} is not judged: what is replayed is what judging keeps.")
-        recipe = json.loads(self._out.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
-        kinds = recipe.get("scrub")
-        if kinds:
-            self._scrub = partial(_scrubbed, kinds=tuple(kinds))
-        return transitions.files
+    def _stage(self, owner: Ownership, place: Folder) -> dict[str, int]:
+        """Replays what lies in a folder, and returns the counts of its manifest."""
+        files = _files(place)
+        labels = [_label(file.name) for file in files]
+        owner.intend({*(f"{STAGE}/{file.name}" for file in files), *written_names(STAGE, labels)})
+        held = place.held(owner.token, replaces=True)
+        (held / STAGE).remove(MANIFEST)
+        self._runs, self._scrub = RunFolders(place), _scrubbing(place)
+        made = [self._unit(held, file) for file in files]
+        digest = hashlib.sha256(json.dumps([[one.name, one.sha256] for unit in made for one in unit.files]).encode())
+        sealed = finish_stage(held / STAGE, "replay", digest.hexdigest(), labels)
+        wanted = {f"{STAGE}/{one.name}" for one in sealed.files} | written_names(STAGE, labels)
+        owner.prune([STAGE, f"_units/{STAGE}"], wanted)
+        return sealed.counts
 
     def _unit(self, out: Folder, file: FileEntry) -> Manifest:
         """Replays what a file holds of the world's domain, and writes the replays of the file."""
@@ -185,10 +179,11 @@ class Replay:
         wrote = self._read(rows, answers) if self._asking.world == "awm" and domain == self._domain else None
         found = []
         for number, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-            if before is not None and answer.reason in ("other_world", "no_base", "not_asked"):
+            if before is not None and answer.reason in _NOT_ASKED:
                 found.append(before[number])
                 continue
             told: Row = {"replayed": answer.status, "reason": answer.reason, "difference": answer.difference}
+            told["agreement"] = answer.agreement
             world = self._asking.world if domain == self._domain else None
             told["written"] = wrote
             key = {name: row[name] for name in ("row_id", "trajectory_id", "step")}
@@ -224,9 +219,9 @@ class Replay:
                 self._branched(found)
         return answers
 
-    def _learn(self, out: Folder, files: Sequence[FileEntry]) -> None:
+    def _learn(self, places: Sequence[Folder]) -> None:
         """Looks for what else could be done in each task, where branches are wanted."""
-        for file in files if self._asking.branches else ():
+        for out, file in [(one, file) for one in places for file in _files(one)] if self._asking.branches else ():
             if file.name.partition("/")[0] == self._domain:
                 kept = read_table(out / "verdicts", file.name, ["kept"])["kept"].to_pylist()
                 first = 0
@@ -249,6 +244,33 @@ class Replay:
 
     def _scrub_for(self, trajectory: str, text: str) -> str:
         return self._scrub(text, trajectory)
+
+
+def judged_places(out: Folder) -> list[Folder]:
+    """The folders of an output folder that hold verdicts: of the run, of its generations, and of one that was begun.
+
+    Raises:
+        ConfigError: the run is not judged.
+    """
+    committed = [one.folder for one in chain(out) if one.folder]
+    sealed = f"/verdicts/{MANIFEST}"
+    there = [one.removesuffix(sealed) for one in (out / GENERATIONS).names(".json") if one.endswith(sealed)]
+    begun = sorted({f"{GENERATIONS}/{one}" for one in there} - set(committed))
+    if any(read_manifest(out / stage, MANIFEST) is None for stage in ("transitions", "verdicts")):
+        raise ConfigError(f"{out.path()} is not judged: what is replayed is what judging keeps.")
+    return [out, *(out / one for one in (*committed, *begun))]
+
+
+def _files(place: Folder) -> tuple[FileEntry, ...]:
+    sealed = read_manifest(place / "transitions", MANIFEST)
+    return () if sealed is None else sealed.files
+
+
+def _scrubbing(place: Folder) -> Callable[[str, str], str]:
+    """What scrubbing made of texts in the run of a folder, by the id of their trajectory."""
+    recipe = json.loads(place.found(RUN) or b"{}").get("recipe", {}).get("normalize", {})
+    kinds = tuple(recipe.get("scrub") or ())
+    return partial(_scrubbed, kinds=kinds) if kinds else lambda text, _: text
 
 
 def _scrubbed(text: str, key: str, kinds: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from connectors.recordings.screen import Screen, checked_size
 from pipelines.worlds.replaying.actions import QUIET_S, Asked
 from pipelines.worlds.replaying.box import Base, Box, BoxEndedError
-from pipelines.worlds.replaying.compare import Compared, added, compared, compared_cut, compared_lines
+from pipelines.worlds.replaying.compare import Compared, added, compared, compared_cut, compared_lines, of_whole
 from pipelines.worlds.replaying.engines import Limits, Place, may_be_folder
 from schemas.replay import DIFFERS, NOT_RUN, SAME
 
@@ -41,6 +41,7 @@ class Replayed:
         difference: from what the log says.
         answer: what came; None if nothing did.
         code: its exit code, where it has one.
+        agreement: as of `Compared`.
     """
 
     status: str
@@ -48,6 +49,7 @@ class Replayed:
     difference: str | None = None
     answer: str | None = None
     code: int | None = None
+    agreement: float | None = None
 
 
 def place_of(rows: Sequence[Mapping[str, Any]], default: str, variables: Mapping[str, str], system: str) -> Place:
@@ -221,7 +223,7 @@ class _Session:
             found = Compared(DIFFERS, f"exit code {row['exit_code']} in the log, {code} now")
         if found.replayed == DIFFERS and self._lost:
             return Replayed(NOT_RUN, "state_unknown", answer=text, code=code)
-        return Replayed(found.replayed, None, found.difference, text, code)
+        return Replayed(found.replayed, None, found.difference, text, code, found.agreement)
 
     def _compared(
         self, row: Mapping[str, Any], asked: Asked, reply: Mapping[str, Any], text: str, before: str
@@ -229,8 +231,9 @@ class _Session:
         logged, unordered = row["next_observation"]["content"], _is_unordered(row)
         if asked.kind == "screen":
             shown = added((row["observation"] or {}).get("content") or "", logged), added(before, text)
+            part = str(shown[0]), str(shown[1])
             if None not in shown:
-                return compared(*map(str, shown), unordered=unordered)
+                return of_whole(compared(*part, unordered=unordered), part, (logged, text))
         if asked.kind not in ("view", "edit"):
             return compared(logged, text, unordered=unordered)
         assert asked.request is not None
@@ -240,7 +243,7 @@ class _Session:
             wrong = row["next_observation"]["is_error"] or not _NUMBERED.search(logged)
             if reply.get("folder"):
                 return compared(logged, text) if wrong else Compared(DIFFERS, "it is a folder")
-            return Compared(SAME) if wrong else Compared(DIFFERS, f"the tool fails: {text[:200]}")
+            return Compared(SAME, agreement=1.0) if wrong else Compared(DIFFERS, f"the tool fails: {text[:200]}")
         if row["next_observation"]["is_error"] or (asked.kind == "edit" and _FAILED.search(logged[:120])):
             return Compared(DIFFERS, "the tool fails in the log, and does not now")
         if asked.kind == "view" and not _NUMBERED.search(logged):

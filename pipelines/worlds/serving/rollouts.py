@@ -90,12 +90,13 @@ class Rollout:
         self._world, self._most = world, most
         self.session: str | None = None
         self.turns = 0
+        self._is_open = False
 
     async def begin(self, scenario: Any, **more: Any) -> tuple[str, dict[str, Any]]:
         """Begins it: (what is seen first, what is known of it)."""
         told = {name: value for name, value in more.items() if value is not None}
         begun = await asyncio.to_thread(self._world.reset, {"scenario": scenario, **told})
-        self.session = begun["session"]
+        self.session, self._is_open = begun["session"], True
         return begun["observation"], begun["info"]
 
     async def answered(self, messages: Sequence[Mapping[str, Any]]) -> Shown:
@@ -127,15 +128,15 @@ class Rollout:
 
     async def end(self) -> None:
         """Ends it, if it has not ended."""
-        if self.session is not None:
-            own, self.session = self.session, None
+        if self._is_open:
+            self._is_open = False
             try:
-                await asyncio.to_thread(self._world.close, {"session": own})
+                await asyncio.to_thread(self._world.close, {"session": self.session})
             except ServeError as error:
                 if error.status not in (404, 410):
                     raise
 
 
-def world_at(url: str, token_variable: str = TOKEN_VARIABLE) -> World:
+def world_at(url: str, token_variable: str = TOKEN_VARIABLE) -> RemoteWorld:
     """The world that is served at a url, with the token that a variable holds."""
     return RemoteWorld(url, os.environ.get(token_variable, ""))

@@ -1,26 +1,41 @@
-"""A served world as a multi-turn environment of `verifiers`, which prime-rl trains on; without it one of that shape.
+"""A served world as a `MultiTurnEnv` of `verifiers` to 0.2; without it one of that shape. See `verifiers_world`.
 
 Rows of the data set say under `info` which `scenario` they begin with; `rows_of` makes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from pipelines.worlds.serving.requests import ServeError
 from pipelines.worlds.serving.rollouts import Rollout, opening, world_at
 from pipelines.worlds.serving.serve_client import World
+from schemas import ConfigError
 
 try:
-    from verifiers import MultiTurnEnv
+    from verifiers import Error, MultiTurnEnv, cleanup
 except ImportError:
-    MultiTurnEnv = object
+    Error, MultiTurnEnv, cleanup = Exception, object, None
 
 State: TypeAlias = MutableMapping[str, Any]
 Messages: TypeAlias = list[dict[str, Any]]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 _ROLLOUT: Final = "trajmill_rollout"
 _DONE: Final = "trajmill_done"
+
+
+def _at_the_end(method: Method) -> Method:
+    """The method, which is called when a rollout is over, where the release can be told so."""
+    return method if cleanup is None else cast("Method", cleanup(method))
+
+
+class WorldFailedError(Error):
+    """The endpoint fails, or the budget is spent: which ends a rollout, and not the training that it is of."""
 
 
 class WorldRollouts(MultiTurnEnv):
@@ -53,25 +68,43 @@ class WorldRollouts(MultiTurnEnv):
         """Begins the session of a rollout, by `info` of its row.
 
         Raises:
-            ServeError: it cannot be begun.
+            WorldFailedError: it cannot be begun.
         """
         info = state.get("info") or {}
         rollout = Rollout(self._world, self.max_turns if self.max_turns > 0 else None)
-        await rollout.begin(info.get("scenario"), seed=info.get("seed"))
+        try:
+            await rollout.begin(info.get("scenario"), seed=info.get("seed"))
+        except ServeError as error:
+            raise WorldFailedError(error.detail) from error
         state[_ROLLOUT], state[_DONE] = rollout, False
         return state
 
     async def env_response(
         self, messages: Sequence[dict[str, Any]], state: State, **_: Any
     ) -> Messages | tuple[Messages, State]:
-        """What the agent is shown next, and the state where the release wants it."""
-        shown = await state[_ROLLOUT].answered(messages)
+        """What the agent is shown next, and the state where the release wants it.
+
+        Raises:
+            WorldFailedError: there is no answer.
+        """
+        try:
+            shown = await state[_ROLLOUT].answered(messages)
+        except ServeError as error:
+            raise WorldFailedError(error.detail) from error
         state[_DONE] = shown.done
         state["trajmill_info"] = shown.info
-        if shown.done:
-            await state[_ROLLOUT].end()
         told = [{"role": "user", "content": shown.text}]
+        if shown.done:
+            state["final_env_response"] = told  # else the agent would be asked once more
+            await state[_ROLLOUT].end()
         return (told, state) if self._pairs else told
+
+    @_at_the_end
+    async def end_session(self, state: State) -> None:
+        """Ends the session of a rollout that is over, by whatever it is over."""
+        if _ROLLOUT in state:
+            with suppress(ServeError):  # what nobody ends expires
+                await state[_ROLLOUT].end()
 
     async def is_completed(self, *told: Any, **more: Any) -> bool:
         """Whether the rollout is over.
@@ -81,10 +114,9 @@ class WorldRollouts(MultiTurnEnv):
             more: `state`, where it is named.
         """
         state = more.get("state", told[-1] if told else {})
-        if state.get(_DONE):
-            return True
         asked = getattr(super(), "is_completed", None)
-        return False if asked is None else bool(await asked(*told, **more))
+        is_over = False if asked is None else bool(await asked(*told, **more))  # which notes why
+        return is_over or bool(state.get(_DONE))
 
 
 def wants_pairs(base: type) -> bool:
@@ -112,5 +144,11 @@ def rows_of(world: World, scenarios: Iterable[str], seed: int | None = None) -> 
 
 
 def load_environment(url: str, **more: Any) -> WorldRollouts:
-    """The environment, as `verifiers` asks modules for it."""
+    """The environment, as `verifiers` asks modules for it.
+
+    Raises:
+        ConfigError: the release that is there has no such environments.
+    """
+    if MultiTurnEnv is object and find_spec("verifiers") is not None:
+        raise ConfigError("This release of verifiers has no MultiTurnEnv: see verifiers_world in docs/serving.md.")
     return WorldRollouts(url, **more)

@@ -57,6 +57,8 @@ class WorldInteraction(BaseInteraction):
     ) -> tuple[bool, str, float, dict[str, Any]]:
         """(whether the rollout is over, what the agent is shown, 0, what else is known)."""
         shown = await self._open[instance_id].answered(messages)
+        if shown.done:  # not every rollout of verl's ends what it began
+            await self._open[instance_id].end()
         return shown.done, shown.text, 0.0, shown.info
 
     async def calculate_score(self, instance_id: str = "", **_: Any) -> float:

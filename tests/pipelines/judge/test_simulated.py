@@ -111,3 +111,36 @@ def test_a_later_generation_adds_no_second_world_model_to_a_component(raw, tmp_p
 
     with pytest.raises(ConfigError, match="two world models"):
         Append(recipe(simulated="allow"), [str(first)], str(out), Execution()).run()
+
+
+def with_passages(tmp_path, *worlds):
+    """A recipe that passes rows of these world models through, and a row that nobody made up."""
+    texts = [f"What the harbour master wrote in his log on day {number}, at some length." for number in range(8)]
+    told = [{"text": f"Dreamt: {text}", "environment": {"kind": "model", "world_model": world, "sampling": "{}"}}
+            for text, world in zip(texts, worlds, strict=False)]  # fmt: skip
+    rows = [*told, *({"text": text} for text in texts[:4])]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    passed = {"name": "texts", "kind": "text", "path": str(path), "licence": "CC0-1.0", "min_chars": 1}
+    components = {"texts": {"kind": "text"}, "rest": {}}
+    mix = {"pools": {"cpt": 1}, "passages": [passed], "stages": {"cpt": {"components": components}}}
+    return recipe(mix, simulated="allow")
+
+
+def test_passages_that_a_world_model_answered_are_in_the_share_that_the_card_states(raw, tmp_path):
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "0-real.json").write_bytes((raw / "0-real.json").read_bytes())
+    Run(with_passages(tmp_path, "dream@1", "dream@1"), [str(real)], str(tmp_path / "out"), Execution()).run()
+    (told,) = json.loads((tmp_path / "out/shards/manifest.json").read_text())["mixture"]["simulated"]
+    assert (told["component"], told["world_model"], told["samples"]) == ("texts", "dream@1", 2)
+    drawn = pl.read_parquet(tmp_path / "out/shards/cpt/*/*.parquet")
+    dreamt = drawn.filter(pl.col("text").str.starts_with("Dreamt"))
+    assert (len(dreamt), told["tokens"]) == (2, sum(dreamt["num_tokens"]))
+    share = told["tokens"] / sum(drawn["num_tokens"])
+    assert f"`cpt` {share:.1%} of its tokens." in (tmp_path / "out/shards/README.md").read_text()
+
+
+def test_passages_of_two_world_models_are_no_component(raw, tmp_path):
+    with pytest.raises(ConfigError, match=r"'texts' would be drawn from two world models, dream@1 and dream@2"):
+        Run(with_passages(tmp_path, *WORLDS), [str(raw / "0-real.json")], str(tmp_path / "out"), Execution()).run()

@@ -36,7 +36,8 @@ from tests.rows import golden_row, parsed
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAME = ("observation", "action", "next_observation")
-ALSO = (*SAME, "step", "turn", "call_index", "num_calls", "interleaved", "exit_code", "started_at", "duration_s")
+TIMES = ("started_at", "duration_s", "time_limit_s", "timed_out")
+ALSO = (*SAME, *TIMES, "step", "turn", "call_index", "num_calls", "interleaved", "exit_code")
 WHOLE = ("domain", "environment", "agent", "task", "context", "outcome", "reward", "terminated", "truncated")
 
 

@@ -113,6 +113,7 @@ def test_verifiers_rolls_out_in_an_environment(local):
         return first, last, await env.is_completed(messages, state)
 
     first, last, over = asyncio.run(rolled_out())
+    assert not local._sessions.status()["sessions"]
     assert first[0]["role"] == "user"
     assert first[0]["content"].endswith("ls\n```")
     assert len(last) == 1

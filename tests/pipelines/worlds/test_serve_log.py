@@ -63,6 +63,17 @@ def test_a_session_is_read_again_as_rows_of_kind_model(serve, tmp_path):
     assert told["cost"] == 3 * 0.0022
 
 
+def test_time_limits_and_what_ran_out_of_them_are_read_again(serve, tmp_path):
+    counted = {"action": {"name": "bash", "arguments": {"command": "expr 9"}}}
+    slept = {"action": {"name": "bash", "arguments": {"command": "sleep 9"}}, "time_limit_s": 5}
+    with chat_server(lambda body: MARKER + ("[timed out]" if "sleep" in str(body["messages"][-1]) else "9")) as chat:
+        sessions = serve(chat.url)
+        scenario = {**SCENARIO, "domain": "terminal", "time_limit_s": 60}
+        asyncio.run(lived(sessions, scenario, [counted, slept]))
+    _, rows = rows_of(tmp_path / "log", tmp_path / "out")
+    assert [(row["time_limit_s"], row["timed_out"]) for row in rows] == [(60.0, None), (5.0, True)]
+
+
 def test_what_a_run_makes_of_a_session_is_what_the_model_was_sent(drawn, serve, tmp_path):
     recipe = load_recipe("all")
     with chat_server(answered) as chat:

@@ -8,6 +8,7 @@ does to this process only ends the session: who asks outside trusts no answer, a
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import fcntl
 import io
@@ -303,6 +304,9 @@ def main() -> None:
 def _begun(begin: dict[str, Any], requests: BinaryIO) -> dict[str, Any]:
     data = requests.read(begin["bytes"])
     try:
+        os.makedirs(begin["folder"], exist_ok=True)
+        with contextlib.suppress(OSError):  # a home that the folder does not lie in is of the system
+            os.makedirs(begin["environment"]["HOME"], exist_ok=True)
         if data:
             _unpack(begin["folder"], data)
     except (OSError, tarfile.TarError) as error:

@@ -362,4 +362,15 @@ def test_a_row_that_a_world_model_answered_is_a_passage_only_where_the_recipe_al
     first, second = read_passages(component(Path("corpus")), blob)
     assert isinstance(first, Reject)
     assert (first.reason, isinstance(second, Reject)) == ("simulated", False)
-    assert not any(isinstance(one, Reject) for one in read_passages(component(Path("corpus")), blob, simulated=True))
+    allowed = list(read_passages(component(Path("corpus")), blob, simulated=True))
+    assert [one.world_model for one in allowed if isinstance(one, Passage)] == ["m@1", None]
+
+
+@pytest.mark.parametrize(
+    "lacking", [{"world_model": "m"}, {"world_model": None}, {"sampling": None}, {"sampling": "["}]
+)
+def test_a_passage_that_names_no_world_model_whole_is_a_reject_where_some_are_allowed(lacking):
+    row = {"text": "What some world model made up.", "environment": MADE_UP | lacking}
+    (found,) = read_passages(component(Path("corpus")), MemoryBlob("c.jsonl", json.dumps(row).encode()), simulated=True)
+    assert isinstance(found, Reject)
+    assert found.reason == "unstated_world_model"
