@@ -114,10 +114,9 @@ class WholeSamples:
         draws: Sequence[Mapping[str, Any]],
         mix: Mix,
     ) -> None:
-        self._pool, self._places, self._unit, self._wholes, self._chosen, self._mix = (
-            *(pool, places, unit, wholes, chosen, mix),
-        )
-        self._domain, self._use = rows.domain, rows.use
+        self._pool, self._mix = pool, mix
+        self._places, self._unit, self._wholes, self._chosen = places, unit, wholes, chosen
+        self._domain = rows.domain
         self._hashes = tuple(rows.costs[name].to_numpy() for name in ("state_hash", "next_hash"))
         self._size = np.diff(np.append(unit.begins, len(places)))
         self._first = places[unit.begins]
