@@ -24,7 +24,7 @@ from pipelines.engine.storage import Folder
 BLOCK_BYTES: Final = 16 << 20
 """A block is at most about this large; runners cap the size of one element."""
 
-HELD_BYTES: Final = 64 << 20
+HELD_BYTES: Final = 32 << 20
 """Of blocks that a run in one process holds before it spills: a small corpus then is not written and read again."""
 
 Key = TypeVar("Key", int, str)

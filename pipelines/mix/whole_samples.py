@@ -33,8 +33,8 @@ Numbers = npt.NDArray[np.int64]
 WHOLE_POOLS: Final[tuple[Pool, ...]] = ("cpt", "sft")
 """Those whose samples show whole trajectories."""
 
-_AT_ONCE: Final = 4 << 20
-"""Tokens of samples that are made together: some 16 MB of text, which stands in memory a few times."""
+_AT_ONCE: Final = 2 << 20
+"""Tokens of samples that are made together: some 8 MB of text, which stands in memory a few times."""
 
 
 class UnitRows(NamedTuple):
