@@ -21,7 +21,7 @@ MANIFEST: Final = "manifest.json"
 def units_of(stage: Folder) -> Folder:
     """The folder of the manifests of a stage's units: beside the stage's own, which holds nothing but its files."""
     parent, _, name = stage.url.rstrip("/").rpartition("/")
-    return Folder(f"{parent}/{UNITS}/{name}")
+    return Folder(f"{parent}/{UNITS}/{name}", stage.hold)
 
 
 def manifest_name(unit: str) -> str:

@@ -25,7 +25,7 @@ from tests.stores.test_append_in_store import BUCKET, upload
 
 __all__ = ("grown",)
 WHAT = Selection(sources=("first0.json", "second5.json"))
-MOST = 750
+MOST = 850
 """Requests of forgetting in a folder of two generations of one part each, which holds some 90 files."""
 
 
