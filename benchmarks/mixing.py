@@ -4,9 +4,10 @@
 
 Rollouts of five domains (`benchmarks.logs.rollouts`) are written as transitions and judged once; then the mix stage
 alone runs over them in a process of its own, as it does when only the recipe's section `mix` was changed: one worker,
-pools by their default shares. MB are 10^6 bytes of actions and next observations that were kept, each text counted
-once, whatever a pool takes of it. CPU seconds are user and system of that process less those until all code is loaded.
-Two sizes tell apart what a run costs anyway and what a megabyte costs.
+pools by their default shares. Payload is what the transitions' files hold before compression, in MB of 10^6 bytes;
+texts are its actions and next observations that were kept, each counted once, whatever a pool takes of it. CPU seconds
+are user and system of that process less those until all code is loaded. Two sizes tell apart what a run costs anyway
+and what a megabyte costs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
@@ -95,13 +97,36 @@ def judged(place: Path) -> Iterator[str]:
 TASKS: Final[dict[str, Task]] = {"mix": (load_ours, mixed), "judge": (load_ours, judged)}
 
 
-def written(place: Path, megabytes: float, seed: int) -> float:
-    """Writes and judges the units, one a domain, and returns the MB of what was kept."""
+class Sizes(NamedTuple):
+    """MB of what is mixed: what the transitions' files hold, and the kept texts of it, each once."""
+
+    payload: float
+    texts: float
+
+
+class Figure(NamedTuple):
+    """What mixing into some pools took: MB, CPU seconds and the largest resident size in MB."""
+
+    pools: str
+    sizes: Sizes
+    seconds: float
+    peak: float
+
+
+def written(place: Path, megabytes: float, seed: int) -> Sizes:
+    """Writes and judges the units, one a domain, and returns how much they are."""
     write_units(place, megabytes, seed)
     measured(MODULE, "judge", place)
     folder, verdicts, measures = (Folder(str(place / name)) for name in ("transitions", "verdicts", "measures"))
     kept = (candidates(unit, folder, verdicts, measures) for unit in units_of(place))
-    return float(sum(int(one.text_bytes.sum()) for one in kept)) / 1e6
+    texts = sum(int(one.text_bytes.sum()) for one in kept)
+    return Sizes(sum(map(_uncompressed, (place / "transitions").rglob("*.parquet"))) / 1e6, texts / 1e6)
+
+
+def _uncompressed(path: Path) -> int:
+    """Bytes of a file's columns before compression."""
+    told = pq.read_metadata(path)
+    return sum(told.row_group(number).total_byte_size for number in range(told.num_row_groups))
 
 
 def write_units(place: Path, megabytes: float, seed: int) -> None:
@@ -112,9 +137,9 @@ def write_units(place: Path, megabytes: float, seed: int) -> None:
     (place / UNITS).write_text(json.dumps([[one.number, one.name, one.sha256] for one in made]))
 
 
-def figures(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[tuple[str, float, float, float]]:
-    """(pools, MB, CPU seconds, peak MB) of all pools together and of each alone; the fastest of the rounds counts."""
-    size = written(place, megabytes, seed)
+def figures(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[Figure]:
+    """Those of all pools together and of each alone; the fastest of the rounds counts."""
+    sizes = written(place, megabytes, seed)
     for name in ("all", "cpt", "sft", "rl"):
         (place / "pools.json").write_text(json.dumps({} if name == "all" else {name: 1}))
         found = []
@@ -122,17 +147,20 @@ def figures(place: Path, megabytes: float, rounds: int, seed: int) -> Iterator[t
             for one in PLACES:
                 shutil.rmtree(place / one, ignore_errors=True)
             found.append(measured(MODULE, "mix", place)[:2])
-        yield name, size, *min(found)
+        yield Figure(name, sizes, *min(found))
 
 
-def rows(by_size: Sequence[Sequence[tuple[str, float, float, float]]]) -> Iterator[tuple[str, ...]]:
+def rows(by_size: Sequence[Sequence[Figure]]) -> Iterator[tuple[str, ...]]:
     """A row of the table for each size and pool, then what each pool costs beside and by the megabyte."""
-    for name, size, seconds, peak in (figure for of in by_size for figure in of):
-        yield name, f"{size:.0f}", f"{seconds:.2f}", f"{size / seconds:.1f}", f"{peak:,.0f}"
+    for name, sizes, seconds, peak in (figure for of in by_size for figure in of):
+        sized = (f"{size:.0f}" for size in sizes)
+        yield name, *sized, f"{seconds:.2f}", *(f"{size / seconds:.1f}" for size in sizes), f"{peak:,.0f}"
     for small, large in zip(by_size[0], by_size[-1], strict=True):
-        if large[1] > small[1]:
-            rate = (large[1] - small[1]) / (large[2] - small[2])
-            yield small[0], "each more", f"{small[2] - small[1] / rate:.2f} fixed", f"{rate:.1f}", ""
+        if large.sizes.texts > small.sizes.texts:
+            more = large.seconds - small.seconds
+            rates = [(most - least) / more for least, most in zip(small.sizes, large.sizes, strict=True)]
+            fixed = small.seconds - small.sizes.texts / rates[1]
+            yield small.pools, "each more", "", f"{fixed:.2f} fixed", *(f"{rate:.1f}" for rate in rates), ""
 
 
 def main() -> None:
@@ -148,7 +176,7 @@ def main() -> None:
     if given.task:
         work(TASKS, given.task, Path(given.place))
         return
-    table = Table("pools", "MB", "CPU s", "MB per CPU-s", "peak MB")
+    table = Table("pools", "MB of payload", "of texts", "CPU s", "payload per CPU-s", "texts per CPU-s", "peak MB")
     by_size = []
     for megabytes in sorted(given.megabytes):
         with tempfile.TemporaryDirectory(prefix="trajmill-mixing-", dir=given.folder) as place:

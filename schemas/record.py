@@ -15,3 +15,9 @@ T = TypeVar("T")
 def record(kind: type[T]) -> type[T]:
     """The class as a slots dataclass with equality and hash; nothing may change an instance, and mypy sees to that."""
     return dataclass(slots=True, unsafe_hash=True)(kind)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def remembering_record(kind: type[T]) -> type[T]:
+    """The same of a class whose instances keep what they work out (`cached_property`), for which they have a dict."""
+    return dataclass(unsafe_hash=True)(kind)

@@ -26,6 +26,7 @@ from pipelines.mix import reward
 from pipelines.mix.check_candidates import COUNTED, candidates
 from pipelines.recipe.templates import rubric
 from pipelines.rendering.answered import Answered, Known
+from schemas import json_text
 
 MOST: Final = 6
 """Checks of a turn."""
@@ -208,7 +209,7 @@ def ground_truth(turn: Answered, checks: Sequence[Mapping[str, Any]], judged_by:
         "rubric": {"id": judged_by[0], "sha256": judged_by[1]} if judged_by else None,
         "exact": any(check["type"] == "exact" for check in checks),
     }
-    return json.dumps(told, ensure_ascii=False)
+    return json_text(told)
 
 
 @cache

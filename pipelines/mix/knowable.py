@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
 from pipelines.mix import reward
 from pipelines.rendering.answered import BOX, PIECE, Answered, Known, bare, pieces, words, words_of
+from schemas.record import remembering_record
 
 NUMBERED: Final = re.compile(r"^#\d+ ")
 """The mark of an element, by which pages of responses are told from other lines too."""
@@ -75,7 +75,7 @@ def _stand_together(some: Iterable[str], text: str) -> bool:
     return bool(frozenset.intersection(*(places.get(word, frozenset()) for word in some)))
 
 
-@dataclass(frozen=True)
+@remembering_record
 class Context:
     """A turn with what is known beforehand: `known` of its trajectory, `others` other answers of its tool."""
 

@@ -163,12 +163,12 @@ class _Making:
         if not fitting:
             return [(self.rows, UNPROVEN)]
         state = self.rows[0]["context"]["initial_state"]
-        known = rendered(whole[: max(fitting) + 1], self._view)
-        asked = question(known, list(fitting), state, others, self.mix)
+        asked = question(whole, fitting, state, others, self.mix)
         if asked is None:
             return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
         place, truth = asked
-        shown, opening = (known[: place + 1], "") if fitting[place] else self._newest(whole[: place + 1])
+        before = whole[: place + 1]
+        shown, opening = (rendered(before, self._view), "") if fitting[place] else self._newest(before)
         return [(self.rows, self._rl_row(shown, len(whole), truth, opening) if shown else self._over())]
 
     def eval_samples(self, whole: Sequence[Outline]) -> Made:

@@ -10,7 +10,6 @@ import re
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -19,6 +18,7 @@ import pyarrow as pa
 import xxhash
 
 from connectors.reading.values import value_or_none
+from schemas.record import remembering_record
 
 Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 """Code points [begin, end) of a shown observation, each with its class."""
@@ -36,7 +36,7 @@ _LONGEST: Final = 32_768
 """Characters of an answer beyond which it is not held against others."""
 
 
-@dataclass(frozen=True)
+@remembering_record
 class Answered:
     """One action and what the world then showed.
 
@@ -426,8 +426,8 @@ def turn_of(
         action=action["text"] or "",
         observation=observation,
         previous=previous,
-        volatile=tuple((begin, end) for begin, end in volatile),
-        spans=tuple((begin, end, label) for begin, end, label in spans),
+        volatile=tuple(volatile),
+        spans=tuple(spans),
         scrubbed=bool(row["scrubbed"]),
         stored=tuple(row.get("written") or ()),
     )

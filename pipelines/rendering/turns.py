@@ -217,15 +217,24 @@ def rendered(outlines: Sequence[Outline], view: View, opening: str = "") -> list
     """The turns of the first outlines of a trajectory, or of a window of it; `opening` as of `turns`."""
     found: list[Turn] = []
     for number, one in enumerate(outlines, 1):
-        row, state = one.row, state_of(one.row, view)
-        before = view.capped(state) if one.shows_state and state is not None else None
+        state = state_of(one.row, view) if one.shows_state else None
+        before = None if state is None else view.capped(state)
         told = "".join([said(other["interleaved"]) for other in one.speaking]) if one.speaking else ""
-        user = user_text(number, row, before, told, view, opening if number == 1 else "")
-        observed = answer(row, view)
-        known = None if state is None else view.plain(state)
-        facts = row, one.shows_state, one.said_tokens, one.holds_control, view
-        found.append(Turn(one.step, user, MARKER + observed, one.loss, observed, known, *facts))
+        user = user_text(number, one.row, before, told, view, opening if number == 1 else "")
+        found.append(_turn(one, user, view))
     return found
+
+
+def answering(outlines: Iterable[Outline], view: View) -> Iterator[Turn]:
+    """The same without what is asked: each with an empty user message, made as it is asked for."""
+    return (_turn(one, "", view) for one in outlines)
+
+
+def _turn(one: Outline, user: str, view: View) -> Turn:
+    observed, state = answer(one.row, view), state_of(one.row, view)
+    known = None if state is None else view.plain(state)
+    facts = one.row, one.shows_state, one.said_tokens, one.holds_control, view
+    return Turn(one.step, user, MARKER + observed, one.loss, observed, known, *facts)
 
 
 def turns(rows: Rows, view: View | None = None, opening: str = "") -> list[Turn]:
