@@ -35,9 +35,8 @@ RECORDED: Final = 0.3
 RECIPE: Final = """name: appending
 source: made
 extends: terminal
-judge: {rules: {other_language: null}}
 """
-"""The built-in recipe, but for the rule that made-up words break."""
+"""The built-in recipe."""
 
 
 def document(one: Trajectory) -> bytes:

@@ -44,6 +44,7 @@ from schemas import COMPLETE, DOMAINS, KEYSTROKES, MESSAGE, WAIT
 from schemas.verdict import SIGNAL_PREFIX
 
 MORE: Final[Mapping[str, RuleValues]] = {
+    "other_language": RuleValues(signal="language", min=0.3),
     "undeclared_tool": RuleValues(signal="undeclared_tool", max=0, use="context"),
     "loop": RuleValues(signal="loop", max=0.5),
     "control_tokens": RuleValues(signal="control_tokens", max=0, use="omit"),
@@ -61,6 +62,9 @@ MORE: Final[Mapping[str, RuleValues]] = {
     "error_observation": RuleValues(signal="error_observation", max=0, cap=0.3),
 }
 """Rules that are added to a recipe that has none of that name, after its own."""
+
+SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {"language": {"languages": ["en", "zh"]}}
+"""Of the signals of these that need some."""
 
 NUMBERS: Final = frozenset(
     {
@@ -140,15 +144,16 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def whole_recipe(name: str) -> Recipe:
-    """The built-in recipe of a domain with every rule on, no bound on rejected inputs, and no benchmark, which would
-    take the trajectories of published tasks out of every other rule's count.
+    """The built-in recipe of a domain with every rule on, none of which spares a share, no bound on rejected inputs,
+    and no benchmark, which would take the trajectories of published tasks out of every other rule's count.
     """
     recipe = load_recipe(name)
-    rules = recipe.judge.rules
+    rules = {rule: values.model_copy(update={"spare": 0.0}) for rule, values in recipe.judge.rules.items()}
     more = {rule: values for rule, values in MORE.items() if rule not in rules}
+    judge = {"rules": {**rules, **more}, "benchmarks": (), "signals": {**recipe.judge.signals, **SETTINGS}}
     return recipe.model_copy(
         update={
-            "judge": recipe.judge.model_copy(update={"rules": {**rules, **more}, "benchmarks": ()}),
+            "judge": recipe.judge.model_copy(update=judge),
             "normalize": recipe.normalize.model_copy(update={"max_reject_ratio": 1.0}),
         }
     )

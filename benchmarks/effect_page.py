@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pipelines.effect.effect import FOUND, Test
-from pipelines.effect.significance import Difference
+from pipelines.effect.significance import LEVEL, Difference, holm, together
 from pipelines.face.effect_output import pictures
 
 COSTS: Final = "costs.json"
@@ -38,15 +38,31 @@ TABLES: Final[Mapping[str, tuple[str, str, str]]] = {
 _BLOCK: Final = re.compile(r"(<!-- table ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def found_in(out: Path) -> tuple[list[Test], dict[str, int]]:
-    """The tests of all that was measured, and the tokens that arms learnt: domains of the logs, then worlds by name."""
+class Measured(NamedTuple):
+    """What was measured: domains of the logs, then worlds by name.
+
+    Attributes:
+        tests: of all.
+        tokens: that arms learnt, by domain or world.
+        domains: of each domain or world its domain.
+    """
+
+    tests: list[Test]
+    tokens: dict[str, int]
+    domains: dict[str, str]
+
+
+def found_in(out: Path) -> Measured:
+    """All that was measured."""
     tests: list[Test] = []
     tokens: dict[str, int] = {}
+    domains: dict[str, str] = {}
     for place in sorted(out.glob(f"*/{FOUND}"), key=lambda path: (path.parent.name != LOGS, path.parent.name)):
         told, name = json.loads(place.read_text("utf-8")), place.parent.name
         tokens |= {domain if name == LOGS else name: size for domain, size in told["tokens"].items()}
         tests += [_test(one, one["domain"] if name == LOGS else name) for one in told["tests"]]
-    return tests, tokens
+        domains |= {one["domain"] if name == LOGS else name: one["domain"] for one in told["tests"]}
+    return Measured(tests, tokens, domains)
 
 
 def _test(told: Mapping[str, Any], name: str) -> Test:
@@ -66,6 +82,32 @@ def table(tests: Sequence[Test], family: str, learner: str, of: str) -> Iterator
     for domain, arm in dict.fromkeys((one.domain, one.arm) for one in some):
         cells = {one.what: _cell(one) for one in some if (one.domain, one.arm) == (domain, arm)}
         yield f"| {domain} | {_short(arm)} | {' | '.join(cells.get(what, '') for what in sets)} |"
+
+
+def domains_table(found: Measured) -> Iterator[str]:
+    """The lines of the table of domains: the whole recipe over all logs and worlds of each that can be measured."""
+    some = [one for one in found.tests if (one.family, one.learner, one.of) == ("whole", "n-grams", "answers")]
+    by_place: dict[tuple[str, str], list[Test]] = {}
+    for one in some:
+        if one.apart is not None:
+            by_place.setdefault((found.domains[one.domain], one.what), []).append(one)
+    pooled = {place: together([one.apart for one in tests if one.apart]) for place, tests in by_place.items()}
+    chances = dict(zip(pooled, holm([one.p for one in pooled.values()]), strict=True))
+    yield "| domain | measured | as logged | as kept |"
+    yield "|---|---|---|---|"
+    for domain in sorted({domain for domain, _ in pooled}):
+        names = dict.fromkeys(one.domain for place, tests in by_place.items() if place[0] == domain for one in tests)
+        told = ", ".join("logs" if name == domain else name for name in names)
+        cells = [
+            _told(pooled[place], chances[place]) if (place := (domain, what)) in pooled else "not measurable"
+            for what in ("as logged", "as kept")
+        ]
+        yield f"| {domain} | {told} | {' | '.join(cells)} |"
+
+
+def _told(apart: Difference, p: float) -> str:
+    word = "within noise" if p > LEVEL else "**better**" if apart.mean < 0 else "**worse**"
+    return f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}], p {p:.3f}: {word}"
 
 
 def _short(arm: str) -> str:
@@ -114,14 +156,17 @@ def fill(page: Path, out: Path) -> None:
     Raises:
         KeyError: the page asks for a table that there is none of.
     """
-    tests, tokens = found_in(out)
+    found = found_in(out)
+    tests = found.tests
 
     def made(block: re.Match[str]) -> str:
         name = block[2]
         if name == "costs":
             lines = costs_table(out)
         elif name == "measured":
-            lines = tokens_table(tokens, tests)
+            lines = tokens_table(found.tokens, tests)
+        elif name == "domains":
+            lines = domains_table(found)
         else:
             lines = table(tests, *TABLES[name])
         return block[1] + "\n" + "\n".join(lines) + "\n\n" + block[3]

@@ -31,11 +31,8 @@ LIMIT: Final = 2_000_000_000
 RECIPE: Final = """extends: all
 name: growth
 source: made
-judge:
-  rules:
-    other_language: {signal: language, min: 0}
 """
-"""Every rule; of words that are made up no language can be asked."""
+"""Every rule of the built-in recipes."""
 
 STAGES: Final = ("plan", "normalize", "judge", "mix")
 

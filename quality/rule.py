@@ -2,17 +2,22 @@
 
 A rule on a trajectory's signal keeps or drops the trajectory; a rule on a transition's signal sets the row's use. Where
 several rules speak, the first in the recipe's order gives the reason. A rule with a cap lets some of what does not pass
-keep its loss (see `quality.cap`); it speaks only where no rule without a cap does.
+keep its loss (see `quality.cap`); it speaks only where no rule without a cap does. A rule that spares a share lets that
+much of what does not pass through, drawn by the hash of what it says: a model learns that it happens, and copies have
+one fate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from quality.fingerprint import mixed, text_hashes
 from quality.signal import Numbers
 
 
@@ -28,6 +33,7 @@ class Rule:
         most: largest value that passes, or None.
         use: what a transition that does not pass becomes: `context` or `omit`; unused for trajectories.
         cap: share of a domain's targets up to which transitions that do not pass stay targets, or None for none.
+        spare: share of what does not pass that is let through, 0 to 1.
     """
 
     name: str
@@ -37,6 +43,7 @@ class Rule:
     most: float | None = None
     use: str = "omit"
     cap: float | None = None
+    spare: float = 0.0
 
     def keep(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which values pass. Numbers are rounded to 1e-6 first, so that the last bit of a float decides nothing."""
@@ -47,6 +54,11 @@ class Rule:
         if self.most is not None:
             passes &= rounded <= self.most
         return passes
+
+    def spares(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """What is let through whatever its value, by the hash of what it says."""
+        lots = mixed(keys ^ text_hashes(pa.array([f"spare:{self.name}"]))[0, 0])
+        return lots < np.float64(self.spare) * 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +78,26 @@ class Decision:
     capped: npt.NDArray[np.int16]
 
 
-def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int) -> Decision:
-    """The decision of all rules on the rows that the signals were measured on; one on a signal not there is silent."""
+Keys: TypeAlias = "Mapping[str, npt.NDArray[np.uint64]]"
+"""By scope of what each row, or its trajectory, says."""
+
+
+def decided(rules: Sequence[Rule], signals: Mapping[str, Numbers], rows: int, keys: Keys | None = None) -> Decision:
+    """The decision of all rules on the rows that the signals were measured on; one on a signal not there is silent.
+
+    Args:
+        rules: in their order.
+        signals: by name, a value a row.
+        rows: how many.
+        keys: by which rules that spare a share draw; None where no rule does.
+    """
     found = {scope: np.full(rows, -1, np.int16) for scope in ("trajectory", "transition", "capped")}
     for position, rule in enumerate(rules):
         if rule.signal not in signals:
             continue
         verdict = found[rule.scope if rule.cap is None else "capped"]
         breaks = ~rule.keep(signals[rule.signal])
+        if rule.spare and keys is not None:
+            breaks &= ~rule.spares(keys[rule.scope])
         verdict[breaks & (verdict < 0)] = position
     return Decision(tuple(rule.name for rule in rules), **found)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from pipelines.effect.arms import Arm
@@ -24,6 +25,9 @@ from pipelines.rendering.turns import Turn, View, turns
 from schemas import ConfigError
 
 Bools = npt.NDArray[np.bool_]
+
+CUT: Final = "recorder_cut"
+"""What rows say of an answer that the log lost a part of."""
 
 LEAK: Final = "contaminated"
 """The reason of trajectories that are of no arm: what shows a benchmark may not be trained on, whatever it teaches."""
@@ -87,6 +91,7 @@ def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
     ordinal = np.cumsum(begins) - 1
     starts = np.flatnonzero(begins)
     columns = {name: costs[name] for name in costs.column_names} | {"ordinal": pa.chunked_array([ordinal])}
+    columns[CUT] = _cut(out / "transitions", unit)
     if spans:
         columns["spans"] = read_table(out / "spans", unit.name, ["spans"])["spans"]
     leaks = np.array([one == LEAK for one in table["reason"].take(pa.array(starts)).to_pylist()], np.bool_)
@@ -101,6 +106,12 @@ def rows_of(out: Folder, unit: Unit, *, spans: bool) -> Rows:
         table["has_text"].to_numpy(),
         Decided(table["kept"].to_numpy(), np.array(table["use"].to_pylist(), np.str_)),
     )
+
+
+def _cut(transitions: Folder, unit: Unit) -> pa.ChunkedArray:
+    """Of which rows the log lost a part of what was observed next."""
+    read = read_table(transitions, unit.name, ["next_observation.truncation"])["next_observation"]
+    return pc.equal(pc.fill_null(pc.struct_field(read, "truncation"), "none"), "recorder")
 
 
 def decided_by(arm: Arm, rows: Rows, verdicts: Folder | None) -> Decided:

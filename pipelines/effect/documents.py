@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.effect.arms import Arm
-from pipelines.effect.corpus import Shown
+from pipelines.effect.corpus import CUT, Shown
 from pipelines.rendering.loss_spans import CLASSES as SPAN_CLASSES
 from pipelines.rendering.loss_spans import LossSpan, SpanWeights, bearing_spans, turn_spans
 from pipelines.rendering.turns import MARKER, Turn
@@ -131,8 +131,9 @@ class Tokens:
             before, answer = self.of(turn.user.partition("\n")[2]), self.of(turn.observation)
             own = self._sizes[answer]
             told = self._classes(turn, own) if labelled else np.ones(len(answer), np.int8)
-            is_of_world = turn.row["next_observation"]["origin"] == "environment"
-            if not is_of_world:  # what harnesses say can be learnt, but is no answer that a world model is asked for
+            # what harnesses say, and what is left of what a log lost, can be learnt, but is no answer that is asked for
+            is_of_world = turn.row["next_observation"]["origin"] == "environment" and not turn.row.get(CUT)
+            if not is_of_world:
                 told, own = np.zeros(len(answer), np.int8), np.zeros(len(answer), np.int64)
             ids += [[ACTION], before, [ANSWER], answer, [END]]
             kinds += [np.zeros(len(before) + 2, np.int8), told, [int(is_of_world)]]

@@ -14,7 +14,7 @@ from pipelines.engine.parquet import read_batches
 from pipelines.engine.storage import Folder
 from pipelines.judge.judging import Judging, Unit
 from pipelines.judge.measure_files import sketch_name
-from quality.fingerprint import as_lanes
+from quality.fingerprint import as_lanes, mixed
 from quality.rule import Decision, decided
 from quality.sets import distinct
 from quality.sketch import SKETCH_SCHEMA, Sketches
@@ -60,9 +60,18 @@ def read_measures(unit: Unit, judging: Judging, of_corpus: Mapping[str, pa.Array
         name: table[SIGNAL_PREFIX + name].combine_chunks().to_numpy(zero_copy_only=False)
         for name in (of_rows if of_corpus is None else judging.signals)
     }
-    decision = decided(judging.recipe.judge.ordered_rules(), numbers, table.num_rows)
+    rules = judging.recipe.judge.ordered_rules()
+    keys = _keys(table) if any(rule.spare for rule in rules) else None
+    decision = decided(rules, numbers, table.num_rows, keys)
     starts = np.flatnonzero(table["step"].combine_chunks().to_numpy(zero_copy_only=False) == 0)
     return Measures(table, decision, starts)
+
+
+def _keys(table: pa.Table) -> Mapping[str, npt.NDArray[np.uint64]]:
+    """What trajectories and transitions say, as numbers; a step of a trajectory that says the same is another."""
+    whole = as_lanes(table["trajectory_hash"].combine_chunks())[:, 0]
+    step = table["step"].to_numpy()
+    return {"trajectory": whole, "transition": mixed(whole + step.astype(np.uint64))}
 
 
 def read_sketches(label: str, judging: Judging, starts: npt.NDArray[np.int64] | None = None) -> Sketches:

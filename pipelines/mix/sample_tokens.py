@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.recipe.templates import PromptTemplate
-from pipelines.rendering.control_bits import ALWAYS, SAID, STATE
+from pipelines.rendering.control_bits import ALWAYS, ESCAPABLE, SAID, STATE
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.prompts import ASKING, CONTEXT, Shape, Wording, fixed_text
 from pipelines.rendering.turns import BETWEEN, Outline, Turn, View, heading
@@ -259,6 +259,7 @@ class UnitTokens:
         numbers: its place among the shown rows of its trajectory, from 0; 0 where it is not shown.
         holds: whether what is shown of it holds a control string.
         prompt_holds: of each trajectory, whether its prompt does.
+        escapable: whether escaping could change something of the row.
     """
 
     def __init__(self, costs: pa.Table, use: npt.NDArray[Any], domain: str, counter: TokenCounter) -> None:
@@ -280,6 +281,7 @@ class UnitTokens:
         self.answers = np.where(self.visible, self._column("answer_tokens"), 0).astype(np.int64)
         self._control = self._column("control")
         self.prompt_holds = (self._control[self.begins] & IN_CONTEXT) > 0
+        self.escapable = (self._control & ESCAPABLE) > 0
         self.users = self._users()
 
     def _column(self, name: str) -> npt.NDArray[Any]:

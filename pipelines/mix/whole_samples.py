@@ -158,14 +158,17 @@ class WholeSamples:
         rows = ranges(self._unit.begins[some], self._size[some])
         rows = rows[self._wholes.held[rows]]
         shown = group.batch.select(TURN_COLUMNS).take(pa.array(self._places[rows] - group.first))
-        users = user_texts(shown, self._unit.numbers[rows] + 1, self._states(rows, group), self._view)
+        escapable = self._unit.escapable[rows]
+        states = self._states(rows, group)
+        users = user_texts(shown, self._unit.numbers[rows] + 1, states, self._view, escapable)
+        answers = answer_texts(shown, self._view, escapable)
         first = group.batch["context"].take(pa.array(self._first[some] - group.first))
         context = zip(*(python_values(pc.struct_field(first, name)) for name in CONTEXT), strict=True)
         prompts = [
             shaped_prompt(self._shapes[number], dict(zip(CONTEXT, told, strict=True)), key, self._wording, self._view)
             for number, told, key in zip(some.tolist(), context, self._keys(some), strict=True)
         ]
-        return _Texts(prompts, users, answer_texts(shown, self._view), self._wholes.turns[some], self._unit.bears[rows])
+        return _Texts(prompts, users, answers, self._wholes.turns[some], self._unit.bears[rows])
 
     def _states(self, rows: Numbers, group: WholeRows) -> pa.StringArray:
         """What stood before the action of each row that shows it; else null."""

@@ -31,6 +31,8 @@ class RuleValues(Section):
         max: largest value that passes.
         use: what a transition that does not pass becomes: `omit` by default, `context` by default under a cap.
         cap: share of a domain's targets up to which transitions that do not pass stay targets; chosen by hash.
+        spare: share of what does not pass that is let through all the same, chosen by hash: of what is taken out to the
+            last, a model never learns that it happens.
     """
 
     signal: str
@@ -38,17 +40,20 @@ class RuleValues(Section):
     max: float | None = None
     use: Literal["context", "omit"] | None = None
     cap: Annotated[float, Field(ge=0, lt=1)] | None = None
+    spare: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.min is None and self.max is None:
             raise ValueError("a rule needs min or max")
+        if self.cap is not None and self.spare:
+            raise ValueError("a rule has a cap, or spares a share, not both")
         return self
 
     def named(self, name: str, scope: str) -> Rule:
         """The rule of that name, on a signal of that scope."""
         use = self.use or ("omit" if self.cap is None else "context")
-        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap)
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare)
 
 
 class NearDuplicates(Section):

@@ -9,7 +9,7 @@ borders between the pieces: a token or two a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -17,20 +17,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.rendering.control_bits import ANSWER, SAID, USER
+from pipelines.rendering.control_bits import ANSWER, ESCAPABLE, SAID, USER
 from pipelines.rendering.control_bits import CONTEXT as IN_CONTEXT
 from pipelines.rendering.control_bits import STATE as STATE_BIT
 from pipelines.rendering.prompts import CONTEXT, SCREEN_PATTERN
 from pipelines.rendering.text_columns import capped_texts, endings, observed, plain_texts, shown_actions, time_limits
 from pipelines.rendering.tool_list import tool_list
 from pipelines.rendering.turns import ACTION, MARKER, STATE, View, heading, said
+from quality.control_strings import ESCAPABLE as ESCAPABLE_PATTERN
 from quality.control_strings import PATTERN
 from quality.fingerprint import struct_text, text_hashes
 from quality.texts import Texts
 from quality.tokens import Counts, TokenCounter
 from schemas.verdict import KEY_FIELDS
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Of what is measured; another one has all units measured again."""
 
 _I: Final = pa.int32()
@@ -115,14 +116,26 @@ class Costing:
     def _told(self, texts: list[str] | pa.Array, bit: int, index: npt.NDArray[np.int64]) -> Counts:
         """Tokens of texts as they are shown; rows that hold one with a control string, by its number, get the bit."""
         array = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
-        self._mark(array, bit, index)
+        self._mark(array, {bit: index})
         return self._of(plain_texts(array, self._view))
 
-    def _mark(self, texts: pa.StringArray, bit: int, index: npt.NDArray[np.int64]) -> None:
-        """Gives the bit to rows whose text holds a control string; -1 is no text."""
-        held = np.append(pc.match_substring_regex(texts, PATTERN).to_numpy(zero_copy_only=False), False)
-        if held.any():
+    def _mark(self, texts: pa.StringArray, rows: Mapping[int, npt.NDArray[np.int64]]) -> None:
+        """Tells rows whose text holds a control string, or what escaping changes.
+
+        Args:
+            texts: as they are shown before they are escaped.
+            rows: by the bit that they get, of each row the number of its text, -1 for none.
+        """
+        changed = np.append(pc.match_substring_regex(texts, ESCAPABLE_PATTERN).to_numpy(zero_copy_only=False), False)
+        if not changed.any():
+            return
+        held = np.zeros(len(changed), np.bool_)
+        some = np.flatnonzero(changed)
+        held[some] = pc.match_substring_regex(texts.take(pa.array(some)), PATTERN).to_numpy(zero_copy_only=False)
+        for bit, index in rows.items():
+            own = ESCAPABLE if bit not in (SAID, IN_CONTEXT) else 0
             self._control |= np.where(held[index], bit, 0).astype(np.uint8)
+            self._control |= np.where(changed[index], own, 0).astype(np.uint8)
 
     def _users(self, batch: pa.RecordBatch) -> Counts:
         """Tokens of heading, time limit and action."""
@@ -157,8 +170,7 @@ class Costing:
         state = np.where(told & (before.index >= 0), np.append(place[: len(before.texts)], -1)[before.index], -1)
         answer = np.append(place[len(before.texts) :], -1)[after.index]
         seen = capped_texts(both.dictionary, self._view)
-        self._mark(seen, STATE_BIT, state)
-        self._mark(seen, ANSWER, answer)
+        self._mark(seen, {STATE_BIT: state, ANSWER: answer})
         counts = np.append(self._of(plain_texts(seen, self._view)), 0)
         hashes = np.append(text_hashes(both.dictionary)[:, 0] | np.uint64(1), np.uint64(0))
         ends, which = endings(batch)

@@ -76,10 +76,16 @@ def capped_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
     return pc.replace_with_mask(texts, long, pa.array(cut, pa.string()))
 
 
-def plain_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
-    """The texts, of which none is null, as of `View.plain`."""
+def plain_texts(texts: pa.StringArray, view: View, some: npt.NDArray[np.bool_] | None = None) -> pa.StringArray:
+    """The texts, of which none is null, as of `View.plain`.
+
+    Args:
+        texts: as they are.
+        view: how they are shown.
+        some: which of them alone may be changed, where that is known.
+    """
     if not view.escapes:
         return texts
-    held = pc.match_substring_regex(texts, ESCAPABLE)
+    held = pc.match_substring_regex(texts, ESCAPABLE) if some is None else pa.array(some)
     fresh = [view.plain(text) for text in texts.filter(held).to_pylist()]
     return pc.replace_with_mask(texts, held, pa.array(fresh, pa.string())) if fresh else texts

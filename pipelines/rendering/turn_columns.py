@@ -6,7 +6,7 @@ What user and harness said between turns is not shown here: whoever keeps that r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 from pipelines.rendering.text_columns import capped_texts, endings, observed, plain_texts, shown_actions, time_limits
 from pipelines.rendering.turns import ACTION, MARKER, STATE, View, heading
 
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
+
 TURN_COLUMNS: Final = ("domain", "action", "next_observation", "time_limit_s", "timed_out", "exit_code")
 """Of transitions, what the messages of a turn are made of, besides the state before its action."""
 
 
 def user_texts(
-    shown: pa.RecordBatch, numbers: npt.NDArray[np.int64], states: pa.StringArray, view: View
+    shown: pa.RecordBatch, numbers: npt.NDArray[np.int64], states: pa.StringArray, view: View, escapable: Flags
 ) -> pa.StringArray:
     """The user message of each turn, as of `turns.user_text`.
 
@@ -30,6 +32,7 @@ def user_texts(
         numbers: of the turns, from 1.
         states: what stood before each action, where the message shows it; else null.
         view: how they are shown.
+        escapable: of which rows escaping could change a text.
     """
     actions, limits = shown_actions(shown, view), time_limits(shown)
     heads = pa.array([heading(number) for number in range(1, int(numbers.max(initial=0)) + 1)], pa.string())
@@ -39,13 +42,13 @@ def user_texts(
         _spread([limit + ACTION for limit in limits[0]], limits[1]),
         _spread(*actions),
     ]
-    return plain_texts(_joined(*pieces), view)
+    return plain_texts(_joined(*pieces), view, escapable)
 
 
-def answer_texts(shown: pa.RecordBatch, view: View) -> pa.StringArray:
+def answer_texts(shown: pa.RecordBatch, view: View, escapable: Flags) -> pa.StringArray:
     """The assistant message of each turn, with its marker; arguments as of `user_texts`."""
     content, _ = observed(shown, "next_observation", view)
-    seen = plain_texts(capped_texts(pc.fill_null(content.cast(pa.string()), ""), view), view)
+    seen = plain_texts(capped_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
     ends, which = endings(shown)
     if not any(ends):
         return _joined(MARKER, seen)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pipelines.rendering.actions import Grammar, shown_action
 from pipelines.rendering.capping import capped
-from pipelines.rendering.control_bits import turn_holds
+from pipelines.rendering.control_bits import may_escape, turn_holds
 from pipelines.rendering.edits import Edits
 from quality.control_strings import escaped
 
@@ -63,9 +63,9 @@ class View:
         content: str | None = observed["content"]
         return content if self.mcp == "text" or content is None else observed.get("envelope") or content
 
-    def seen(self, text: str) -> str:
-        """What stands for an observation as it is shown."""
-        return self.plain(self.capped(text))
+    def seen(self, text: str, row: Mapping[str, Any]) -> str:
+        """What stands for an observation of a row as it is shown."""
+        return self.plain_of(row, self.capped(text))
 
     def capped(self, text: str) -> str:
         """What stands for an observation, which is not too long."""
@@ -74,6 +74,10 @@ class View:
     def plain(self, text: str) -> str:
         """A text that is shown, without what tokenizers take for control tokens where these are escaped."""
         return escaped(text) if self.escapes else text
+
+    def plain_of(self, row: Mapping[str, Any], text: str) -> str:
+        """The same of a text of a row, of which costs tell whether it is worth looking through."""
+        return escaped(text) if self.escapes and may_escape(row) else text
 
 
 class Turn(NamedTuple):
@@ -120,7 +124,7 @@ def ending(row: Mapping[str, Any]) -> str:
 
 def answer(row: Mapping[str, Any], view: View) -> str:
     """What a model is to predict: the next observation, and below it how what the action started ended."""
-    content = view.seen(view.text(row["next_observation"]) or "")
+    content = view.seen(view.text(row["next_observation"]) or "", row)
     told = ending(row)
     return f"{content}\n{told}" if told and content else content or told
 
@@ -155,7 +159,8 @@ def user_text(number: int, row: Mapping[str, Any], state: str | None, said: str,
     head = heading(number) + opening
     if state is not None:
         head += f"{STATE}{state}\n\n"
-    return view.plain(f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}")
+    text = f"{head}{said}{time_limit(row)}{ACTION}{shown_action(row, view.edits, view.actions)}"
+    return view.plain(text) if said or opening else view.plain_of(row, text)
 
 
 def bears_loss(row: Mapping[str, Any], view: View) -> bool:
@@ -232,7 +237,7 @@ def answering(outlines: Iterable[Outline], view: View) -> Iterator[Turn]:
 
 def _turn(one: Outline, user: str, view: View) -> Turn:
     observed, state = answer(one.row, view), state_of(one.row, view)
-    known = None if state is None else view.plain(state)
+    known = None if state is None else view.plain_of(one.row, state)
     facts = one.row, one.shows_state, one.said_tokens, one.holds_control, view
     return Turn(one.step, user, MARKER + observed, one.loss, observed, known, *facts)
 

@@ -23,6 +23,9 @@ Words between.
 <!-- table rules -->
 <!-- end -->
 
+<!-- table domains -->
+<!-- end -->
+
 <!-- table transformers whole -->
 <!-- end -->
 
@@ -56,6 +59,7 @@ def page(tmp_path: Path) -> Path:
     out = tmp_path / "out"
     told = {
         "sites": found("web", "everything", "whole", Difference(-0.25, -0.3, -0.2, 0.01)),
+        "shops": found("web", "everything", "whole", Difference(-0.15, -0.2, -0.1, 0.01)),
         "logs": found("mcp", "near, and rule no_op", "rules", None),
     }
     for name, one in told.items():
@@ -72,6 +76,8 @@ def test_tables_are_written_anew_and_words_stay(page: Path) -> None:
     text = page.read_text()
     cell = "-0.2500 [-0.3000, -0.2000], p 0.010: **better**"
     assert f"| sites | everything | {cell} | {cell} |" in text  # a world by its name, not by its domain
+    both = "-0.2000 [-0.2354, -0.1646], p 0.000: **better**"  # half of each, surer than either
+    assert f"| web | shops, sites | {both} | {both} |" in text or f"| web | sites, shops | {both} | {both} |" in text
     few = "-0.2500 (12 groups: not measurable)"
     assert f"| mcp | `no_op` | {few} | {few} |" in text
     assert "old" not in text

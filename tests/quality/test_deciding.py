@@ -33,6 +33,18 @@ def test_the_last_bit_of_a_float_decides_nothing():
     assert rule.keep(numbers(0.1 + 0.2, np.nextafter(np.float32(0.3), np.float32(1)))).all()
 
 
+def test_a_rule_that_spares_lets_its_share_through_by_what_is_said():
+    rule, other = (Rule(name, "s", "transition", most=0, spare=0.25) for name in ("r", "t"))
+    keys = {"transition": np.random.default_rng(0).integers(0, 1 << 63, 8_000, np.uint64) << np.uint64(1)}
+    broken = {"s": np.ones(8_000, np.float32)}
+    spared = decided([rule], broken, 8_000, keys).transition < 0
+    assert abs(spared.mean() - 0.25) < 0.02
+    assert abs((spared & (decided([other], broken, 8_000, keys).transition < 0)).mean() - 0.25**2) < 0.02
+    order = np.random.default_rng(1).permutation(8_000)
+    again = decided([rule], broken, 8_000, {"transition": keys["transition"][order]}).transition < 0
+    assert (again == spared[order]).all()
+
+
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 4), max_size=30), st.randoms())
 def test_of_equal_keys_one_survives_whatever_the_order(values, random):
     keys = np.array([(a, 0, b, c, d, 0, row) for row, (a, b, c, d) in enumerate(values)], KEY)

@@ -52,6 +52,22 @@ def test_a_cap_leaves_its_share_with_loss_and_the_rest_as_context(raw, tmp_path)
     assert len(silent.filter(pl.col("use") == "target")["step"].unique()) > 3
 
 
+def test_a_rule_on_trajectories_spares_its_share_and_copies_have_one_fate(tmp_path):
+    (tmp_path / "raw").mkdir()
+    for number in range(60):
+        for copy in ("a", "b"):
+            (tmp_path / "raw" / f"{copy}{number}.json").write_text(log(number))
+    rule = "{signal: turns, min: 100, spare: 0.3}"
+    text = f"name: s\nsource: tests\ndomains: [terminal]\njudge: {{near_duplicates: null, rules: {{short: {rule}}}}}"
+    Run(parse_recipe(text, "s"), [str(tmp_path / "raw")], str(tmp_path / "out")).run("judge")
+    found = pl.read_parquet(tmp_path / "out" / "verdicts" / "terminal" / "*.parquet").filter(pl.col("step") == 0)
+    spared = found.filter(pl.col("reason").is_null() | (pl.col("reason") != "short"))
+    fates = spared.group_by("trajectory_hash").len()
+    assert 8 <= fates.height <= 29  # of 60, 18 are looked for
+    assert fates["len"].unique().to_list() == [2]
+    assert spared["kept"].sum() == fates.height
+
+
 def test_verdicts_under_a_cap_do_not_depend_on_the_parts(raw, tmp_path):
     one = verdicts(raw, tmp_path / "one", 0.2)
     many = verdicts(raw, tmp_path / "many", 0.2, part_bytes=6_000)

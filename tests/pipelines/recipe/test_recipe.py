@@ -41,6 +41,8 @@ def test_built_in_recipes_are_valid_and_open_with_the_command_that_runs_them(nam
         ("judge: {spans: true}\nmix: {loss: spans, loss_weights: {copid: 0.5}}", ["loss_weights", "'copied'"]),
         ("judge: {rules: {a: {signal: turns, min: 1, cap: 0.1}}}", ["judge.rules.a", "whole trajectories"]),
         ("judge: {rules: {a: {signal: no_op, max: 0, cap: 1}}}", ["judge.rules.a.cap", "less than 1"]),
+        ("judge: {rules: {a: {signal: no_op, max: 0, cap: 0.1, spare: 0.1}}}", ["judge.rules.a", "not both"]),
+        ("judge: {rules: {a: {signal: no_op, max: 0, spare: 1}}}", ["judge.rules.a.spare", "less than 1"]),
         (
             "judge: {rules: {a: {signal: no_op, max: 0, cap: 0.6}, b: {signal: no_op, max: 0, cap: 0.4}}}",
             ["sum to less"],
