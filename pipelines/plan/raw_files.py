@@ -129,7 +129,7 @@ def _local_files(paths: Sequence[str], root: str) -> list[RawFile]:
     """The files of these paths, in their order."""
     blocks = [paths[begin : begin + _BLOCK] for begin in range(0, len(paths), _BLOCK)]
     with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
-        told = threads.map(lambda block: [_local_file(path, root) for path in block], blocks)
+        told = threads.map(lambda block: [_local_file(path, root, walked=True) for path in block], blocks)
         return [file for block in told for file in block]
 
 
@@ -143,7 +143,15 @@ def _leads_on(folder: str, pattern: str | None) -> bool:
     return pattern is None or "**" in pattern or folder.count("/") < pattern.count("/")
 
 
-def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
+def _local_file(path: str, root: str, *, named: bool = False, walked: bool = False) -> RawFile:
+    """The file at a path.
+
+    Args:
+        path: to it.
+        root: its name is relative to, and where it has to lie.
+        named: by the user, so that it may lie anywhere.
+        walked: whether no folder between root and file is a link, so that one that is none itself lies below the root.
+    """
     try:
         told = os.lstat(path)
         is_link = stat.S_ISLNK(told.st_mode)
@@ -152,7 +160,7 @@ def _local_file(path: str, root: str, *, named: bool = False) -> RawFile:
         touched = max(told.st_mtime, told.st_ctime)
     except OSError:
         size, changed, plain, is_link, touched = 0, "0", False, True, inf
-    fault = _fault(path, root, named=named, plain=plain and not is_link)
+    fault = "" if walked and plain and not is_link else _fault(path, root, named=named, plain=plain and not is_link)
     if not fault and not os.access(path, os.R_OK):
         fault = "unreadable"
     return RawFile(_relative(path, root), Place(path), size, changed, fault=fault, root=root, touched=touched)
