@@ -107,7 +107,8 @@ def domains_table(found: Measured) -> Iterator[str]:
 
 def _told(apart: Difference, p: float) -> str:
     word = "within noise" if p > LEVEL else "**better**" if apart.mean < 0 else "**worse**"
-    return f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}], p {p:.3f}: {word}"
+    chance = f"p {p:.3f}" if p >= 0.001 else "p < 0.001"
+    return f"{apart.mean:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}], {chance}: {word}"
 
 
 def _short(arm: str) -> str:

@@ -6,7 +6,7 @@ says is also said by pages about errors, so such words count only on short pages
 command that fails, a tool that refuses, a page that is not found) is no failure of the environment.
 
 Of a network recording, in which some request among hundreds always fails, only the document that it begins with
-counts: where the page itself did not load, nothing after it is the site's.
+counts, and counts for all: where the page itself did not load, nothing after it is the site's.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _SCREENS: Final = "^(?:android|web|os)$"
 def failed(measured: Measured) -> Flags:
     """Of each row whether its next observation shows a broken environment."""
     domain = measured.texts("", "domain")
-    beside = measured.texts("next_observation", "media_type").matching("^message/http$")
+    recorded = measured.texts("next_observation", "media_type").matching("^message/http$")
     first = measured.batch["step"].to_numpy(zero_copy_only=False) == 0
-    beside &= ~(first & measured.texts("action", "arguments").matching('"resource_type": ?"document"'))
+    document = recorded & first & measured.texts("action", "arguments").matching('"resource_type": ?"document"')
     content = measured.texts("next_observation", "content")
     empty = domain.matching(_SCREENS) & measured.texts("next_observation", "form").matching("^screen$")
     broken = empty & content.matching(r"\A\s*\z")
@@ -72,7 +72,8 @@ def failed(measured: Measured) -> Flags:
         for pattern, rows in zip(PATTERNS[name], (here, here & short), strict=True):
             if pattern is not None and rows.any():
                 broken |= content.at(rows).matching(pattern)
-    return broken & ~beside
+    unloaded = (measured.summed((broken & document).astype(np.float64)) > 0)[measured.trajectory]
+    return np.where(recorded, unloaded, broken)
 
 
 class EnvironmentFailure(Signal):
@@ -82,7 +83,7 @@ class EnvironmentFailure(Signal):
     scope: ClassVar[str] = "trajectory"
     measures: ClassVar[str] = (
         "share of next observations that show a broken environment: CAPTCHA, error page, lost shell, no screen; of a "
-        "network recording only the document that it begins with counts"
+        "network recording the document that it begins with counts for all"
     )
 
     def measure(self, measured: Measured) -> Numbers:

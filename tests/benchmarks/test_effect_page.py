@@ -76,7 +76,7 @@ def test_tables_are_written_anew_and_words_stay(page: Path) -> None:
     text = page.read_text()
     cell = "-0.2500 [-0.3000, -0.2000], p 0.010: **better**"
     assert f"| sites | everything | {cell} | {cell} |" in text  # a world by its name, not by its domain
-    both = "-0.2000 [-0.2354, -0.1646], p 0.000: **better**"  # half of each, surer than either
+    both = "-0.2000 [-0.2354, -0.1646], p < 0.001: **better**"  # half of each, surer than either
     assert f"| web | shops, sites | {both} | {both} |" in text or f"| web | sites, shops | {both} | {both} |" in text
     few = "-0.2500 (12 groups: not measurable)"
     assert f"| mcp | `no_op` | {few} | {few} |" in text

@@ -507,6 +507,6 @@ def test_one_failed_request_of_a_recording_is_no_broken_environment_but_a_page_t
     assert measure("environment_failure", one(page, failed, page, domain="web")) == [0, 0, 0]
     assert measure("environment_failure", one(failed, page, domain="web")) == [0, 0]
     unloaded = exchange("document", "net::ERR_CONNECTION_REFUSED")
-    assert measure("environment_failure", one(unloaded, failed, domain="web")) == [0.5, 0.5]
+    assert measure("environment_failure", one(unloaded, failed, domain="web")) == [1, 1]
     seen = row(after="This site can't be reached", form="screen")
     assert measure("environment_failure", one(row(after="fine", form="screen"), seen, domain="web")) == [0.5, 0.5]
