@@ -148,7 +148,7 @@ def whole_recipe(name: str) -> Recipe:
     and no benchmark, which would take the trajectories of published tasks out of every other rule's count.
     """
     recipe = load_recipe(name)
-    rules = {rule: values.model_copy(update={"spare": 0.0}) for rule, values in recipe.judge.rules.items()}
+    rules = {rule: values.model_copy(update={"spare": None}) for rule, values in recipe.judge.rules.items()}
     more = {rule: values for rule, values in MORE.items() if rule not in rules}
     judge = {"rules": {**rules, **more}, "benchmarks": (), "signals": {**recipe.judge.signals, **SETTINGS}}
     return recipe.model_copy(

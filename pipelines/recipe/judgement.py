@@ -40,20 +40,20 @@ class RuleValues(Section):
     max: float | None = None
     use: Literal["context", "omit"] | None = None
     cap: Annotated[float, Field(ge=0, lt=1)] | None = None
-    spare: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    spare: Annotated[float, Field(gt=0, lt=1)] | None = None
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         if self.min is None and self.max is None:
             raise ValueError("a rule needs min or max")
-        if self.cap is not None and self.spare:
+        if self.cap is not None and self.spare is not None:
             raise ValueError("a rule has a cap, or spares a share, not both")
         return self
 
     def named(self, name: str, scope: str) -> Rule:
         """The rule of that name, on a signal of that scope."""
         use = self.use or ("omit" if self.cap is None else "context")
-        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare)
+        return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0)
 
 
 class NearDuplicates(Section):
