@@ -41,6 +41,9 @@ _COUNTS: Final = (
 _SIZES: Final = (r"(?m)\((\d+) lines total\)",)
 """How long something is, which only who has seen or written it knows."""
 
+LAST: Final = "contains"
+"""The type of the candidates that come last, so that no other comes behind one of them."""
+
 COUNTED: Final = (
     r"(?m)\b[Ff]ound (\d+) (?:files?|match(?:es)?|results?|lines?)\b",
     r"(?m)^(\d+) (?:results?|match(?:es)?|files?)\b",

@@ -23,7 +23,7 @@ from typing import Any, Final
 import xxhash
 
 from pipelines.mix import reward
-from pipelines.mix.check_candidates import COUNTED, candidates
+from pipelines.mix.check_candidates import COUNTED, LAST, candidates
 from pipelines.recipe.templates import rubric
 from pipelines.rendering.answered import Answered, Known
 from schemas import json_text
@@ -68,7 +68,11 @@ def checks_of(turn: Answered, known: Known, others: Sequence[str]) -> list[dict[
     truth = _truth(turn)
     found: list[dict[str, Any]] = []
     for check in candidates(turn, known, different):
-        if len(found) == MOST or sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
+        if len(found) == MOST:
+            break
+        if sum(one["type"] == check["type"] for one in found) == MOST_OF_A_TYPE:
+            if check["type"] == LAST:
+                break
             continue
         if stands(check, turn, truth, different):
             found.append(check)

@@ -6,10 +6,10 @@ text is known by its hash and not read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +70,24 @@ class WholeRows(NamedTuple):
     batch: pa.RecordBatch
 
 
-ByColumns: TypeAlias = Callable[[int, int], npt.NDArray[np.bool_]]
-"""The first row of a row group, and how many it has → which of them are asked for by columns, of a trajectory all."""
+class ByColumns(Protocol):
+    """What is asked for by columns of each row group."""
+
+    def within(self, first: int, number: int) -> npt.NDArray[np.bool_]:
+        """Which rows of a row group of so many, that begins with row `first` of the file; of a trajectory all."""
+
+    def reads(self, first: int, number: int) -> Set[str]:
+        """The leaves that are read of them besides those that texts of turns are made of."""
+
+
+class _None:
+    """Nothing is asked for by columns."""
+
+    def within(self, _: int, number: int) -> npt.NDArray[np.bool_]:
+        return np.zeros(number, np.bool_)
+
+    def reads(self, _: int, __: int) -> Set[str]:
+        return frozenset()
 
 
 def drawn_rows(
@@ -88,7 +104,7 @@ def drawn_rows(
         wanted: which rows are asked for; of a trajectory, or of a segment of it, all or none.
         envelopes: whether the objects that answers of MCP stood in are read too.
     """
-    for one in rows_and_wholes(transitions, name, beside, wanted, _none, envelopes=envelopes):
+    for one in rows_and_wholes(transitions, name, beside, wanted, _None(), envelopes=envelopes):
         assert not isinstance(one, WholeRows)
         yield one
 
@@ -129,10 +145,6 @@ def rows_and_wholes(
 _TRAJECTORY: Final = itemgetter("ordinal", "segment")
 
 
-def _none(_: int, number: int) -> npt.NDArray[np.bool_]:
-    return np.zeros(number, np.bool_)
-
-
 def _rows(
     transitions: Folder,
     name: str,
@@ -143,7 +155,7 @@ def _rows(
 ) -> Iterator[dict[str, Any] | WholeRows]:
     """The rows that are wanted, of whatever trajectory: row groups may cut a long one."""
     for first, group in _numbered(row_groups(transitions, name)):
-        asked, whole = wanted[first : first + group.num_rows], by_columns(first, group.num_rows)
+        asked, whole = wanted[first : first + group.num_rows], by_columns.within(first, group.num_rows)
         chosen = asked & ~whole
         if not asked.any():
             continue
@@ -152,7 +164,8 @@ def _rows(
         mine = (told if every else told.filter(pa.array(chosen))).combine_chunks()
         unread = np.flatnonzero(_unread(mine))
         states = len(unread) > 0 or bool(_unread(told)[whole].any())
-        batch = group.read(_leaves(structs, rows=len(mine) > 0, states=states))
+        reads = by_columns.reads(first, group.num_rows) if not len(mine) else _OF_ROWS
+        batch = group.read(_leaves(structs, reads, states=states))
         if whole.any():
             yield WholeRows(first, batch)
         if len(mine):
@@ -167,10 +180,10 @@ def _numbered(groups: Iterable[RowGroup]) -> Iterator[tuple[int, RowGroup]]:
         first += group.num_rows
 
 
-def _leaves(structs: Mapping[str, tuple[str, ...]], rows: bool, states: bool) -> list[str]:
-    """What is read: all that rows want, or only what texts are made of; and what stood before actions."""
+def _leaves(structs: Mapping[str, tuple[str, ...]], more: Set[str], states: bool) -> list[str]:
+    """What is read: what texts are made of, so much more of what rows want, and what stood before actions."""
     leaves = [*_COLUMNS, _MOMENT, *(f"{struct}.{field}" for struct, fields in structs.items() for field in fields)]
-    return [leaf for leaf in leaves if (rows or leaf not in _OF_ROWS) and (states or leaf not in _STATES)]
+    return [leaf for leaf in leaves if (leaf in more or leaf not in _OF_ROWS) and (states or leaf not in _STATES)]
 
 
 def _unread(told: pa.Table) -> npt.NDArray[np.bool_]:

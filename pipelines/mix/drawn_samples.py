@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -15,6 +16,8 @@ from pipelines.engine.parquet import read_table
 from pipelines.engine.units import check_file, check_unit
 from pipelines.judge.judging import Unit
 from pipelines.judge.measure_files import costs_name
+from pipelines.mix.asked_samples import POOL as ASKED
+from pipelines.mix.asked_samples import AskedSamples
 from pipelines.mix.certified import certified, replayed
 from pipelines.mix.drawn_rows import WholeRows, rows_and_wholes
 from pipelines.mix.keyed import keyed_hash
@@ -23,7 +26,8 @@ from pipelines.mix.mixture import read_answers, read_draws
 from pipelines.mix.questions import turn_powers
 from pipelines.mix.samples import Unlearnable, samples_of
 from pipelines.mix.simulation_instructions import instructed
-from pipelines.mix.whole_samples import WHOLE_POOLS, UnitRows, WholeSamples, whole_samples
+from pipelines.mix.whole_samples import WHOLE_POOLS, WholeSamples
+from pipelines.mix.whole_trajectories import UnitRows, WholeTrajectories, places_of
 from pipelines.recipe.recipe import Pool
 from pipelines.rendering.answered import Distractors
 from pipelines.rendering.costs import COST_COLUMNS, COST_HASHES, COUNTED
@@ -62,20 +66,31 @@ def _samples(unit: Unit, kept: npt.NDArray[np.bool_], beside: pa.Table, mixing: 
             where = (drawn["trajectory_id"], -1, size)
             yield drawn["pool"], unit.domain, Reject("trajectory", "not_drawn", detail, "", "", -1, "", *where)
     mix, counter = mixing.recipe.mix, TokenCounter(mixing.recipe.judge.tokenizer)
-    wholes = _wholes(unit, asked, beside, draws, mixing, counter)
-
-    def whole(first: int, number: int) -> npt.NDArray[np.bool_]:
-        return np.logical_or.reduce(
-            [np.zeros(number, np.bool_), *(one.within(first, number) for one in wholes.values())]
-        )
-
     others = _others(draws, mixing)
+    wholes = _wholes(unit, asked, beside, draws, mixing, counter, others)
     envelopes = mix.mcp == "envelope"
-    for rows in rows_and_wholes(mixing.transitions, unit.name, beside, asked, whole, envelopes=envelopes):
+    for rows in rows_and_wholes(mixing.transitions, unit.name, beside, asked, wholes, envelopes=envelopes):
         if isinstance(rows, WholeRows):
-            yield from ((pool, unit.domain, batch) for pool, one in wholes.items() for batch in one.of(rows))
+            yield from ((pool, unit.domain, made) for pool, one in wholes.by_pool.items() for made in one.of(rows))
         else:
             yield from _of_rows(rows, draws, mixing, counter, others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wholes:
+    """The trajectories of a unit that become samples by columns, by pool."""
+
+    by_pool: Mapping[Pool, WholeTrajectories]
+
+    def within(self, first: int, number: int) -> npt.NDArray[np.bool_]:
+        found = np.zeros(number, np.bool_)
+        for one in self.by_pool.values():
+            found |= one.within(first, number)
+        return found
+
+    def reads(self, first: int, number: int) -> Set[str]:
+        told = [one.reads for one in self.by_pool.values() if one.reads and one.within(first, number).any()]
+        return frozenset[str]().union(*told)
 
 
 def _wholes(
@@ -85,21 +100,26 @@ def _wholes(
     draws: Sequence[Mapping[str, Any]],
     mixing: Mixing,
     counter: TokenCounter,
-) -> dict[Pool, WholeSamples]:
-    """The trajectories of a unit that become samples by columns, by pool."""
-    pools = {one["pool"] for one in draws if one["copies"]}
-    if "spans" in beside.column_names or pools.isdisjoint(WHOLE_POOLS):
-        return {}
+    others: Distractors | None,
+) -> _Wholes:
+    """The trajectories of a unit that become samples by columns."""
+    pools = {one["pool"] for one in draws if one["copies"]} & {*WHOLE_POOLS, ASKED}
+    if mixing.replays is not None:
+        pools.discard(ASKED)
+    if "spans" in beside.column_names or not pools:
+        return _Wholes({})
     rest = [name for name in COUNTED if name not in beside.column_names]
     read = read_table(mixing.measures, costs_name(unit.label), rest)
     costs = pa.table({name: (read if name in rest else beside)[name] for name in COUNTED})
     use = np.array(beside["use"].to_pylist(), object)
     rows = UnitRows(costs, use, beside["ordinal"].to_numpy(), asked, unit.domain)
-    told = mixing.instructions.keys()
-    found = {
-        one: whole_samples(one, rows, draws, mixing.recipe.mix, counter, told) for one in WHOLE_POOLS if one in pools
-    }
-    return {pool: wholes for pool, wholes in found.items() if wholes is not None}
+    found: dict[Pool, WholeTrajectories] = {}
+    for pool in sorted(pools):
+        places = places_of(pool, rows, draws, mixing.instructions.keys())
+        if len(places):
+            told = rows, places, draws, mixing.recipe.mix, counter
+            found[pool] = AskedSamples(*told, others or Distractors()) if pool == ASKED else WholeSamples(pool, *told)
+    return _Wholes(found)
 
 
 def _of_rows(

@@ -113,8 +113,9 @@ def _weights(made: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """What each sample weighs, by the bytes of its texts."""
     if "text" in made.schema.names:
         return pa.compute.binary_length(made["text"]).to_numpy().astype(np.int64) + _LEAST
-    sizes = np.append(0, np.cumsum(pa.compute.binary_length(made["messages"].values.field("content")).to_numpy()))
-    return np.diff(sizes[made["messages"].offsets.to_numpy()]) + _LEAST
+    told = made["messages" if "messages" in made.schema.names else "prompt"]
+    sizes = np.append(0, np.cumsum(pa.compute.binary_length(told.values.field("content")).to_numpy()))
+    return np.diff(sizes[told.offsets.to_numpy()]) + _LEAST
 
 
 def _weight(sample: Mapping[str, Any]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -47,34 +47,58 @@ def chance_by(row: Mapping[str, Any], powers: Mapping[str, float]) -> float:
 
 
 def question(
-    whole: Sequence[Outline],
-    places: Iterable[int],
+    allowed: Mapping[str, int],
+    turns: Callable[[Container[str]], Iterator[Answered]],
     initial_state: str | None,
     others: Distractors,
-    mix: Mix,
+    seed: int,
+    chance: Callable[[str], float] = lambda _: 1.0,
 ) -> tuple[int, str] | None:
     """(place, ground truth) of the turn that is asked for; None if there is none whose answer a rule can tell.
 
     Args:
-        whole: all turns of the trajectory.
-        places: of those that may be asked for.
+        allowed: places of the turns that may be asked for, by their keys.
+        turns: all turns of the trajectory; it is told the keys of those that one is drawn from.
         initial_state: that the system prompt tells.
         others: answers of other turns.
-        mix: the recipe's section.
+        seed: of the draw.
+        chance: by what the chance of a turn is multiplied.
     """
-    seed, powers = mix.seed, turn_powers(mix)
-    allowed = {whole[place].row["row_id"]: place for place in places}
     looked = looked_at(allowed, seed)
-    told = _Told(answered_turns(answering(whole, View.of(mix)), looked), initial_state)
+    told = _Told(turns(looked), initial_state)
     checks: dict[str, list[dict[str, Any]]] = {}
 
     def weighed(key: str) -> float:
         turn, known = told.at(allowed[key])
         checks[key] = checks_of(turn, known, others.of(turn))
-        return weight(turn, checks[key], seed) * chance_by(whole[allowed[key]].row, powers)
+        return weight(turn, checks[key], seed) * chance(key)
 
     key = drawn(looked, weighed, seed)
     return None if key is None else (allowed[key], ground_truth(told.at(allowed[key])[0], checks[key], rubric_id()))
+
+
+def question_of(
+    whole: Sequence[Outline], places: Iterable[int], initial_state: str | None, others: Distractors, mix: Mix
+) -> tuple[int, str] | None:
+    """The same of the turns of a trajectory.
+
+    Args:
+        whole: all of them.
+        places: of those that may be asked for.
+        initial_state: as of `question`, as are `others`.
+        others: as there.
+        mix: the recipe's section.
+    """
+    powers, view = turn_powers(mix), View.of(mix)
+    allowed = {whole[place].row["row_id"]: place for place in places}
+
+    def turns(looked: Container[str]) -> Iterator[Answered]:
+        return answered_turns(answering(whole, view), looked)
+
+    def chance(key: str) -> float:
+        return chance_by(whole[allowed[key]].row, powers)
+
+    return question(allowed, turns, initial_state, others, mix.seed, chance)
 
 
 class _Told:

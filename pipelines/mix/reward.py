@@ -188,7 +188,7 @@ def document_in(text: str) -> Any:
         return None
 
 
-_held_document = lru_cache(maxsize=256)(document_in)
+_held_document = lru_cache(maxsize=512)(document_in)
 """The same of a text that is asked for again; nobody changes what it gives."""
 
 

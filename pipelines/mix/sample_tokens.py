@@ -250,6 +250,7 @@ class UnitTokens:
     Attributes:
         begins: the first row of each trajectory.
         of: the number of each row's trajectory.
+        steps: of each row, the trajectory's step.
         keys: of each trajectory, by which its template is drawn.
         visible: whether samples show the row.
         bears: whether its answer bears the loss.
@@ -266,6 +267,7 @@ class UnitTokens:
         self._costs, self._domain, self._counter = costs, domain, counter
         segment, step, turn = (self._column(name) for name in ("segment", "step", "turn"))
         ids = costs["trajectory_id"].combine_chunks()
+        self.steps = step
         begun = np.ones(len(step), np.bool_)
         begun[1:] = (step[1:] == 0) | (segment[1:] != segment[:-1])
         begun[1:] |= pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)

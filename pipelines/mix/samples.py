@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.mix.keyed import keyed_hash
-from pipelines.mix.questions import question
+from pipelines.mix.questions import question_of
 from pipelines.mix.sample_tokens import TurnTokens, askable, prompt_tokens, turn_tokens, whole_tokens
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Distractors
@@ -42,6 +42,7 @@ HOLDING: Final = Unlearnable(
     "control_tokens", "what it would show holds a string that chat tokenizers take for a control token"
 )
 
+UNANSWERABLE: Final = Unlearnable("no_question", "no turn of it has an answer that a rule can tell")
 UNPROVEN: Final = Unlearnable("not_certified", "no turn of it led to the same when it was replayed")
 
 Made: TypeAlias = "Iterable[tuple[Rows, dict[str, Any] | Unlearnable]]"
@@ -163,9 +164,9 @@ class _Making:
         if not fitting:
             return [(self.rows, UNPROVEN)]
         state = self.rows[0]["context"]["initial_state"]
-        asked = question(whole, fitting, state, others, self.mix)
+        asked = question_of(whole, fitting, state, others, self.mix)
         if asked is None:
-            return [(self.rows, Unlearnable("no_question", "no turn of it has an answer that a rule can tell"))]
+            return [(self.rows, UNANSWERABLE)]
         place, truth = asked
         before = whole[: place + 1]
         shown, opening = (rendered(before, self._view), "") if fitting[place] else self._newest(before)

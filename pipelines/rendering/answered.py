@@ -31,6 +31,9 @@ _PASSED_OVER: Final = re.compile(
 _HEAD: Final = re.compile(r"\s*([\w./+-]+)")
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "target_file", "file", "name", "id")
 _TEXTS: Final = ("file_text", "content", "text", "new_str", "new_string", "body")
+_WRITING: Final = re.compile(rf'<<|"(?:{"|".join(_TEXTS)})"')
+"""What stands in the arguments of an action that writes."""
+
 _HEREDOC: Final = re.compile(r"cat\s*>+\s*(\S+)\s*<<-?\s*['\"]?(\w+)['\"]?\n")
 _LONGEST: Final = 32_768
 """Characters of an answer beyond which it is not held against others."""
@@ -86,7 +89,7 @@ class Answered:
     @cached_property
     def written(self) -> tuple[tuple[str, str], ...]:
         """(path, text) of what the action writes."""
-        return tuple(_writes(self))
+        return tuple(_writes(self)) if self.arguments and _WRITING.search(self.arguments) else ()
 
     @cached_property
     def head(self) -> tuple[str, str, str]:

@@ -45,15 +45,22 @@ def user_texts(
     return plain_texts(_joined(*pieces), view, escapable)
 
 
-def answer_texts(shown: pa.RecordBatch, view: View, escapable: Flags) -> pa.StringArray:
-    """The assistant message of each turn, with its marker; arguments as of `user_texts`."""
+def answer_texts(shown: pa.RecordBatch, view: View, escapable: Flags, marker: str = MARKER) -> pa.StringArray:
+    """The assistant message of each turn, or what it predicts.
+
+    Args:
+        shown: as of `user_texts`, as are the next two.
+        view: as there.
+        escapable: as there.
+        marker: what leads a message; "" leaves what `turns.answer` gives.
+    """
     content, _ = observed(shown, "next_observation", view)
     seen = plain_texts(capped_texts(pc.fill_null(content.cast(pa.string()), ""), view), view, escapable)
     ends, which = endings(shown)
     if not any(ends):
-        return _joined(MARKER, seen)
+        return _joined(marker, seen) if marker else seen
     below = _spread([f"\n{end}" if end else "" for end in ends], which)
-    return _joined(MARKER, seen, pc.if_else(pc.greater(pc.binary_length(seen), 0), below, _spread(ends, which)))
+    return _joined(marker, seen, pc.if_else(pc.greater(pc.binary_length(seen), 0), below, _spread(ends, which)))
 
 
 def _headed(states: pa.StringArray, view: View) -> pa.StringArray:
