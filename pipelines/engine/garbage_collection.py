@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
-import pyarrow as pa
-
 _ALLOCATIONS: Final = 50_000
 """New containers, beyond those freed, after which the collector looks at them; Python's default is 700."""
 
@@ -86,6 +84,8 @@ def rare_collections() -> Iterator[None]:
 
 def give_back_memory() -> None:
     """Gives what was freed back to the system: after a large part, allocators hold several hundred megabytes of it."""
+    import pyarrow as pa  # here, since commands that read no data set these limits too
+
     pa.default_memory_pool().release_unused()
     if (trim := _of_libc("malloc_trim")) is not None:
         trim(0)

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from pipelines.account.endings import Interrupted
+from pipelines.engine.unused_imports import without_pandas
 from pipelines.face.printing import notices, results
 from schemas import ConfigError
 
@@ -38,6 +39,7 @@ def view(
 
     Or a raw log: trajmill view recordings/first.cast
     """
+    without_pandas()
     from pipelines.face.looking.opening import opened
 
     contents = opened(path)  # before the rest is loaded: a large run is read meanwhile
