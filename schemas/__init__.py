@@ -6,6 +6,7 @@ What stands on Arrow is loaded when it is first asked for: a page of help, or a 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from schemas.domains import DOMAINS
 from schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
 
 if TYPE_CHECKING:
@@ -19,4 +20,4 @@ else:
         return globals().setdefault(name, getattr(contract, name))
 
 
-__all__ = ["ConfigError", "ContractError", "ParseError", "ShardError", "TrajmillError"]
+__all__ = ["DOMAINS", "ConfigError", "ContractError", "ParseError", "ShardError", "TrajmillError"]

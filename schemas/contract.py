@@ -27,12 +27,11 @@ from schemas.trajectory import (
     Task,
     Trajectory,
 )
-from schemas.transition import DOMAINS, SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
+from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
 from schemas.verdict import USES, verdict_schema
 
 __all__ = [
     "COMPLETE",
-    "DOMAINS",
     "KEYSTROKES",
     "MESSAGE",
     "REJECT_SCHEMA",
