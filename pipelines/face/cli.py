@@ -19,7 +19,6 @@ import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
-from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
     cost_command,
     drift_command,
@@ -41,6 +40,7 @@ from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, fail
 from pipelines.face.printing import guard, notices, results
 from pipelines.face.report import command as report_command
 from pipelines.face.viewer import command as view_command
+from pipelines.unused_imports import without_pandas
 from schemas import ConfigError
 
 if TYPE_CHECKING:

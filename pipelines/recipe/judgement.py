@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipelines.recipe.section import LISTED, Section, Share, known
+from pipelines.unused_imports import without_pandas
 from quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from schemas import ConfigError
 
@@ -138,6 +139,7 @@ class Benchmark(Section):
     @field_validator("id_patterns")
     @classmethod
     def _compiled(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        without_pandas()
         from quality.contamination import pattern_fault
 
         for pattern in value:
@@ -227,6 +229,7 @@ class Judge(Section):
     @field_validator("tokenizer")
     @classmethod
     def _readable(cls, value: str) -> str:
+        without_pandas()
         from quality.tokens import TokenCounter
 
         try:
@@ -274,6 +277,7 @@ class Judge(Section):
 
     def _fault(self, name: str) -> str:
         """Why there is no signal of that name; empty if there is one."""
+        without_pandas()
         from quality.registry import kinds, signals
 
         if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
@@ -295,6 +299,7 @@ class Judge(Section):
         Raises:
             ConfigError: there is none, or it cannot be made with the recipe's settings.
         """
+        without_pandas()
         from quality.registry import configured
 
         settings = dict(self.signals.get(name, {}))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pipelines.recipe.section import LISTED, Section, Share
+from pipelines.unused_imports import without_pandas
 from quality.settings import DATATROVE
 from schemas import DOMAINS, ConfigError
 
@@ -143,6 +144,7 @@ class Passages(Section):
         Raises:
             ConfigError: a language or a filter is not known, or datatrove is not installed.
         """
+        without_pandas()
         from quality.registry import configured
 
         found: list[tuple[str, Signal, float]] = []

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipelines.engine.unused_imports import without_pandas
 from pipelines.face.printing import notices, results
+from pipelines.unused_imports import without_pandas
 
 if TYPE_CHECKING:
     from pipelines.account.summary import Summary

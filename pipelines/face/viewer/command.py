@@ -12,8 +12,8 @@ from typing import Annotated, Final
 import typer
 
 from pipelines.account.endings import Interrupted
-from pipelines.engine.unused_imports import without_pandas
 from pipelines.face.printing import notices, results
+from pipelines.unused_imports import without_pandas
 from schemas import ConfigError
 
 NAME: Final = "view"
