@@ -31,7 +31,7 @@ def load_ours() -> None:
     without_pandas()  # as the command does
     allocate_sparingly()
     collect_rarely()
-    connectors()
+    tuple(connectors().values())  # which loads them
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:

@@ -136,7 +136,7 @@ def _load() -> None:
     import pipelines.run  # noqa: F401
     from connectors.registry import connectors
 
-    connectors()
+    tuple(connectors().values())  # which loads them
 
 
 def main() -> None:

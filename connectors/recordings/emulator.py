@@ -14,6 +14,24 @@ from typing import Any, Final
 
 from connectors.recordings.libghostty import ffi
 
+__all__ = [
+    "ACTIVE",
+    "ACTIVE_SCREEN",
+    "ALTERNATE",
+    "CURSOR_X",
+    "CURSOR_Y",
+    "DECLARED",
+    "OUT_OF_SPACE",
+    "PENDING_WRAP",
+    "PLAIN",
+    "SCROLLBACK_MAX_LINES",
+    "Terminal",
+    "check",
+    "ffi",
+    "lib",
+    "sized",
+]
+
 DECLARED: Final = """
 typedef struct GhosttyTerminalImpl* GhosttyTerminal;
 typedef struct { size_t size; void *node; uint16_t x; uint16_t y; } GhosttyGridRef;
