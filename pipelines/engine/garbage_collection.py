@@ -8,6 +8,7 @@ Arrow is told to use the C library's allocator where it is loaded (`pipelines/__
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 from collections.abc import Iterator
@@ -60,9 +61,11 @@ def _allocate(large: int, kept: int) -> None:
 def collect_rarely() -> None:
     """Has the collector run rarely in this process from now on.
 
-    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run.
+    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run, and
+    as much again when the process ends, whose memory the system takes anyway.
     """
     gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
 
 
 @contextmanager
