@@ -6,10 +6,9 @@ What is needed is declared here, and was parsed when `libghostty` was written; a
 
 from __future__ import annotations
 
-import os
+import sys
 import weakref
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 from connectors.recordings.libghostty import ffi
@@ -74,19 +73,16 @@ _CELL: Final = (8, 16)
 """Pixels of a cell, which only reports of sizes and images depend on."""
 
 
-def _library() -> str:
-    """The path of the library, which `PYGHOSTTY_LIB` may name."""
-    if given := os.environ.get("PYGHOSTTY_LIB"):
-        return given
+def _library() -> Any:
+    """The library, which lies in pyghostty's package by the ending that the system has for such."""
     package = find_spec("pyghostty")  # which does not load it
-    places = package.submodule_search_locations if package is not None else None
-    found = [path for place in places or () for path in sorted(Path(place, "_lib").glob("libghostty-vt.*"))]
-    if not found:
-        raise ImportError("libghostty-vt, which pyghostty brings, is not there", name="pyghostty")
-    return str(found[0])
+    if package is None or not package.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'pyghostty'", name="pyghostty")
+    ending = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
+    return ffi.dlopen(f"{package.submodule_search_locations[0]}/_lib/libghostty-vt.{ending}")
 
 
-lib: Final[Any] = ffi.dlopen(_library())
+lib: Final[Any] = _library()
 
 
 def check(result: int, what: str) -> None:
