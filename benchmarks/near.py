@@ -21,7 +21,6 @@ from rich.table import Table
 from quality.fingerprint import trajectory_starts
 from quality.lines import Flags
 from quality.near import (
-    FEW,
     MEMBER,
     STEP,
     Bands,
@@ -33,6 +32,7 @@ from quality.near import (
     second_looks,
     step_kinds,
 )
+from quality.settings import FEW
 from quality.sketch import Sketches, absent_shares, sketched
 from schemas import Action, Assembler, Observation, Origin, Step, Trajectory
 

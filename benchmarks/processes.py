@@ -26,12 +26,12 @@ def load_ours() -> None:
     import pipelines.run  # noqa: F401
     from connectors.registry import connectors
     from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
-    from pipelines.engine.unused_imports import without_pandas
+    from pipelines.unused_imports import without_pandas
 
     without_pandas()  # as the command does
     allocate_sparingly()
     collect_rarely()
-    connectors()
+    tuple(connectors().values())  # which loads them
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:

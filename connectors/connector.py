@@ -12,10 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import BinaryIO, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, Literal, Protocol
 
 from connectors.column_mapping import UNMAPPED, Rows
-from schemas import Reject, Trajectory
+
+if TYPE_CHECKING:
+    from schemas import Reject, Trajectory
 
 HEAD_BYTES: Final = 65536
 """How much of a file's beginning, decompressed, `sniff` is given; of a longer first record, of its outline."""

@@ -6,12 +6,12 @@ A module of ours holds exactly one class derived from `Connector`. An entry poin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Final, NamedTuple
 
 from connectors.connector import HEAD_BYTES, Connector, Sniff
 from connectors.reading.head_outline import outlined, zip_outline
@@ -20,80 +20,97 @@ from schemas import ConfigError, ContractError
 
 GROUP: Final = "trajmill.connectors"
 
-MODULES: Final = (
-    "connectors.published.agentworldbench",
-    "connectors.published.adp",
-    "connectors.recordings.asciicast",
-    "connectors.agents.claude_code",
-    "connectors.agents.codex",
-    "connectors.agents.codex_exec",
-    "connectors.agents.gemini_cli",
-    "connectors.agents.gemini_stream",
-    "connectors.agents.managed_agent",
-    "connectors.agents.harbor",
-    "connectors.agents.atif",
-    "connectors.android.droidbot",
-    "connectors.android.appagent",
-    "connectors.android.appium_log",
-    "connectors.android.uiautomator",
-    "connectors.android.android_control",
-    "connectors.android.android_control_jsonl",
-    "connectors.android.aitw",
-    "connectors.android.aitz",
-    "connectors.android.android_world",
-    "connectors.android.rico",
-    "connectors.android.getevent",
-    "connectors.android.logcat",
-    "connectors.mcp.mcp_jsonrpc",
-    "connectors.mcp.mcp_recorder",
-    "connectors.mcp.agent_vcr",
-    "connectors.mcp.mcp_interceptor",
-    "connectors.mcp.mcp_desktop_log",
-    "connectors.mcp.mcp_inspector",
-    "connectors.mcp.vcr_cassette",
-    "connectors.apis.otel_genai",
-    "connectors.search.webdancer",
-    "connectors.search.search_r1",
-    "connectors.search.react_log",
-    "connectors.search.react_notebook",
-    "connectors.benches.inspect_log",
-    "connectors.benches.tau_bench",
-    "connectors.benches.tau2",
-    "connectors.benches.toolbench",
-    "connectors.benches.awm",
-    "connectors.apis.chat_tools",
-    "connectors.swe.sweagent",
-    "connectors.swe.mini_swe_agent",
-    "connectors.swe.openhands",
-    "connectors.swe.swebench_eval",
-    "connectors.swe.swebench_predictions",
-    "connectors.swe.aider",
-    "connectors.swe.patch",
-    "connectors.swe.swe_rows",
-    "connectors.recordings.script",
-    "connectors.recordings.ttyrec",
-    "connectors.recordings.terminal_bench",
-    "connectors.recordings.terminus",
-    "connectors.recordings.terminus_rows",
-    "connectors.published.table",
-    "connectors.web.har",
-    "connectors.web.cdp",
-    "connectors.web.browser_use_history",
-    "connectors.web.browser_use_messages",
-    "connectors.web.webvoyager",
-    "connectors.web.miniwob",
-    "connectors.web.recorded_script",
-    "connectors.web.browsergym",
-    "connectors.web.rrweb",
-    "connectors.web.mind2web",
-    "connectors.web.mhtml",
-    "connectors.desktop.osworld",
-    "connectors.desktop.agentnet",
-    "connectors.desktop.workflow",
-    "connectors.desktop.ufo",
-    "connectors.web.playwright_trace",
-)
-"""Order matters only between equal sniff scores, and between formats that say their own names: the earlier wins."""
+
+class Format(NamedTuple):
+    """What is known of a format of ours before its code is loaded.
+
+    Attributes:
+        module: that holds its connector.
+        version: of its connector.
+        ends: how the names of files end, in lower case, of which each log of several files holds one; empty: no files
+            are joined. It may be said of too many names, never of too few.
+    """
+
+    module: str
+    version: str
+    ends: tuple[str, ...] = ()
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "agentworldbench": Format("connectors.published.agentworldbench", "2"),
+    "adp": Format("connectors.published.adp", "5"),
+    "asciicast": Format("connectors.recordings.asciicast", "2"),
+    "claude_code": Format("connectors.agents.claude_code", "7"),
+    "codex": Format("connectors.agents.codex", "8"),
+    "codex_exec": Format("connectors.agents.codex_exec", "4"),
+    "gemini_cli": Format("connectors.agents.gemini_cli", "5"),
+    "gemini_stream": Format("connectors.agents.gemini_stream", "3"),
+    "managed_agent": Format("connectors.agents.managed_agent", "5"),
+    "harbor": Format("connectors.agents.harbor", "3", ("agent/trajectory.json",)),
+    "atif": Format("connectors.agents.atif", "7", ("trajectory.json",)),
+    "droidbot": Format("connectors.android.droidbot", "8", (".json",)),
+    "appagent": Format("connectors.android.appagent", "6", (".xml",)),
+    "appium_log": Format("connectors.android.appium_log", "5"),
+    "uiautomator": Format("connectors.android.uiautomator", "7", (".xml", ".uix")),
+    "android_control": Format("connectors.android.android_control", "4"),
+    "android_control_jsonl": Format("connectors.android.android_control_jsonl", "4"),
+    "aitw": Format("connectors.android.aitw", "2"),
+    "aitz": Format("connectors.android.aitz", "3", (".png",)),
+    "android_world": Format("connectors.android.android_world", "6"),
+    "rico": Format("connectors.android.rico", "5", ("gestures.json",)),
+    "getevent": Format("connectors.android.getevent", "1"),
+    "logcat": Format("connectors.android.logcat", "1"),
+    "mcp_jsonrpc": Format("connectors.mcp.mcp_jsonrpc", "6"),
+    "mcp_recorder": Format("connectors.mcp.mcp_recorder", "6"),
+    "agent_vcr": Format("connectors.mcp.agent_vcr", "6"),
+    "mcp_interceptor": Format("connectors.mcp.mcp_interceptor", "6"),
+    "mcp_desktop_log": Format("connectors.mcp.mcp_desktop_log", "5"),
+    "mcp_inspector": Format("connectors.mcp.mcp_inspector", "6"),
+    "vcr_cassette": Format("connectors.mcp.vcr_cassette", "11"),
+    "otel_genai": Format("connectors.apis.otel_genai", "8"),
+    "webdancer": Format("connectors.search.webdancer", "6"),
+    "search_r1": Format("connectors.search.search_r1", "3"),
+    "react_log": Format("connectors.search.react_log", "4"),
+    "react_notebook": Format("connectors.search.react_notebook", "4"),
+    "inspect": Format("connectors.benches.inspect_log", "5"),
+    "tau_bench": Format("connectors.benches.tau_bench", "5"),
+    "tau2": Format("connectors.benches.tau2", "5", ("results.json",)),
+    "toolbench": Format("connectors.benches.toolbench", "4"),
+    "awm": Format("connectors.benches.awm", "4", ("trajectory.json",)),
+    "chat_tools": Format("connectors.apis.chat_tools", "10"),
+    "sweagent": Format("connectors.swe.sweagent", "8", (".traj",)),
+    "mini_swe_agent": Format("connectors.swe.mini_swe_agent", "10", (".traj.json",)),
+    "openhands": Format("connectors.swe.openhands", "9", (".json",)),
+    "swebench_eval": Format("connectors.swe.swebench_eval", "5", ("report.json", "test_output.txt")),
+    "swebench_predictions": Format("connectors.swe.swebench_predictions", "6"),
+    "aider": Format("connectors.swe.aider", "5"),
+    "patch": Format("connectors.swe.patch", "1"),
+    "swe_rows": Format("connectors.swe.swe_rows", "7"),
+    "script": Format("connectors.recordings.script", "1", ("timing", "timing.log", "timing.txt", "tm", "timingfile")),
+    "ttyrec": Format("connectors.recordings.ttyrec", "1"),
+    "terminal_bench": Format("connectors.recordings.terminal_bench", "6", ("results.json",)),
+    "terminus": Format("connectors.recordings.terminus", "4", ("prompt.txt",)),
+    "terminus_rows": Format("connectors.recordings.terminus_rows", "3"),
+    "table": Format("connectors.published.table", "8"),
+    "har": Format("connectors.web.har", "8", (".har",)),
+    "cdp": Format("connectors.web.cdp", "8"),
+    "browser_use_history": Format("connectors.web.browser_use_history", "3"),
+    "browser_use_messages": Format("connectors.web.browser_use_messages", "2"),
+    "webvoyager": Format("connectors.web.webvoyager", "2", ("interact_messages.json",)),
+    "miniwob": Format("connectors.web.miniwob", "5"),
+    "recorded_script": Format("connectors.web.recorded_script", "2"),
+    "browsergym": Format("connectors.web.browsergym", "3", ("summary_info.json",)),
+    "rrweb": Format("connectors.web.rrweb", "6"),
+    "mind2web": Format("connectors.web.mind2web", "5"),
+    "mhtml": Format("connectors.web.mhtml", "2"),
+    "osworld": Format("connectors.desktop.osworld", "6", ("traj.jsonl",)),
+    "agentnet": Format("connectors.desktop.agentnet", "3"),
+    "terminator": Format("connectors.desktop.workflow", "5"),
+    "ufo": Format("connectors.desktop.ufo", "4", ("response.log",)),
+    "playwright_trace": Format("connectors.web.playwright_trace", "7", (".trace",)),
+}
+"""By name. Order matters only between equal sniff scores, and between formats that say their own names: the earlier
+wins."""
 
 NAMED: Final = 0.9
 """From this score on a format says its own name."""
@@ -109,25 +126,80 @@ def _connector_in(module: str) -> Connector:
     return found[0]()
 
 
-@cache
-def connectors() -> dict[str, Connector]:
+class Connectors(Mapping[str, Connector]):
     """Every connector by name, ours first, in the order of the registry, then users' by name.
+
+    One of ours is loaded when it is first taken, since to load them all takes longer than to read a small log.
+
+    Args:
+        users: theirs.
+    """
+
+    def __init__(self, users: Mapping[str, Connector]) -> None:
+        self._users = users
+        self._loaded: dict[str, Connector] = {}
+
+    def __getitem__(self, name: str) -> Connector:
+        if name in self._users:
+            return self._users[name]
+        if name not in self._loaded:
+            self._loaded[name] = _connector_in(FORMATS[name].module)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from FORMATS
+        yield from self._users
+
+    def __len__(self) -> int:
+        return len(FORMATS) + len(self._users)
+
+    def __contains__(self, name: object) -> bool:
+        return name in FORMATS or name in self._users
+
+    def __reduce__(self) -> tuple[Callable[[], Connectors], tuple[()]]:
+        return connectors, ()
+
+    def is_loaded(self, name: str) -> bool:
+        """Whether the code of that connector was loaded."""
+        return name in self._users or name in self._loaded
+
+
+@cache
+def connectors() -> Connectors:
+    """Every connector.
 
     Raises:
         ConfigError: two connectors have one name, or an entry point is no connector.
     """
-    known = {}
-    for module in MODULES:
-        connector = _connector_in(module)
-        known[connector.name] = connector
+    users: dict[str, Connector] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         kind = point.load()
         if not (isinstance(kind, type) and issubclass(kind, Connector)):
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} is {point.value}, which is no Connector class.")
-        if kind.name in known:
+        if kind.name in FORMATS or kind.name in users:
             raise ConfigError(f"Entry point '{point.name}' of {GROUP} takes the name '{kind.name}', which is taken.")
-        known[kind.name] = kind()
-    return known
+        users[kind.name] = kind()
+    return Connectors(users)
+
+
+def version_of(name: str, known: Mapping[str, Connector]) -> str:
+    """The version of a connector, which is not loaded to tell."""
+    is_far = isinstance(known, Connectors) and not known.is_loaded(name)
+    return FORMATS[name].version if is_far else known[name].version
+
+
+def joining(among: Mapping[str, Connector], paths: Iterable[str]) -> Iterator[Connector]:
+    """Those of the connectors that may join some of the files to logs, or answer records by them.
+
+    Args:
+        among: the connectors; those that cannot are not loaded to tell.
+        paths: of the files.
+    """
+    names = [path.lower() for path in paths]
+    for name in among:
+        ends = FORMATS[name].ends if name in FORMATS else ("",)
+        if ends and any(path.endswith(ends) for path in names):
+            yield among[name]
 
 
 def connector(name: str) -> Connector:
@@ -191,7 +263,7 @@ def _answer(one: Connector, head: bytes, uri: str, withdraw: Withdraw | None) ->
 def sniff(
     head: bytes,
     uri: str,
-    among: Iterable[Connector] | None = None,
+    among: Collection[Connector] | None = None,
     withdraw: Withdraw | None = None,
     longer: Longer | None = None,
 ) -> list[tuple[Connector, Sniff]]:
@@ -211,7 +283,7 @@ def sniff(
     Raises:
         Exception: a connector's own, without `withdraw`; one of I/O, memory, configuration or contract in any case.
     """
-    asked = list(connectors().values() if among is None else among)
+    asked = connectors().values() if among is None else among
     found = _takers(_seen(head), uri, asked, withdraw)
     if found and found[0][1].score >= NAMED:
         return found

@@ -24,8 +24,8 @@ from typing import Any, Final
 from pipelines.engine.fork_server import FORKS, fork_when_asked
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
 from pipelines.engine.server_process import RUNNER_PROCESS, end_with_parent, is_running
-from pipelines.engine.unused_imports import pandas_hidden, without_pandas
 from pipelines.face.printing import guard
+from pipelines.unused_imports import pandas_hidden, without_pandas
 
 _PERIOD_S: Final = 0.5
 _PATIENCE_S: Final = 60.0
@@ -136,7 +136,7 @@ def _load() -> None:
     import pipelines.run  # noqa: F401
     from connectors.registry import connectors
 
-    connectors()
+    tuple(connectors().values())  # which loads them
 
 
 def main() -> None:

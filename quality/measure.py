@@ -16,6 +16,7 @@ from quality.fingerprint import Lanes, struct_text, text_hashes
 from quality.reach import Reaching
 from quality.registry import signal
 from quality.screens import as_compared
+from quality.settings import PREFERENCES
 from quality.signal import Measured, Numbers, Signal
 from quality.signals.length import transition_tokens
 from quality.stretches import Joining, goes_on, index_of
@@ -73,11 +74,6 @@ def family_nodes(batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint64], npt.NDA
     parent = batch["parent_trajectory_id"]
     known = parent.is_valid().to_numpy(zero_copy_only=False)
     return own, np.where(known, _node(batch, [parent], "trajectory"), own)
-
-
-PREFERENCES: Final = ("outcome", "complete", "longer")
-"""By what one of several like trajectories is kept: its outcome is known; the log does not say that it was cut, and
-holds what its last action led to; it has more steps."""
 
 
 def _facts(view: Measured) -> dict[str, npt.NDArray[np.uint64]]:

@@ -20,11 +20,9 @@ import numpy.typing as npt
 from quality.fingerprint import mixed
 from quality.lines import Flags, Numbers
 from quality.sets import distinct, holds
+from quality.settings import FEW
 from quality.shingle import Hashes, Offsets
 from quality.sketch import Sketches
-
-FEW: Final = 64
-"""Own shingles below which trajectories are compared by their whole sequence of steps, where a recipe says nothing."""
 
 BEST: Final = 8
 """Members of a bucket, the best first, that each other one is compared with: bounds the pairs to 8 a member."""

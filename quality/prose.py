@@ -14,12 +14,15 @@ from typing import Final
 import pyarrow as pa
 import re2
 
+from quality.later import Later
 from quality.signal import Measured
 
 _WORD: Final = r"\pL[\pL\pM'’-]*"
 _GAP: Final = r"""[,;:.!?]?["”’)]? ["“(‘]?"""
 _UNSPACED: Final = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}，。、！？]{8,}"
-_RUN: Final = re2.compile(rf"""{_WORD}(?:{_GAP}(?:{_WORD}|\pN+)){{3,}}{_GAP}{_WORD}[.!?…]?|{_UNSPACED}""")
+_RUN: Final = Later(
+    lambda: re2.compile(rf"""{_WORD}(?:{_GAP}(?:{_WORD}|\pN+)){{3,}}{_GAP}{_WORD}[.!?…]?|{_UNSPACED}""")
+)
 
 FEWEST: Final = 5
 """Words of a run."""

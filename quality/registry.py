@@ -13,13 +13,14 @@ from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final
 
+from quality.settings import DATATROVE
 from quality.signal import Signal
 from quality.signals.binary_content import BinaryContent
 from quality.signals.classifier import Classifier, TrajectoryClassifier
 from quality.signals.context_leak import ContextLeak
 from quality.signals.control_tokens import ControlTokens
 from quality.signals.dangling_call import DanglingCall
-from quality.signals.datatrove_filter import PREFIX, DatatroveFilter
+from quality.signals.datatrove_filter import DatatroveFilter
 from quality.signals.empty_action import EmptyAction
 from quality.signals.empty_answer import EmptyAnswer
 from quality.signals.environment_failure import EnvironmentFailure
@@ -136,8 +137,8 @@ def configured(kind: str, settings: Mapping[str, Any]) -> Signal:
 @lru_cache(maxsize=32)
 def _configured(name: str, settings: str) -> Signal:
     values: dict[str, Any] = json.loads(settings)
-    if name.startswith(PREFIX):
-        return DatatroveFilter(name.removeprefix(PREFIX), values)
+    if name.startswith(DATATROVE):
+        return DatatroveFilter(name.removeprefix(DATATROVE), values)
     known = kinds()
     if name not in known:
         nearest = get_close_matches(name, known, 1)

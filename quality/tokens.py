@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quality.sets import sums_before
+from quality.settings import ESTIMATE
 from quality.shingle import blocks
 from schemas import ConfigError
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-ESTIMATE: Final = "estimate"
 _UNITS: Final = 20
 """Units of a token: all weights below are whole ones, which are summed without a rounding that depends on the order."""
 

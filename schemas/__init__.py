@@ -1,75 +1,23 @@
-"""The contract between all packages: what a transition, a trajectory, a reject, a verdict and a manifest are."""
+"""The contract between all packages: what a transition, a trajectory, a reject, a verdict and a manifest are.
 
-from schemas.action import (
-    COMPLETE,
-    KEYSTROKES,
-    MESSAGE,
-    WAIT,
-    Action,
-    call_text,
-    call_text_of,
-    json_text,
-    keystrokes,
-    keystrokes_text,
-)
-from schemas.assembler import Assembler
+What stands on Arrow is loaded when it is first asked for: a page of help, or a recipe that is wrong, needs none of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from schemas.domains import DOMAINS
 from schemas.errors import ConfigError, ContractError, ParseError, ShardError, TrajmillError
-from schemas.observation import Attachment, Observation
-from schemas.reject import REJECT_SCHEMA, Reject, reject_table
-from schemas.scan import scan_transitions
-from schemas.spool import Pile, Shelf, Spool, Steps
-from schemas.trajectory import (
-    Agent,
-    Context,
-    Environment,
-    Origin,
-    Outcome,
-    Step,
-    Task,
-    Trajectory,
-)
-from schemas.transition import DOMAINS, SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
-from schemas.verdict import USES, verdict_schema
 
-__all__ = [
-    "COMPLETE",
-    "DOMAINS",
-    "KEYSTROKES",
-    "MESSAGE",
-    "REJECT_SCHEMA",
-    "SCHEMA_VERSION",
-    "TRANSITION_SCHEMA",
-    "USES",
-    "WAIT",
-    "Action",
-    "Agent",
-    "Assembler",
-    "Attachment",
-    "ConfigError",
-    "Context",
-    "ContractError",
-    "Environment",
-    "Observation",
-    "Origin",
-    "Outcome",
-    "ParseError",
-    "Pile",
-    "Reject",
-    "ShardError",
-    "Shelf",
-    "Spool",
-    "Step",
-    "Steps",
-    "Task",
-    "Trajectory",
-    "TrajmillError",
-    "call_text",
-    "call_text_of",
-    "json_schema",
-    "json_text",
-    "keystrokes",
-    "keystrokes_text",
-    "reject_table",
-    "scan_transitions",
-    "verdict_schema",
-]
+if TYPE_CHECKING:
+    from schemas.contract import *  # noqa: F403 - its names are listed there, once
+else:
+
+    def __getattr__(name):
+        contract = import_module("schemas.contract")
+        if name not in contract.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(contract, name))
+
+
+__all__ = ["DOMAINS", "ConfigError", "ContractError", "ParseError", "ShardError", "TrajmillError"]

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from schemas.domains import DOMAINS
+
 SCHEMA_VERSION: Final = "5"
 """Version of the row format, in the metadata of every file; `migrations` says how older ones differ."""
 
 VERSION_KEY: Final = b"trajmill.transition_schema"
 
-DOMAINS: Final = ("mcp", "search", "terminal", "swe", "web", "os", "android")
 ENVIRONMENT_KINDS: Final = ("real", "code", "model")
 CONTEXT_ORIGINS: Final = ("logged", "derived", "synthesized")
 OBSERVATION_FORMS: Final = ("screen", "stream", "state", "response")

@@ -1,30 +1,122 @@
-"""What `screen` takes of libghostty: to load it means to parse its C header, so only who shows a screen does."""
+"""What `screen` takes of libghostty, the library that comes with pyghostty.
+
+pyghostty declares all of it, and has that parsed in every process, which takes longer than to read a small recording.
+What is needed is declared here, and was parsed when `libghostty` was written; a test compares it with all.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+import weakref
+from importlib.util import find_spec
+from typing import Any, Final
 
-from pyghostty.core import Terminal, check, ffi, init_sized, lib, union_fn
+from connectors.recordings.libghostty import ffi
 
 __all__ = [
+    "ACTIVE",
     "ACTIVE_SCREEN",
+    "ALTERNATE",
     "CURSOR_X",
     "CURSOR_Y",
-    "GRID_REF",
+    "DECLARED",
     "OUT_OF_SPACE",
     "PENDING_WRAP",
+    "PLAIN",
+    "SCROLLBACK_MAX_LINES",
     "Terminal",
     "check",
     "ffi",
-    "init_sized",
     "lib",
+    "sized",
 ]
 
-OUT_OF_SPACE: Final = lib.GHOSTTY_OUT_OF_SPACE
-GRID_REF: Final = union_fn(
-    "ghostty_terminal_grid_ref", "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
-)
-ACTIVE_SCREEN: Final = lib.GHOSTTY_TERMINAL_DATA_ACTIVE_SCREEN
-CURSOR_X: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_X
-CURSOR_Y: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_Y
-PENDING_WRAP: Final = lib.GHOSTTY_TERMINAL_DATA_CURSOR_PENDING_WRAP
+DECLARED: Final = """
+typedef struct GhosttyTerminalImpl* GhosttyTerminal;
+typedef struct { size_t size; void *node; uint16_t x; uint16_t y; } GhosttyGridRef;
+typedef struct { size_t size; GhosttyGridRef start; GhosttyGridRef end; bool rectangle; } GhosttySelection;
+typedef struct {
+  size_t size; int emit; bool unwrap; bool trim; const GhosttySelection *selection;
+} GhosttyTerminalSelectionFormatOptions;
+typedef struct { uint16_t x; uint32_t y; uint64_t padding; } GhosttyPointValue;
+typedef struct { int tag; GhosttyPointValue value; } GhosttyPoint;
+
+int ghostty_terminal_new(const void *allocator, GhosttyTerminal *terminal, uint16_t cols, uint16_t rows);
+void ghostty_terminal_free(GhosttyTerminal terminal);
+int ghostty_terminal_set(GhosttyTerminal terminal, int option, const void *value);
+int ghostty_terminal_get(GhosttyTerminal terminal, int data, void *out);
+void ghostty_terminal_vt_write(GhosttyTerminal terminal, const uint8_t *data, size_t len);
+int ghostty_terminal_resize(
+  GhosttyTerminal terminal, uint16_t cols, uint16_t rows, uint32_t cell_width_px, uint32_t cell_height_px);
+int ghostty_terminal_grid_ref(GhosttyTerminal terminal, GhosttyPoint point, GhosttyGridRef *out_ref);
+int ghostty_terminal_selection_format_buf(
+  GhosttyTerminal terminal, GhosttyTerminalSelectionFormatOptions options,
+  uint8_t *buf, size_t buf_len, size_t *out_written);
+"""
+"""C of which `python -m tests.golden.make libghostty` makes the module `libghostty`.
+
+The value of a point is a union there, which cffi cannot pass; the struct here is as large and is passed the same way.
+"""
+
+OUT_OF_SPACE: Final = -3
+SCROLLBACK_MAX_LINES: Final = 28
+CURSOR_X: Final = 3
+CURSOR_Y: Final = 4
+PENDING_WRAP: Final = 5
+ACTIVE_SCREEN: Final = 6
+ALTERNATE: Final = 1
+PLAIN: Final = 0
+ACTIVE: Final = 0
+"""Values of its enumerations: of results, options, data, screens, formats and points."""
+
+_CELL: Final = (8, 16)
+"""Pixels of a cell, which only reports of sizes and images depend on."""
+
+
+def _library() -> Any:
+    """The library, which lies in pyghostty's package by the ending that the system has for such."""
+    package = find_spec("pyghostty")  # which does not load it
+    if package is None or not package.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'pyghostty'", name="pyghostty")
+    ending = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
+    return ffi.dlopen(f"{package.submodule_search_locations[0]}/_lib/libghostty-vt.{ending}")
+
+
+lib: Final[Any] = _library()
+
+
+def check(result: int, what: str) -> None:
+    """Raises RuntimeError unless the result of a call is success."""
+    if result:
+        raise RuntimeError(f"libghostty: {what} failed with {result}")
+
+
+def sized(kind: str) -> Any:
+    """A new struct that states its size, as the library wants it."""
+    made = ffi.new(f"{kind}*")
+    made.size = ffi.sizeof(kind)
+    return made
+
+
+class Terminal:
+    """A terminal of a size in cells that keeps rows above its screen.
+
+    Attributes:
+        handle: what the library's functions take.
+    """
+
+    def __init__(self, columns: int, rows: int, scrollback: int) -> None:
+        place = ffi.new("GhosttyTerminal*")
+        check(lib.ghostty_terminal_new(ffi.NULL, place, columns, rows), "terminal_new")
+        self.handle: Any = place[0]
+        weakref.finalize(self, lib.ghostty_terminal_free, self.handle)
+        kept = ffi.new("size_t*", scrollback)
+        check(lib.ghostty_terminal_set(self.handle, SCROLLBACK_MAX_LINES, kept), "terminal_set")
+
+    def feed(self, data: bytes) -> None:
+        """Takes output in."""
+        lib.ghostty_terminal_vt_write(self.handle, data, len(data))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Gives it another size; lines are wrapped anew."""
+        check(lib.ghostty_terminal_resize(self.handle, columns, rows, *_CELL), "terminal_resize")

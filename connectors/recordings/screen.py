@@ -64,22 +64,23 @@ class Screen:
     """
 
     def __init__(self, columns: int, rows: int) -> None:
-        from connectors.recordings import emulator
+        from connectors.recordings import emulator  # here, since only who shows a screen needs the library
 
         self._emulator = emulator
-        self._terminal = self._emulator.Terminal(columns, rows, scrollback=SCROLLBACK)
+        self._terminal = emulator.Terminal(columns, rows, SCROLLBACK)
         self._columns, self._rows = columns, rows
         self._held: list[str] = []
         self._held_chars = 0
-        self._options: Any = self._emulator.init_sized("GhosttyTerminalSelectionFormatOptions")
-        self._options.emit = self._emulator.lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
-        self._selection: Any = self._emulator.init_sized("GhosttySelection")
-        self._first, self._last = (self._emulator.ffi.addressof(self._selection, name) for name in ("start", "end"))
-        self._point: Any = self._emulator.ffi.new("GhosttyPointS*")
-        self._point.tag = self._emulator.lib.GHOSTTY_POINT_TAG_ACTIVE
+        self._options: Any = emulator.sized("GhosttyTerminalSelectionFormatOptions")
+        self._options.emit = emulator.PLAIN
+        self._selection: Any = emulator.sized("GhosttySelection")
+        self._first, self._last = (emulator.ffi.addressof(self._selection, name) for name in ("start", "end"))
+        self._first.size = self._last.size = emulator.ffi.sizeof("GhosttyGridRef")
+        self._point: Any = emulator.ffi.new("GhosttyPoint*")
+        self._point.tag = emulator.ACTIVE
         self._options.selection = self._selection
-        self._buffer: Any = self._emulator.ffi.new("uint8_t[]", 16384)
-        self._length: Any = self._emulator.ffi.new("size_t*")
+        self._buffer: Any = emulator.ffi.new("uint8_t[]", 16384)
+        self._length: Any = emulator.ffi.new("size_t*")
         self.statuses: list[int] = []
         self._blank = True
 
@@ -120,7 +121,7 @@ class Screen:
         """Whether the alternate screen is shown, that of full-screen programs."""
         self._emulate()
         shown = self._told(self._emulator.ACTIVE_SCREEN, "int*")
-        return bool(shown == self._emulator.lib.GHOSTTY_TERMINAL_SCREEN_ALTERNATE)
+        return bool(shown == self._emulator.ALTERNATE)
 
     @property
     def wraps(self) -> bool:
@@ -169,7 +170,7 @@ class Screen:
 
     def _between(self, column: int, row: int, unwrap: bool, trim: bool) -> str:
         """The text from the upper left corner to the cell given, which is included."""
-        options, length, handle = self._options, self._length, self._terminal._t[0]
+        options, length, handle = self._options, self._length, self._terminal.handle
         options.unwrap, options.trim = unwrap, trim
         self._place(self._first, 0, 0)
         self._place(self._last, column, row)
@@ -184,10 +185,14 @@ class Screen:
     def _told(self, what: int, kind: str) -> Any:
         """A property of the terminal; `kind` is the C type of a pointer to it."""
         place: Any = self._emulator.ffi.new(kind)
-        self._emulator.check(self._emulator.lib.ghostty_terminal_get(self._terminal._t[0], what, place), "terminal_get")
+        self._emulator.check(
+            self._emulator.lib.ghostty_terminal_get(self._terminal.handle, what, place), "terminal_get"
+        )
         return place[0]
 
     def _place(self, reference: Any, column: int, row: int) -> None:
         """Points a reference to a cell; valid until the terminal changes."""
         self._point.value.x, self._point.value.y = column, row
-        self._emulator.check(self._emulator.GRID_REF(self._terminal._t[0], self._point[0], reference), "grid_ref")
+        self._emulator.check(
+            self._emulator.lib.ghostty_terminal_grid_ref(self._terminal.handle, self._point[0], reference), "grid_ref"
+        )

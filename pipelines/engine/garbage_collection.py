@@ -8,14 +8,13 @@ Arrow is told to use the C library's allocator where it is loaded (`pipelines/__
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
-
-import pyarrow as pa
 
 _ALLOCATIONS: Final = 50_000
 """New containers, beyond those freed, after which the collector looks at them; Python's default is 700."""
@@ -62,9 +61,11 @@ def _allocate(large: int, kept: int) -> None:
 def collect_rarely() -> None:
     """Has the collector run rarely in this process from now on.
 
-    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run.
+    What is loaded stays, and is some 100,000 objects: to look at them again and again takes a tenth of a small run, and
+    as much again when the process ends, whose memory the system takes anyway.
     """
     gc.set_threshold(_ALLOCATIONS, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
 
 
 @contextmanager
@@ -86,6 +87,8 @@ def rare_collections() -> Iterator[None]:
 
 def give_back_memory() -> None:
     """Gives what was freed back to the system: after a large part, allocators hold several hundred megabytes of it."""
+    import pyarrow as pa  # here, since commands that read no data set these limits too
+
     pa.default_memory_pool().release_unused()
     if (trim := _of_libc("malloc_trim")) is not None:
         trim(0)

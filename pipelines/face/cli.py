@@ -19,7 +19,6 @@ import typer
 
 from pipelines.account.endings import Code, Interrupted, ending_of
 from pipelines.engine.garbage_collection import allocate_sparingly, collect_rarely
-from pipelines.engine.unused_imports import without_pandas
 from pipelines.face import (
     cost_command,
     drift_command,
@@ -41,8 +40,8 @@ from pipelines.face.manner import MANNER, Details, Form, LogFormat, Quiet, fail
 from pipelines.face.printing import guard, notices, results
 from pipelines.face.report import command as report_command
 from pipelines.face.viewer import command as view_command
+from pipelines.unused_imports import without_pandas
 from schemas import ConfigError
-from schemas.manifest import PROGRAM_VERSION
 
 if TYPE_CHECKING:
     from pipelines.account.summary import Summary
@@ -97,6 +96,8 @@ class HandStage(StrEnum):
 
 def _version(asked: bool) -> None:
     if asked:
+        from schemas.manifest import PROGRAM_VERSION
+
         results().print(f"trajmill {PROGRAM_VERSION}")
         raise typer.Exit
 
@@ -163,6 +164,7 @@ def run(
     from pipelines.recipe.recipe_file import load_recipe
 
     recipe = load_recipe(config)  # before the rest is loaded, since a slip of the pen should be told at once
+    without_pandas()
 
     from pipelines.account.run_log import RunLog
     from pipelines.engine.dataflow.cost_ceiling import Ceiling
@@ -355,8 +357,6 @@ def main() -> None:
     MANNER.take(LogFormat.TEXT, 0, quiet=False)
     allocate_sparingly()
     collect_rarely()
-    if {run.__name__, view_command.NAME, *report_command.NAMES} & set(sys.argv[1:2]):
-        without_pandas()
     logging.getLogger().addFilter(_concerns_us)
     _usage_ends_with(Code.USAGE)
     try:

@@ -104,11 +104,10 @@ def _counts(
     for name, number in Counter(reasons[measures.starts][~kept[measures.starts]]).items():
         counts[f"trajectories.dropped.{name}"] = number
     counts["transitions.target"] = int((use == "target").sum())
-    rows = pa.table({"kept": kept, "use": pa.array(use), "reason": pa.array(reasons, pa.string())})
-    for row in rows.group_by(["kept", "use", "reason"]).aggregate([([], "count_all")]).to_pylist():
-        if row["use"] != "target":
-            what = row["use"] if row["kept"] else "dropped"
-            counts[f"transitions.{what}.{row['reason']}"] += row["count_all"]
+    left = use != "target"
+    became = np.where(kept, use, "dropped")[left].tolist()
+    for (what, reason), number in Counter(zip(became, reasons[left].tolist(), strict=True)).items():
+        counts[f"transitions.{what}.{reason}"] += number
     counts["tokens"] = int(measures.column("tokens").sum())
     counts["tokens.target"] = int(measures.column("tokens")[use == "target"].sum())
     return dict(sorted(counts.items()))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count, groupby
 from typing import Any, Final, Protocol
 
-from connectors.registry import connectors
+from connectors.connector import Connector
+from connectors.registry import connectors, version_of
 from pipelines.engine.compression import COMPRESSIONS
 from pipelines.engine.paths import Place
 from pipelines.plan.column_mapping import ColumnMapping
@@ -232,8 +233,8 @@ def make_plan(
     Raises:
         ConfigError: a raw argument names nothing, or a column that the recipe names is not there.
     """
-    known = connectors()
-    among = [known[name] for name in recipe.normalize.connectors or known]
+    known: Mapping[str, Connector] = connectors()
+    among = {name: known[name] for name in recipe.normalize.connectors} or known
     settings = recipe.normalize
     mapped = ColumnMapping(recipe) if settings.dataset.layout else None
     salt = settings.scrub_salt or ""
@@ -253,8 +254,9 @@ def make_plan(
 
 def asked_digest(recipe: Recipe) -> str:
     """Of what decides what a file is, besides the file: the connectors that are asked, and how."""
-    known, settings = connectors(), recipe.normalize
-    among = [[name, known[name].version] for name in settings.connectors or known]
+    known: Mapping[str, Connector] = connectors()
+    settings = recipe.normalize
+    among = [[name, version_of(name, known)] for name in settings.connectors or known]
     values = [among, settings.max_member_bytes, settings.dataset.model_dump(mode="json")]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 

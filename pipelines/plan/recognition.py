@@ -19,7 +19,7 @@ from typing import Final
 
 from connectors.connector import HEAD_BYTES, Answers, Connector, Log, Sniff
 from connectors.reading.head_outline import OUTLINED_BYTES
-from connectors.registry import connectors, sniff, sniff_one
+from connectors.registry import connectors, joining, sniff, sniff_one
 from pipelines.engine.connector_frames import raised_at
 from pipelines.engine.containers import NESTING, kind_of
 from pipelines.engine.paths import JUNK, Place, text_of
@@ -154,7 +154,7 @@ class Recognizer:
     """Tells what files are.
 
     Attributes:
-        among: the connectors asked.
+        among: the connectors asked, by name.
         limit: bytes that an archive or a member of it may have.
         salt: of the placeholders in excerpts of what is not recognized.
         mapped: why a file, by its beginning, is a table whose columns the recipe maps; None if it is not one.
@@ -164,7 +164,7 @@ class Recognizer:
         counts: how many files were found and told, for who waits.
     """
 
-    among: Sequence[Connector]
+    among: Mapping[str, Connector]
     limit: int
     salt: str = ""
     mapped: Callable[[str, Place, bytes], str | None] | None = None
@@ -207,7 +207,7 @@ class Recognizer:
             if name in alone:
                 del alone[name]
                 claims[name] = beside
-        for connector in self.among:
+        for connector in joining(self.among, names.stored):
             if connector.asked_by is not None:
                 self._answered(connector, names, owners, found, alone, claims)
         for name, one in alone.items():
@@ -229,7 +229,7 @@ class Recognizer:
         owners: dict[str, str] = {}
         shared: set[str] = set()
         claims: dict[str, str] = {}
-        for connector in self.among:
+        for connector in joining(self.among, names.sorted):
             if type(connector).join is Connector.join:
                 continue
             free = [plain for plain in names.sorted if names.stored[plain] not in owners]
@@ -351,7 +351,7 @@ class Recognizer:
         takers = []
         if head and packed != "tar":
             longer = partial(_head, file, OUTLINED_BYTES)
-            takers = sniff(head, plain_name(name), self.among, self._withdraw(name, found), longer)
+            takers = sniff(head, plain_name(name), self.among.values(), self._withdraw(name, found), longer)
         if takers:
             connector, told = takers[0]
             found.inputs.append(_input(name, connector, told.why, {"": file}))

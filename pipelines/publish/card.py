@@ -21,7 +21,7 @@ from pipelines.publish.licences import COUNTED, UNKNOWN
 from pipelines.recipe.judgement import RuleValues
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.templates import template
-from quality.tokens import ESTIMATE
+from quality.settings import ESTIMATE
 from schemas import SCHEMA_VERSION
 from schemas.manifest import PROGRAM_VERSION, FileEntry, Manifest
 

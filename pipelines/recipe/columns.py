@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from connectors.column_mapping import NEEDED, ROLES, Layout, Rows
-from connectors.registry import connectors
 from pipelines.recipe.section import LISTED, Section
-from schemas import DOMAINS, json_text
+from schemas import DOMAINS
+from schemas.action import json_text
 from schemas.trajectory import WORLD_MODEL
 
 
@@ -126,6 +126,8 @@ class Dataset(Section):
     @field_validator("format")
     @classmethod
     def _known(cls, value: str | None) -> str | None:
+        from connectors.registry import connectors  # here, since numpy comes with it
+
         if value is not None and value not in connectors():
             raise ValueError(f"there is no connector '{value}'; `trajmill connectors` lists them")
         if value == "table":

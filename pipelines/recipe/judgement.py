@@ -1,23 +1,25 @@
-"""The section `judge` of a recipe: what is measured, and what is kept by which rules, bounds and comparisons."""
+"""The section `judge` of a recipe: what is measured, and what is kept by which rules, bounds and comparisons.
+
+What measures is loaded where something is asked of it, not with the values: a slip of the pen should be told at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pipelines.recipe.section import LISTED, Section, Share, known
-from quality.contamination import pattern_fault
-from quality.measure import PREFERENCES
-from quality.near import FEW, Bands
-from quality.registry import configured, kinds, signals
-from quality.rule import Rule
-from quality.signal import Signal
-from quality.signals.datatrove_filter import PREFIX as DATATROVE
-from quality.tokens import ESTIMATE, TokenCounter
+from pipelines.unused_imports import without_pandas
+from quality.settings import DATATROVE, ESTIMATE, FEW, PREFERENCES
 from schemas import ConfigError
+
+if TYPE_CHECKING:
+    from quality.near import Bands
+    from quality.rule import Rule
+    from quality.signal import Signal
 
 Bounded = Literal["task", "environment", "place", "command_head"]
 
@@ -52,6 +54,8 @@ class RuleValues(Section):
 
     def named(self, name: str, scope: str) -> Rule:
         """The rule of that name, on a signal of that scope."""
+        from quality.rule import Rule
+
         use = self.use or ("omit" if self.cap is None else "context")
         return Rule(name, self.signal, scope, self.min, self.max, use, self.cap, self.spare or 0.0)
 
@@ -83,6 +87,8 @@ class NearDuplicates(Section):
 
     def made(self) -> Bands:
         """How candidates are found."""
+        from quality.near import Bands
+
         return Bands(self.bands, self.rows, self.few)
 
 
@@ -133,6 +139,9 @@ class Benchmark(Section):
     @field_validator("id_patterns")
     @classmethod
     def _compiled(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        without_pandas()
+        from quality.contamination import pattern_fault
+
         for pattern in value:
             if (fault := pattern_fault(pattern)) is not None:
                 raise ValueError(f"'{pattern}' is no regular expression: {fault}")
@@ -220,6 +229,9 @@ class Judge(Section):
     @field_validator("tokenizer")
     @classmethod
     def _readable(cls, value: str) -> str:
+        without_pandas()
+        from quality.tokens import TokenCounter
+
         try:
             TokenCounter(value)
         except ConfigError as error:
@@ -265,6 +277,9 @@ class Judge(Section):
 
     def _fault(self, name: str) -> str:
         """Why there is no signal of that name; empty if there is one."""
+        without_pandas()
+        from quality.registry import kinds, signals
+
         if name not in self.signals and name not in kinds() and not name.startswith(DATATROVE):
             try:
                 known("signal", (name,), [*self.signals, *kinds()])
@@ -284,6 +299,9 @@ class Judge(Section):
         Raises:
             ConfigError: there is none, or it cannot be made with the recipe's settings.
         """
+        without_pandas()
+        from quality.registry import configured
+
         settings = dict(self.signals.get(name, {}))
         return configured(str(settings.pop("signal", name)), settings)
 

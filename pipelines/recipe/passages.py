@@ -7,15 +7,17 @@ them are wanted. How much of it is drawn is not said here.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pipelines.recipe.section import LISTED, Section, Share
-from quality.registry import configured
-from quality.signal import Signal
-from quality.signals.datatrove_filter import PREFIX as DATATROVE
+from pipelines.unused_imports import without_pandas
+from quality.settings import DATATROVE
 from schemas import DOMAINS, ConfigError
+
+if TYPE_CHECKING:
+    from quality.signal import Signal
 
 _SPDX: Final = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+-]*\)*)*")
 """The form of an SPDX expression; which ids there are is not checked, since `LicenseRef-…` names any other."""
@@ -142,6 +144,9 @@ class Passages(Section):
         Raises:
             ConfigError: a language or a filter is not known, or datatrove is not installed.
         """
+        without_pandas()
+        from quality.registry import configured
+
         found: list[tuple[str, Signal, float]] = []
         if self.language:
             found.append(("other_language", configured("language", {"languages": [*self.language]}), self.min_language))

@@ -15,7 +15,6 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from connectors.connector import Choices
-from connectors.registry import connectors
 from pipelines.recipe.columns import Dataset
 from pipelines.recipe.judgement import Judge
 from pipelines.recipe.mixture import VALUES, Stage
@@ -84,6 +83,8 @@ class Normalize(Section):
     @field_validator("connectors")
     @classmethod
     def _known_connectors(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from connectors.registry import connectors  # here, since numpy comes with it
+
         return known("connector", value, connectors() if value else ())
 
     @field_validator("scrub")

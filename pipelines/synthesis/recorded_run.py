@@ -13,7 +13,8 @@ from pipelines.engine.ownership import RUN
 from pipelines.engine.storage import Folder
 from pipelines.engine.units import MANIFEST, read_manifest
 from pipelines.rendering.turns import View
-from quality.tokens import ESTIMATE, TokenCounter
+from quality.settings import ESTIMATE
+from quality.tokens import TokenCounter
 from schemas import ConfigError, ShardError
 from schemas.manifest import Manifest
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from quality.scrubbing.views import View
 from schemas.errors import ConfigError
 from schemas.record import record
+
+if TYPE_CHECKING:
+    from quality.scrubbing.views import View
 
 Kind = Literal[
     "private_key",

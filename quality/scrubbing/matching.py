@@ -8,13 +8,15 @@ from typing import Any, Final
 
 import re2
 
+from quality.later import Later
+
 SLACK: Final = 512
 """How far past the end of a region a match that begins in it may reach; patterns of finders are bounded by it."""
 
 
 def compiled(pattern: bytes, megabytes: int = 16) -> Any:
     """The RE2 pattern over single bytes (Latin-1: a byte is a character), with that much memory for its automaton."""
-    return re2.compile(pattern, _options(megabytes))
+    return Later(lambda: re2.compile(pattern, _options(megabytes)))
 
 
 def compiled_set(patterns: Sequence[bytes], megabytes: int) -> Any:

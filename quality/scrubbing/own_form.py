@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from quality.later import Later
 from quality.scrubbing.issuers import BY_BEGINNING, BY_MIDDLE, trigger
 from quality.scrubbing.kinds import Kind, Span
 from quality.scrubbing.matching import compiled, matches, opens
@@ -20,7 +21,9 @@ ISSUED_TRIGGER: Final = b"|".join(
 )
 _SEED: Final = compiled(ISSUED_TRIGGER, 64)
 _FORMS: Final = (*BY_BEGINNING, *(form for _, _, form in BY_MIDDLE))
-_ISSUED: Final = re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(?![A-Za-z0-9_])" for form in _FORMS))
+_ISSUED: Final = Later(
+    lambda: re.compile(b"|".join(form.stays + b"((?>" + form.secret + b"))(?![A-Za-z0-9_])" for form in _FORMS))
+)
 """One group a form; a secret that runs on into more of its alphabet is none of that form."""
 
 _MIDDLES: Final = tuple((re.compile(middle), re.compile(before)) for middle, before, _ in BY_MIDDLE)

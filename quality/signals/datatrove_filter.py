@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from quality.prose import joined_prose, prose_lines
+from quality.settings import DATATROVE
 from quality.signal import Measured, Numbers, Signal
 from schemas import ConfigError
 
-PREFIX: Final = "datatrove:"
 FILTERS: Final = (
     "C4ParagraphFilter",
     "C4QualityFilter",
@@ -50,18 +50,18 @@ def _named(name: str) -> Any:
         ConfigError: there is none that can be used, or datatrove is not installed.
     """
     if name in _REFUSED:
-        raise ConfigError(f"'{PREFIX}{name}' cannot be a signal: {_REFUSED[name]}.")
+        raise ConfigError(f"'{DATATROVE}{name}' cannot be a signal: {_REFUSED[name]}.")
     if name not in FILTERS:
         nearest = get_close_matches(name, FILTERS, 1)
         raise ConfigError(
-            f"There is no signal '{PREFIX}{name}'; there are: {', '.join(FILTERS)}.",
-            PREFIX + nearest[0] if nearest else None,
+            f"There is no signal '{DATATROVE}{name}'; there are: {', '.join(FILTERS)}.",
+            DATATROVE + nearest[0] if nearest else None,
         )
     try:
         from datatrove.pipeline import filters
     except ImportError as error:
         raise ConfigError(
-            f"'{PREFIX}{name}' needs datatrove, which cannot be imported ({error}). "
+            f"'{DATATROVE}{name}' needs datatrove, which cannot be imported ({error}). "
             "Install trajmill with the extra 'datatrove'."
         ) from error
     return getattr(filters, name)
@@ -94,21 +94,21 @@ class DatatroveFilter(Signal):
                 nearest = get_close_matches(name, valid, 1)
                 known = ", ".join(valid) or "none"
                 raise ConfigError(
-                    f"'{PREFIX}{filter_name}' has no setting '{name}'; it has: {known}.",
+                    f"'{DATATROVE}{filter_name}' has no setting '{name}'; it has: {known}.",
                     nearest[0] if nearest else None,
                 )
         parameters = inspect.signature(kind).parameters.values()
         missing = [one.name for one in parameters if one.default is one.empty and one.name not in settings]
         if missing:
-            raise ConfigError(f"'{PREFIX}{filter_name}' needs: {', '.join(missing)}.")
+            raise ConfigError(f"'{DATATROVE}{filter_name}' needs: {', '.join(missing)}.")
         self._filter_name = filter_name
         try:  # asked once, so that what it lacks is known before anything is run
             self._made = kind(**settings)
             self._told("There are some words here, and that is all of them.")
         except (ImportError, LookupError, OSError) as error:
-            raise ConfigError(f"'{PREFIX}{filter_name}' cannot be used here: {error}") from error
+            raise ConfigError(f"'{DATATROVE}{filter_name}' cannot be used here: {error}") from error
         except (TypeError, ValueError, re.error) as error:
-            raise ConfigError(f"'{PREFIX}{filter_name}' does not take these settings: {error}") from error
+            raise ConfigError(f"'{DATATROVE}{filter_name}' does not take these settings: {error}") from error
 
     def _told(self, text: str) -> tuple[bool, str | None]:
         from datatrove.data import Document

@@ -6,7 +6,7 @@ from collections import Counter
 
 from benchmarks.spans import Judged, read_judged, table, told_class
 from pipelines.rendering.loss_spans import CLASSES
-from schemas.transition import DOMAINS
+from schemas import DOMAINS
 
 
 def test_every_judged_span_has_a_place_a_domain_and_a_class_and_none_is_judged_twice():

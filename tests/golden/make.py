@@ -1,4 +1,5 @@
-"""Writes golden files anew: `python -m tests.golden.make corpora`, `… fixtures [NAME…]`, `… versions` or `… tables`.
+"""Writes golden files anew: `python -m tests.golden.make corpora`, `… fixtures [NAME…]`, `… versions`, `… tables` or
+`… libghostty`.
 
 Run it after a change that is meant to change transitions, and read the difference before committing it. A connector
 whose output changes raises its version first: `versions` refuses it otherwise.
@@ -9,8 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 
+from cffi import FFI
+
+from connectors.recordings.emulator import DECLARED
 from connectors.registry import connectors
 from tests.conftest import GOLDEN, INDEX, NAMED, ROOT, corpora_folder, named_files
 from tests.golden.digests import digest_of
@@ -21,6 +26,7 @@ from tests.rows import blob_at, golden_line, parsed, recognized, summary
 VERSIONS = ROOT / "tests" / "golden" / "versions.json"
 """For each connector its version, and a digest of all that it makes of its fixtures and of mutations of them."""
 
+LIBGHOSTTY = ROOT / "connectors" / "recordings" / "libghostty.py"
 
 FOLDERS = {
     "asciicast": ["terminal/asciicast_v2", "terminal/asciicast_v3"],
@@ -130,6 +136,16 @@ def write_tables() -> None:
     SHOWN_PAGE.write_text(shown_page(), "utf-8")
 
 
+def libghostty() -> str:
+    """The module that cffi makes of what is declared of the terminal emulator."""
+    ffi = FFI()
+    ffi.cdef(DECLARED)
+    ffi.set_source("connectors.recordings.libghostty", None)
+    written = StringIO()
+    ffi.emit_python_code(written)
+    return written.getvalue()
+
+
 if __name__ == "__main__":
     what, *words = sys.argv[1:]
     if what == "corpora":
@@ -142,5 +158,7 @@ if __name__ == "__main__":
         write_versions()
     elif what == "tables":
         write_tables()
+    elif what == "libghostty":
+        LIBGHOSTTY.write_text(libghostty(), "utf-8")
     else:
         raise SystemExit(__doc__)

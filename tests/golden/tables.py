@@ -10,8 +10,9 @@ from typing import Any, Final
 from connectors.connector import Connector
 from connectors.registry import connectors
 from quality.registry import SIGNALS
+from quality.settings import DATATROVE
 from quality.signal import Signal
-from quality.signals.datatrove_filter import PREFIX, DatatroveFilter
+from quality.signals.datatrove_filter import DatatroveFilter
 from tests.conftest import GOLDEN, ROOT
 
 SIGNALS_PAGE: Final = ROOT / "docs" / "signals.md"
@@ -23,7 +24,7 @@ _UNREAD: Final = "0 | | | | | no real log at hand; read after its specification"
 def signals_page() -> str:
     """The page of signals, with a row for each in the order of the registry, datatrove's filters last."""
     kinds: list[tuple[str, type[Signal]]] = [(one.name, one) for one in SIGNALS]
-    kinds.append((f"{PREFIX}FILTER", DatatroveFilter))
+    kinds.append((f"{DATATROVE}FILTER", DatatroveFilter))
     rows = (_row(name, one.scope, one.measures) for name, one in kinds)
     return _with_rows(SIGNALS_PAGE.read_text("utf-8"), "signal", rows)
 

@@ -14,7 +14,6 @@ import pytest
 from quality.fingerprint import trajectory_starts
 from quality.near import (
     BEST,
-    FEW,
     MEMBER,
     PAIR,
     STEP,
@@ -28,6 +27,7 @@ from quality.near import (
     signatures,
     step_kinds,
 )
+from quality.settings import FEW
 from quality.sketch import SIZE, Sketches, absent_shares, portions, sketched
 from schemas import Observation, Step, Trajectory
 from tests.make import batch_of, steps_of

@@ -14,13 +14,9 @@ from typing import Any, Final
 import polars as pl
 
 from pipelines.face.looking.differences import Line, difference
+from pipelines.face.looking.why import COPIED, KEEPER
 from pipelines.judge.reasons import DUPLICATE_TRAJECTORY, NEAR_DUPLICATE
 
-COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
-"""Reasons by which a trajectory is dropped for another."""
-
-KEEPER: Final = r"trajectory ([0-9a-f]{16})"
-"""What a detail says of the kept trajectory: the beginning of its id."""
 _COMPARED: Final = 400
 """Steps of each of two trajectories that are compared."""
 

@@ -187,13 +187,6 @@ def _shown(rows: list[tuple[str, int]], wanted: str | None, most: int) -> list[t
     return [*head, *(row for row in rest if row[0] == wanted)]
 
 
-def named(one: Mapping[str, Any]) -> str:
-    """What a person may call a trajectory of the index: its task, or where it stands."""
-    if one["instruction"] or one["task"]:
-        return str(one["instruction"] or one["task"])
-    return f"{one['uri']} · {one['native_id']}" if one["native_id"] not in one["uri"] else str(one["uri"])
-
-
 def by_key(index: pl.DataFrame) -> dict[str, int]:
     """Key → row of the index."""
     return {key: number for number, key in enumerate(index["key"])}

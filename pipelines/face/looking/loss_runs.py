@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import polars as pl
-
 from pipelines.face.looking.run_files import RunFiles
 
 _FACT_CHARACTERS: Final = 80
@@ -87,6 +85,8 @@ def _count(path: Path) -> int:
     if path.suffix == ".jsonl":
         with path.open("rb") as stream:
             return sum(1 for _ in stream)
+    import polars as pl  # here, since a report shows samples without it
+
     return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
 
 
@@ -107,6 +107,8 @@ def _row(path: Path, number: int) -> dict[str, Any]:
             line = next(line for place, line in enumerate(stream) if place == number)
         found: dict[str, Any] = json.loads(line)
         return found
+    import polars as pl
+
     return pl.scan_parquet(path, glob=False).slice(number, 1).collect().to_dicts()[0]
 
 
@@ -123,6 +125,8 @@ def samples_of(files: RunFiles, trajectory_id: str, domain: str, most: int = 8) 
 def _trajectories(path: Path) -> list[str | None]:
     if path.suffix == ".jsonl":
         return [json.loads(line).get("trajectory_id") for line in path.read_bytes().splitlines()]
+    import polars as pl
+
     scan = pl.scan_parquet(path, glob=False)
     names = scan.collect_schema().names()
     if "trajectory_id" in names:

@@ -8,18 +8,21 @@ make.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pipelines.face.looking.index import named
-from pipelines.face.looking.trajectory_rows import brief
 from pipelines.face.printing import shown
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 STYLE: Final = TEMPLATES / "looking.css"
+
+_CALL: Final = re.compile(r'\{"name": "[^"]*", "arguments": \{|\[\{"keystrokes": ')
+_END: Final = re.compile(r'(?:, "duration": [0-9.]+)?[\]}]+$')
 
 
 def environment(*folders: Path) -> Environment:
@@ -94,3 +97,17 @@ def count(number: int) -> str:
 def signal(number: float) -> str:
     """A number of a signal: as short as six digits tell it."""
     return f"{number:.6g}"
+
+
+def brief(text: str | None) -> str:
+    """What an action says besides its name, of the beginning of its text: the arguments of a call, what was typed."""
+    whole = text or ""
+    called = _CALL.match(whole)
+    return _END.sub("", whole[called.end() :]) if called else whole
+
+
+def named(one: Mapping[str, Any]) -> str:
+    """What a person may call a trajectory of the index: its task, or where it stands."""
+    if one["instruction"] or one["task"]:
+        return str(one["instruction"] or one["task"])
+    return f"{one['uri']} · {one['native_id']}" if one["native_id"] not in one["uri"] else str(one["uri"])

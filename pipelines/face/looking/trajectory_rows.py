@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -11,14 +10,12 @@ import polars as pl
 
 from pipelines.face.looking.run_files import Judged
 from schemas import scan_transitions
-from schemas.verdict import KEY_FIELDS, REASON_PREFIX, SIGNAL_PREFIX
+from schemas.verdict import KEY_FIELDS
 
 OUTLINE: Final = ("step", "turn", "action", "text", "exit_code", "is_error", "use", "reason")
 """What the outline tells of each step; `action` and `text` are the action's name and the beginning of its text."""
 
 _TEXT_CHARACTERS: Final = 240
-_CALL: Final = re.compile(r'\{"name": "[^"]*", "arguments": \{|\[\{"keystrokes": ')
-_END: Final = re.compile(r'(?:, "duration": [0-9.]+)?[\]}]+$')
 _KEYS: Final = tuple(field.name for field in KEY_FIELDS)
 
 
@@ -90,21 +87,5 @@ def outline_columns() -> list[pl.Expr]:
     ]
 
 
-def brief(text: str | None) -> str:
-    """What an action says besides its name, of the beginning of its text: the arguments of a call, what was typed."""
-    whole = text or ""
-    called = _CALL.match(whole)
-    return _END.sub("", whole[called.end() :]) if called else whole
-
-
 def _verdicts(file: Path) -> pl.LazyFrame:
     return pl.scan_parquet(file, glob=False)
-
-
-def signals_of(verdict: Mapping[str, Any]) -> dict[str, tuple[float, str | None]]:
-    """Signal → its number in a verdict, and what it says of it, if it says anything."""
-    return {
-        name.removeprefix(SIGNAL_PREFIX): (value, verdict.get(REASON_PREFIX + name.removeprefix(SIGNAL_PREFIX)))
-        for name, value in verdict.items()
-        if name.startswith(SIGNAL_PREFIX)
-    }

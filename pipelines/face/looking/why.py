@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.face.looking.trajectory_rows import signals_of
 from pipelines.judge.reasons import (
     BRIDGES_POOLS,
     CONTAMINATED,
@@ -17,6 +16,13 @@ from pipelines.judge.reasons import (
     NO_TEXT,
     REPLICATE,
 )
+from schemas.verdict import REASON_PREFIX, SIGNAL_PREFIX
+
+COPIED: Final = (NEAR_DUPLICATE, DUPLICATE_TRAJECTORY)
+"""Reasons by which a trajectory is dropped for another."""
+
+KEEPER: Final = r"trajectory ([0-9a-f]{16})"
+"""What a detail says of the kept trajectory: the beginning of its id."""
 
 REASON_WORDS: Final[Mapping[str, str]] = {
     BRIDGES_POOLS: "it joins groups that already have different pools",
@@ -85,3 +91,12 @@ def rules_of(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The rules of a recorded recipe that are not taken away."""
     told = recipe.get("judge", {}).get("rules", {})
     return {name: rule for name, rule in told.items() if isinstance(rule, dict)}
+
+
+def signals_of(verdict: Mapping[str, Any]) -> dict[str, tuple[float, str | None]]:
+    """Signal → its number in a verdict, and what it says of it, if it says anything."""
+    return {
+        name.removeprefix(SIGNAL_PREFIX): (value, verdict.get(REASON_PREFIX + name.removeprefix(SIGNAL_PREFIX)))
+        for name, value in verdict.items()
+        if name.startswith(SIGNAL_PREFIX)
+    }

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.face.printing import notices, results
+from pipelines.unused_imports import without_pandas
 
 if TYPE_CHECKING:
     from pipelines.account.summary import Summary
-
-NAMES: Final = ("report", "compare")
-"""Of the commands."""
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +26,7 @@ def report(
 
     It holds all it shows, without a script. The same folder gives the same page.
     """
+    without_pandas()
     from pipelines.face.report.report import write_report
 
     results().print(f"written: {write_report(out)}", soft_wrap=True)
@@ -44,6 +43,7 @@ def compare(
 
     For example:  trajmill compare out/strict out/lenient --html changes.html
     """
+    without_pandas()
     from pipelines.face.report.compare_output import show_comparison, write_comparison
     from pipelines.face.report.comparison import compared
 

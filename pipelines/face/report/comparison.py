@@ -132,7 +132,7 @@ def _side(out: str) -> Side:
 
 def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The trajectories of a unit, a row each, and its transitions, counted."""
-    rows = sources.table(unit.of("verdicts"), _COLUMNS).with_columns(pl.lit(unit.domain).alias("domain"))
+    rows = pl.DataFrame(sources.table(unit.of("verdicts"), _COLUMNS)).with_columns(pl.lit(unit.domain).alias("domain"))
     number = (pl.col("step") == 0).cum_sum().alias("number")
     reason = pl.when(~pl.col("kept")).then("reason").drop_nulls().first()
     fates = rows.group_by(number, maintain_order=True).agg(
@@ -144,7 +144,7 @@ def _unit(sources: Sources, unit: UnitFiles) -> tuple[pl.DataFrame, pl.DataFrame
 def _pools(sources: Sources) -> pl.DataFrame:
     """Trajectory → the pool that it was drawn into."""
     names = [name for lead in sources.leads for name in sources.below(f"{lead}draws") if "-part-" in name]
-    parts = [sources.table(name, ["trajectory_id", "pool"]) for name in names]
+    parts = [pl.DataFrame(sources.table(name, ["trajectory_id", "pool"])) for name in names]
     empty = pl.DataFrame(schema={"trajectory_id": pl.String, "pool": pl.String})
     return pl.concat([empty, *parts], how="vertical_relaxed").unique("trajectory_id", keep="first", maintain_order=True)
 

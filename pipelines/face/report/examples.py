@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from pipelines.face.looking.loss_runs import Rendered, Run, Said, rendered
@@ -150,25 +151,37 @@ def fitting(text: str, most: int) -> str:
     return begin if size <= _EXPANDED * most else begin[: _EXPANDED * most * len(begin) // size]
 
 
-def reject_rows(sources: Sources) -> pl.DataFrame:
+def reject_rows(sources: Sources) -> pa.Table:
     """The rejects of the files that are looked at, without excerpts, and where they stand: `stage`, `name`, `row`."""
-    parts = [
-        sources.table(name, _COLUMNS)
-        .with_row_index("row")
-        .with_columns(pl.lit(stage).alias("stage"), pl.lit(name).alias("name"))
-        for name, stage in sources.rejects
-    ]
-    schema = {name: pl.Int64 if name in ("offset", "step") else pl.String for name in _COLUMNS}
-    empty = pl.DataFrame(schema={**schema, "row": pl.UInt32, "stage": pl.String, "name": pl.String})
-    return pl.concat([empty, *parts], how="diagonal_relaxed")
+    kinds = {name: pa.int64() if name in ("offset", "step") else pa.string() for name in _COLUMNS}
+    schema = pa.schema({**kinds, "row": pa.int64(), "stage": pa.string(), "name": pa.string()})
+    parts = [schema.empty_table()]
+    for name, stage in sources.rejects:
+        told = sources.table(name, _COLUMNS)
+        told = told.append_column("row", pa.array(range(len(told)), pa.int64()))
+        for column, value in (("stage", stage), ("name", name)):
+            told = told.append_column(column, pa.repeat(pa.scalar(value), len(told)))
+        parts.append(told)
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
-def rejected(sources: Sources, rejects: pl.DataFrame) -> dict[tuple[str, str], list[Rejected]]:
+def _spread(rejects: pa.Table) -> list[dict[str, Any]]:
+    """Rejects of each stage and reason, spread evenly over those that are looked at; by both, and by their places."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, of in enumerate(zip(*(rejects[name].to_pylist() for name in ("stage", "reason")), strict=True)):
+        groups.setdefault(of, []).append(number)
+    most = min(EXAMPLES, max(1, _REJECTS // max(1, len(groups))))
+    drawn: list[int] = []
+    for numbers in groups.values():
+        some = min(most, len(numbers))
+        drawn += [numbers[-(-place * len(numbers) // some)] for place in range(some)]
+    rows: list[dict[str, Any]] = rejects.take(pa.array(drawn, pa.int64())).to_pylist()
+    return sorted(rows, key=lambda row: (row["stage"], row["reason"], row["name"], row["row"]))
+
+
+def rejected(sources: Sources, rejects: pa.Table) -> dict[tuple[str, str], list[Rejected]]:
     """(stage, reason) → some rejects, spread evenly over those that are looked at."""
-    most = min(EXAMPLES, max(1, _REJECTS // max(1, rejects.select("stage", "reason").n_unique())))
-    spread = (pl.int_range(pl.len()) * most // pl.len()).over("stage", "reason")
-    drawn = rejects.with_columns(spread.alias("place")).unique(["stage", "reason", "place"], keep="first")
-    chosen = drawn.sort("stage", "reason", "name", "row").to_dicts()
+    chosen = _spread(rejects)
     excerpts = _excerpts(sources, chosen)
     judged = _judged_texts(sources, [row for row in chosen if row["trajectory_id"]])
     causes, found = RawCauses(sources), dict[tuple[str, str], list[Rejected]]()
@@ -202,22 +215,20 @@ def _judged_texts(sources: Sources, chosen: Sequence[Mapping[str, Any]]) -> dict
         if unit is None or unit.of("transitions") not in sources.names:
             continue
         mine = [row for row in chosen if row["name"] == name]
-        ids = sources.table(unit.of("transitions"), ["trajectory_id", "step", _REPLACED]).with_row_index("at")
-        told = (
-            ids.filter(pl.col(_REPLACED) > 0) if _REPLACED in ids.columns else ids
-        )  # which files of the first form lack
-        replaced = set(told["trajectory_id"].unique())
-        wanted = pl.DataFrame(
-            {"trajectory_id": [row["trajectory_id"] for row in mine], "step": [max(0, row["step"]) for row in mine]},
-            schema={"trajectory_id": pl.String, "step": ids["step"].dtype},
-        )
-        there = ids.join(wanted, on=["trajectory_id", "step"], how="semi")
-        places = {(key, step): at for at, key, step in there.select("at", "trajectory_id", "step").iter_rows()}
+        ids = sources.table(unit.of("transitions"), ["trajectory_id", "step", _REPLACED])
+        told = ids  # files of the first form lack the column
+        if _REPLACED in ids.column_names:
+            told = ids.filter(pc.greater(ids[_REPLACED], 0))
+        replaced = set(told["trajectory_id"].unique().to_pylist())
+        wanted = {(row["trajectory_id"], max(0, row["step"])) for row in mine}
+        at = pc.indices_nonzero(pc.is_in(ids["trajectory_id"], pa.array({key for key, _ in wanted}, pa.string())))
+        there = zip(*(ids[name].take(at).to_pylist() for name in ("trajectory_id", "step")), strict=True)
+        places = {of: number for number, of in zip(at.to_pylist(), there, strict=True) if of in wanted}
         rows = sources.rows(unit.of("transitions"), places.values(), ["action", "next_observation"])
         for row in mine:
-            at = places.get((row["trajectory_id"], max(0, row["step"])))
-            if at is not None:
-                action, after = rows[at]["action"] or {}, rows[at]["next_observation"] or {}
+            place = places.get((row["trajectory_id"], max(0, row["step"])))
+            if place is not None:
+                action, after = rows[place]["action"] or {}, rows[place]["next_observation"] or {}
                 texts = action.get("text") or "", after.get("content") or ""
                 found[name, row["row"]] = Judged(*texts, is_replaced=row["trajectory_id"] in replaced)
     return found

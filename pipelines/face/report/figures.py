@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.account.conservation import Line
 from pipelines.engine.units import MANIFEST, read_manifest
-from pipelines.face.looking.copies import COPIED, KEEPER
-from pipelines.face.looking.why import rules_of
+from pipelines.face.looking.why import COPIED, KEEPER, rules_of
 from pipelines.face.report.sources import Sources, UnitFiles
 from pipelines.judge.ceilings import told_by_domain
 from pipelines.judge.reasons import NEAR_DUPLICATE
@@ -142,7 +144,7 @@ class Figures:
     seen: tuple[int, int]
 
 
-def figures(sources: Sources, rejects: pl.DataFrame) -> Figures:
+def figures(sources: Sources, rejects: pa.Table) -> Figures:
     """The numbers of an output folder.
 
     Args:
@@ -202,93 +204,113 @@ def _tokens(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return sum(one.get("all", 0) for one in told), sum(one.get("target", 0) for one in told)
 
 
-def _rows(sources: Sources) -> pl.DataFrame:
-    """The rows of the units that are looked at: `domain`, `trajectory` (a number), what was measured and decided."""
+def _rows(sources: Sources) -> pa.Table:
+    """The rows of the units that are looked at: `domain`, what was measured and decided."""
     signals = sorted({f"{SIGNAL_PREFIX}{rule.get('signal')}" for rule in rules_of(sources.recipe).values()})
     parts = [_unit_rows(sources, unit, signals) for unit in sources.units]
-    rows = pl.concat(parts, how="diagonal")
-    return rows.with_columns((pl.col("step") == 0).cum_sum().alias("trajectory"))
+    return pa.concat_tables(parts, promote_options="permissive")
 
 
-def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pl.DataFrame:
+def _unit_rows(sources: Sources, unit: UnitFiles, signals: Sequence[str]) -> pa.Table:
     told = sources.table(unit.of("transitions"), ["step", "turn"])
     if unit.of("verdicts") in sources.names:
         columns = ["kept", "use", "reason", "tokens", "text_bytes", *signals]
         verdicts = sources.table(unit.of("verdicts"), columns)
-        told = pl.concat([told, verdicts], how="horizontal")
-    return told.with_columns(pl.lit(unit.domain).alias("domain"))
+        for name in verdicts.column_names:
+            told = told.append_column(name, verdicts[name])
+    return told.append_column("domain", pa.repeat(pa.scalar(unit.domain), len(told)))
 
 
-def _trajectories(rows: pl.DataFrame) -> pl.DataFrame:
-    has = [pl.col("tokens").sum(), pl.col("kept").first()] if "tokens" in rows.columns else []
-    return rows.group_by("trajectory", maintain_order=True).agg(
-        pl.col("domain").first(), (pl.col("turn").max() + 1).alias("turns"), pl.len().alias("steps"), *has
-    )
+def _trajectories(rows: pa.Table) -> pa.Table:
+    """Of each trajectory `domain`, `turns`, and `tokens` and `kept` where anything was judged."""
+    number = np.cumsum(rows["step"].to_numpy() == 0)
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    found = {"domain": rows["domain"].take(starts), "turns": _reduced(np.maximum, rows["turn"], starts) + 1}
+    if "tokens" in rows.column_names:
+        found["tokens"] = _reduced(np.add, pc.fill_null(rows["tokens"], 0), starts)
+        found["kept"] = rows["kept"].take(starts)
+    return pa.table(found)
 
 
-def _uses(rows: pl.DataFrame) -> dict[str, dict[str, int]]:
-    if "use" not in rows.columns:
+def _reduced(by: np.ufunc, column: pa.ChunkedArray, starts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    return by.reduceat(column.to_numpy(), starts) if len(starts) else np.zeros(0, np.int64)
+
+
+def _uses(rows: pa.Table) -> dict[str, dict[str, int]]:
+    if "use" not in rows.column_names:
         return {}
-    use = pl.when("kept").then("use").otherwise(pl.lit("dropped"))
-    counted = rows.group_by("domain", use.alias("use")).len().sort("domain", "use")
+    use = pc.if_else(pc.fill_null(rows["kept"], False), rows["use"], "dropped")
+    counted = Counter(zip(rows["domain"].to_pylist(), use.to_pylist(), strict=True))
     found: dict[str, dict[str, int]] = {}
-    for domain, name, number in counted.iter_rows():
+    for (domain, name), number in sorted(counted.items()):
         found.setdefault(domain, {})[name] = number
     return found
 
 
-def _domains(rows: pl.DataFrame, trajectories: pl.DataFrame) -> dict[str, dict[str, Any]]:
-    told = trajectories.group_by("domain").agg(pl.len().alias("trajectories")).sort("domain")
-    counted = dict(rows.group_by("domain").len().iter_rows())
-    kept = {}
-    if "kept" in trajectories.columns:
-        kept = dict(trajectories.group_by("domain").agg(pl.col("kept").sum()).iter_rows())
+def _domains(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Any]]:
+    counted = Counter(rows["domain"].to_pylist())
+    told = trajectories["domain"].to_pylist()
+    kept: Counter[str] | None = None
+    if "kept" in trajectories.column_names:
+        kept = Counter(domain for domain, held in zip(told, trajectories["kept"].to_pylist(), strict=True) if held)
     return {
-        domain: {"trajectories": number, "kept": kept.get(domain), "transitions": counted[domain]}
-        for domain, number in told.iter_rows()
+        domain: {
+            "trajectories": number,
+            "kept": None if kept is None else kept[domain],
+            "transitions": counted[domain],
+        }
+        for domain, number in sorted(Counter(told).items())
     }
 
 
-def _spreads(rows: pl.DataFrame, trajectories: pl.DataFrame) -> dict[str, dict[str, Histogram]]:
-    found: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(set(rows["domain"]))}
+def _spreads(rows: pa.Table, trajectories: pa.Table) -> dict[str, dict[str, Histogram]]:
+    found: dict[str, dict[str, Histogram]] = {domain: {} for domain in sorted(rows["domain"].unique().to_pylist())}
     for column in LENGTHS:
-        of = trajectories if column in trajectories.columns else rows
-        if column not in of.columns or not len(of):
+        of = trajectories if column in trajectories.column_names else rows
+        if column not in of.column_names or not len(of):
             continue
-        largest = max(int(of[column].max() or 1), 1)  # type: ignore[arg-type]
+        largest = max(int(pc.max(of[column]).as_py() or 1), 1)
         edges = [0, *(1 << power for power in range(largest.bit_length() + 1))]
         for domain, spreads in found.items():
-            spreads[column] = histogram(of.filter(pl.col("domain") == domain)[column], edges)
+            spreads[column] = histogram(_numbers(of.filter(pc.equal(of["domain"], domain))[column]), edges)
     return found
 
 
-def histogram(values: pl.Series, edges: Sequence[float]) -> Histogram:
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The values that there are."""
+    return column.drop_null().to_numpy()
+
+
+def histogram(values: npt.NDArray[Any], edges: Sequence[float]) -> Histogram:
     """How many of the values lie in each range; a value at an edge is of the range that it begins, but the last."""
-    there = values.drop_nulls().cast(pl.Float64)
-    place = np.searchsorted(np.array(edges[1:-1], np.float64), there.to_numpy(), side="right")
+    there = values.astype(np.float64)
+    place = np.searchsorted(np.array(edges[1:-1], np.float64), there, side="right")
     counts = np.bincount(place, minlength=len(edges) - 1).tolist()
-    return Histogram(edges, counts, float(there.median() or 0), len(there))  # type: ignore[arg-type]
+    return Histogram(edges, counts, float(np.median(there)) if len(there) else 0.0, len(there))
 
 
-def _signals(rows: pl.DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Signal]:
+def _signals(rows: pa.Table, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Signal]:
     for name, rule in sorted(rules.items()):
         column = f"{SIGNAL_PREFIX}{rule.get('signal')}"
-        if column not in rows.columns:
+        if column not in rows.column_names:
             continue
-        values = rows[column].drop_nulls().drop_nans().round(6)
+        values = _numbers(rows[column])
+        values = values[~np.isnan(values)].round(6)
         least, most = rule.get("min"), rule.get("max")
         if not len(values):
             continue
-        is_within = values.is_between(-math.inf if least is None else least, math.inf if most is None else most)
+        beyond = np.zeros(len(values), np.bool_)
+        for passes, bound in ((np.greater_equal, least), (np.less_equal, most)):
+            beyond |= ~passes(values, bound) if bound is not None else False
         edges = signal_edges(values, [one for one in (least, most) if one is not None])
         told = rule["signal"], least, most, rule.get("use") or "", rule.get("cap")
-        yield Signal(name, *told, histogram(values, edges), histogram(values.filter(~is_within), edges).counts)
+        yield Signal(name, *told, histogram(values, edges), histogram(values[beyond], edges).counts)
 
 
-def signal_edges(values: pl.Series, bounds: Sequence[float]) -> list[float]:
+def signal_edges(values: npt.NDArray[Any], bounds: Sequence[float]) -> list[float]:
     """Ranges in which the values and the bounds lie: one for each number if they are few and whole."""
-    least = min([float(values.min()), *bounds])  # type: ignore[arg-type]
-    most = max([float(values.max()), *bounds])  # type: ignore[arg-type]
+    least = min([float(values.min()), *bounds])
+    most = max([float(values.max()), *bounds])
     is_whole = bool((values == values.round()).all())
     if is_whole and most - least < _BARS:
         return [least - 0.5 + number for number in range(max(int(most - least), 1) + 2)]
@@ -299,30 +321,30 @@ def signal_edges(values: pl.Series, bounds: Sequence[float]) -> list[float]:
 def _classes(sources: Sources) -> dict[str, dict[str, int]]:
     found = {}
     for pool, domain, name in sources.shards():
-        spans = sources.table(name, ["spans"]) if name.endswith(".parquet") else pl.DataFrame()
-        if "spans" not in spans.columns:
+        held = sources.table(name, ["spans"]) if name.endswith(".parquet") else None
+        if held is None or "spans" not in held.column_names:
             continue
-        every = spans.explode("spans").drop_nulls().unnest("spans")
-        sizes = every.group_by(pl.col("label").fill_null(ANSWER)).agg(
-            (pl.col("end") - pl.col("begin")).sum().alias("n")
-        )
-        found[f"{pool}.{domain}"] = {label: int(number) for label, number in sizes.sort("label").iter_rows()}
+        sizes: Counter[str] = Counter()
+        for spans in held["spans"].chunks:
+            every = spans.flatten().drop_null()
+            size = pc.subtract(every.field("end"), every.field("begin"))
+            for label, number in zip(every.field("label").to_pylist(), size.to_pylist(), strict=True):
+                sizes[ANSWER if label is None else label] += number
+        found[f"{pool}.{domain}"] = dict(sorted(sizes.items()))
     return found
 
 
-def _copies(rejects: pl.DataFrame) -> Copies:
-    told = rejects.filter((pl.col("unit") == "trajectory") & pl.col("reason").is_in(COPIED))
-    near = pl.col("reason") == NEAR_DUPLICATE
-    of = (
-        told.select(pl.col("detail").str.extract(KEEPER, 1).alias("keeper"), near.alias("near"))
-        .drop_nulls()
-        .group_by("keeper")
-        .agg(pl.col("near").sum(), (~pl.col("near")).sum().alias("equal"))
-        .with_columns((pl.col("near") + pl.col("equal")).alias("size"))
-    )
-    sizes = dict(of.group_by("size").len().sort("size").iter_rows())
-    largest = of.sort("size", "keeper", descending=[True, False]).head(_CLUSTERS)
-    return Copies(sizes, list(largest.select("keeper", "near", "equal").iter_rows()))
+def _copies(rejects: pa.Table) -> Copies:
+    named = ("unit", "reason", "detail")
+    near: Counter[str] = Counter()
+    equal: Counter[str] = Counter()
+    for unit, reason, detail in zip(*(rejects[name].to_pylist() for name in named), strict=True):
+        if unit == "trajectory" and reason in COPIED and (keeper := re.search(KEEPER, detail or "")):
+            (near if reason == NEAR_DUPLICATE else equal)[keeper[1]] += 1
+    both = near + equal
+    largest = sorted(both, key=lambda keeper: (-both[keeper], keeper))[:_CLUSTERS]
+    sizes = dict(sorted(Counter(both.values()).items()))
+    return Copies(sizes, [(keeper, near[keeper], equal[keeper]) for keeper in largest])
 
 
 def _ceilings(sources: Sources) -> dict[str, dict[str, float]]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
@@ -146,11 +145,11 @@ class Sources:
         except (pa.ArrowException, OSError) as error:
             raise ShardError(f"{self.folder.path(name)} cannot be read: {error}. {MADE_AGAIN}.") from error
 
-    def table(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+    def table(self, name: str, columns: Sequence[str]) -> pa.Table:
         """Some columns of a file: those of them that it has."""
         with self._opened(name) as file:
             there = set(file.schema_arrow.names)
-            return pl.DataFrame(file.read([column for column in columns if column in there], use_threads=False))
+            return file.read([column for column in columns if column in there], use_threads=False)
 
     def some_rows(self, name: str, most: int) -> list[int]:
         """Numbers of some rows of a file, all of one row group, drawn by hash; sorted."""

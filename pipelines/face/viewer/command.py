@@ -13,6 +13,7 @@ import typer
 
 from pipelines.account.endings import Interrupted
 from pipelines.face.printing import notices, results
+from pipelines.unused_imports import without_pandas
 from schemas import ConfigError
 
 NAME: Final = "view"
@@ -38,6 +39,7 @@ def view(
 
     Or a raw log: trajmill view recordings/first.cast
     """
+    without_pandas()
     from pipelines.face.looking.opening import opened
 
     contents = opened(path)  # before the rest is loaded: a large run is read meanwhile

@@ -27,13 +27,14 @@ from quality.derivable.turns import Turns
 from quality.fingerprint import Lanes, combined, mixed, struct_text, text_hashes
 from quality.reach import Reaching
 from quality.replicate import Words
+from quality.settings import ESTIMATE
 from quality.shingle import shingles
 from quality.signal import Measured
 from quality.signals.empty_answer import EmptyAnswer
 from quality.signals.error_observation import erroneous
 from quality.stretches import goes_on
 from quality.texts import Texts
-from quality.tokens import ESTIMATE, TokenCounter
+from quality.tokens import TokenCounter
 from quality.turns import turns
 from quality.unnumbered import TREE, unnumbered
 

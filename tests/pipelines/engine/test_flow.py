@@ -57,13 +57,21 @@ def test_a_wrong_recipe_is_told_without_an_engine(tmp_path):
     assert "sourcee:" in loaded
     assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc", "jinja2", "pyghostty"}
     assert not loaded & {"fsspec", "asyncio", "lxml", "google", "fasttext", "tokenizers", "huggingface_hub"}
+    assert not loaded & {"pyarrow", "numpy", "re2"}
+
+
+def test_help_is_shown_without_what_reads_data():
+    loaded = loaded_by("run", "--help")
+    assert "typer" in loaded
+    assert not loaded & {"pyarrow", "numpy", "yaml", "connectors", "quality", "apache_beam", "polars", "fsspec"}
 
 
 def test_a_run_in_one_process_loads_no_engine(tmp_path):
     log = ROOT / "samples" / "terminal" / "asciicast" / "awk_sales_report.cast"
     loaded = loaded_by("run", "terminal", "--raw", str(log), "--out", str(tmp_path / "out"))
     assert (tmp_path / "out" / "shards" / "manifest.json").exists()
-    assert not loaded & {"apache_beam", "pandas", "datasets", "grpc"}  # the report is made by polars
+    assert not loaded & {"apache_beam", "pandas", "polars", "datasets", "grpc"}
+    assert not loaded & {"pyghostty", "pycparser", "lxml", "selectolax", "google"}, "what other formats are read by"
     assert not loaded & {"tokenizers", "huggingface_hub", "transformers", "aiohttp", "requests"}
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pipelines.engine.paths import Place
 from pipelines.face.looking.copies import paired
 from pipelines.face.looking.differences import difference
+from pipelines.face.looking.markup import brief
 from pipelines.face.looking.observations import SHOWN_CHARACTERS, shown, shown_text
 from pipelines.face.looking.raw_bytes import AFTER, BEFORE, RawPlaces
-from pipelines.face.looking.trajectory_rows import brief
 from quality.scrub import scrub_name
 from tests.pipelines.face.looking.made_runs import there
 

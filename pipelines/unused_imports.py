@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Final
 
 _UNUSED: Final = "pandas"
@@ -34,8 +35,12 @@ def pandas_hidden() -> Iterator[None]:
         sys.meta_path.remove(hidden)
 
 
+@cache
 def without_pandas() -> None:
-    """Has pyarrow do without pandas in this process, unless something asks it for a frame: then it imports it still."""
+    """Has pyarrow do without pandas in this process, unless something asks it for a frame: then it imports it still.
+
+    It is called where Arrow may be used first, which it loads.
+    """
     import pyarrow as pa
 
     with pandas_hidden():

@@ -1,0 +1,27 @@
+"""Patterns that are compiled when something is first looked for by them: few logs hold a place where all are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+
+class Later:
+    """Stands for a pattern, with all that it can do.
+
+    Args:
+        made: compiles it.
+    """
+
+    def __init__(self, made: Callable[[], Any]) -> None:
+        self._made = made
+
+    @cached_property
+    def _pattern(self) -> Any:
+        return self._made()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._pattern, name)
+        setattr(self, name, found)  # so that it is asked for once, and costs nothing where a pattern is tried often
+        return found

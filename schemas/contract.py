@@ -1,0 +1,68 @@
+"""What `schemas` gives besides its errors."""
+
+from schemas.action import (
+    COMPLETE,
+    KEYSTROKES,
+    MESSAGE,
+    WAIT,
+    Action,
+    call_text,
+    call_text_of,
+    json_text,
+    keystrokes,
+    keystrokes_text,
+)
+from schemas.assembler import Assembler
+from schemas.observation import Attachment, Observation
+from schemas.reject import REJECT_SCHEMA, Reject, reject_table
+from schemas.scan import scan_transitions
+from schemas.spool import Pile, Shelf, Spool, Steps
+from schemas.trajectory import (
+    Agent,
+    Context,
+    Environment,
+    Origin,
+    Outcome,
+    Step,
+    Task,
+    Trajectory,
+)
+from schemas.transition import SCHEMA_VERSION, TRANSITION_SCHEMA, json_schema
+from schemas.verdict import USES, verdict_schema
+
+__all__ = [
+    "COMPLETE",
+    "KEYSTROKES",
+    "MESSAGE",
+    "REJECT_SCHEMA",
+    "SCHEMA_VERSION",
+    "TRANSITION_SCHEMA",
+    "USES",
+    "WAIT",
+    "Action",
+    "Agent",
+    "Assembler",
+    "Attachment",
+    "Context",
+    "Environment",
+    "Observation",
+    "Origin",
+    "Outcome",
+    "Pile",
+    "Reject",
+    "Shelf",
+    "Spool",
+    "Step",
+    "Steps",
+    "Task",
+    "Trajectory",
+    "call_text",
+    "call_text_of",
+    "json_schema",
+    "json_text",
+    "keystrokes",
+    "keystrokes_text",
+    "reject_table",
+    "scan_transitions",
+    "verdict_schema",
+]
