@@ -264,22 +264,21 @@ def command(run: Folder, out: Path, chat: ChatServer, *more: str) -> list[str]:
 
 def test_a_killed_command_goes_on_without_asking_again(tmp_path):
     run, out = run_of(tmp_path / "run", *(sample(number) for number in range(6))), tmp_path / "out"
-    actors = Actors("right")
+    actors, killed_it = Actors("right"), threading.Event()
 
-    def slow(body: dict[str, Any]) -> Any:
-        time.sleep(0.05)
+    def waiting(body: dict[str, Any]) -> Any:
+        if len(chat.asked) == 5:
+            killed_it.wait(60)
         return actors(body)
 
-    with chat_server(slow) as chat:
+    with chat_server(waiting) as chat:
         killed = subprocess.Popen([sys.executable, "-m", "pipelines", *command(run, out, chat)], cwd=ROOT)
-        while len(chat.asked) < 5 and killed.poll() is None:
+        while chat.met < 6 and killed.poll() is None:
             time.sleep(0.01)
         os.kill(killed.pid, signal.SIGKILL)
         assert killed.wait(10) == -signal.SIGKILL
+        killed_it.set()  # the one that was in flight
         assert not (out / "manifest.json").exists()
-        time.sleep(0.3)
-        while len(chat.asked) < chat.met:  # what was in flight
-            time.sleep(0.01)
         kept, before = len(list((out / ".replies").rglob("*/*.json"))), chat.met
         code, said, complained = ran(*command(run, out, chat))
         assert code == 0, complained
