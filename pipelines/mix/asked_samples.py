@@ -22,7 +22,7 @@ from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Answered, Distractors
 from pipelines.rendering.prompts import ASKING, Prompt
 from pipelines.rendering.text_columns import observed
-from pipelines.rendering.turn_columns import TURN_COLUMNS, answer_texts, user_texts
+from pipelines.rendering.turn_columns import TURN_COLUMNS, USER_COLUMNS, answer_texts, user_texts
 from pipelines.rendering.turns import MARKER
 from quality.fingerprint import struct_text
 from quality.sets import ranges
@@ -191,7 +191,7 @@ class AskedSamples(WholeTrajectories):
         self, prompts: Sequence[Prompt], rows: Numbers, counts: Numbers, last: Flags, group: WholeRows, turns: _Turns
     ) -> pa.ListArray:
         """The messages of each sample: of the system, then of user and assistant by turns, up to the last question."""
-        shown = group.batch.select(TURN_COLUMNS).take(pa.array(self._places[rows] - group.first))
+        shown = group.batch.select(USER_COLUMNS).take(pa.array(self._places[rows] - group.first))
         numbers, escapable = self._unit.numbers[rows] + 1, self._unit.escapable[rows]
         users = user_texts(shown, numbers, self._states(rows, group), self._view, escapable)
         answers = _joined(MARKER, turns.observations.take(pa.array(turns.places(rows[~last]))))

@@ -10,8 +10,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Final
+
+import re2
 
 from pipelines.mix import reward
 from pipelines.mix.knowable import NUMBERED, Context
@@ -166,8 +169,18 @@ def _exit(context: Context) -> Iterator[dict[str, Any]]:
         yield {**check, "value": code}
 
 
-def _patterns(patterns: Sequence[str], context: Context) -> Iterator[dict[str, Any]]:
+@cache
+def _finder(patterns: Sequence[str]) -> Any:
+    """What finds which patterns match a text at all, in a tenth of the time that looking for one by one takes."""
+    found = re2.Set.SearchSet()
     for pattern in patterns:
+        found.Add(pattern)
+    found.Compile()
+    return found
+
+
+def _patterns(patterns: Sequence[str], context: Context) -> Iterator[dict[str, Any]]:
+    for pattern in [patterns[number] for number in sorted(_finder(patterns).Match(context.turn.observation) or ())]:
         check: dict[str, Any] = {"type": "regex", "pattern": pattern}
         found = reward.value_in(check, context.turn.observation, {})
         if found and len(found) <= (8 if isinstance(found, list) else 200):

@@ -25,6 +25,9 @@ Spans: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _WORD: Final = re.compile(r"\w+")
 _COMMANDS: Final = ("command", "cmd", "keystrokes", "script", "code")
+_COMMANDED: Final = re.compile(rf'^\s*\[|"(?:{"|".join(_COMMANDS)})"')
+"""What stands in arguments that may hold a command, as a value of an object or the first text of an array."""
+
 _PASSED_OVER: Final = re.compile(
     r"^(?:\s*(?:cd\s+\S+|export\s+\S+|set\s+-\w+|source\s+\S+|\w+=\S*)\s*(?:&&|;|\n)|\s*(?:sudo|time|env)\s+)*"
 )
@@ -94,7 +97,8 @@ class Answered:
     @cached_property
     def head(self) -> tuple[str, str, str]:
         """(domain, tool, first word of the command): answers of one head are told from each other."""
-        value, command = self.given, None
+        may_hold = self.tool == "keystrokes" or (self.arguments and _COMMANDED.search(self.arguments))
+        value, command = self.given if may_hold else None, None
         if isinstance(value, dict):
             command = next((value[name] for name in _COMMANDS if isinstance(value.get(name), str)), None)
         elif isinstance(value, list):
@@ -269,8 +273,7 @@ class _Shown:
     def _take(self, text: str, number: int) -> None:
         fresh = [line for line in text.split("\n") if line not in self._raw]
         self._raw.update(fresh)
-        new = {one: line for line in fresh if (one := bare(line)) not in self.lines}
-        new.pop("", None)
+        new = {one: line for line in fresh if (one := bare(line)) not in self.lines and one}
         self.lines |= dict.fromkeys(new, number)
         lines = "\n".join(new.values())  # neither a word nor a piece goes over the end of a line
         self.words |= dict.fromkeys(words(lines).difference(self.words), number)

@@ -18,8 +18,11 @@ from pipelines.rendering.turns import ACTION, MARKER, STATE, View, heading
 
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
-TURN_COLUMNS: Final = ("domain", "action", "next_observation", "time_limit_s", "timed_out", "exit_code")
-"""Of transitions, what the messages of a turn are made of, besides the state before its action."""
+USER_COLUMNS: Final = ("domain", "action", "time_limit_s")
+"""Of transitions, what the user message of a turn is made of, besides the state before its action."""
+
+TURN_COLUMNS: Final = (*USER_COLUMNS, "next_observation", "timed_out", "exit_code")
+"""The same of both messages of a turn."""
 
 
 def user_texts(
@@ -28,7 +31,7 @@ def user_texts(
     """The user message of each turn, as of `turns.user_text`.
 
     Args:
-        shown: the rows of the turns, with `TURN_COLUMNS`.
+        shown: the rows of the turns, with `USER_COLUMNS`.
         numbers: of the turns, from 1.
         states: what stood before each action, where the message shows it; else null.
         view: how they are shown.
@@ -49,8 +52,8 @@ def answer_texts(shown: pa.RecordBatch, view: View, escapable: Flags, marker: st
     """The assistant message of each turn, or what it predicts.
 
     Args:
-        shown: as of `user_texts`, as are the next two.
-        view: as there.
+        shown: the rows of the turns, with `TURN_COLUMNS`.
+        view: as of `user_texts`.
         escapable: as there.
         marker: what leads a message; "" leaves what `turns.answer` gives.
     """
