@@ -6,7 +6,7 @@ looked at one by one, with those before them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -66,16 +66,21 @@ class AskedSamples(WholeTrajectories):
     def _made(self, some: Numbers, group: WholeRows) -> Iterator[pa.RecordBatch | Reject]:
         contexts = self._contexts(some, group)
         turns = self._turns(some, group)
+        begins = turns.places(self._unit.begins[some])
+        ends = np.append(begins[1:], len(turns.rows))
         asked: list[tuple[int, str] | None] = []
-        for number, context in zip(some.tolist(), contexts, strict=True):
-            asked.append(self._question(number, context["initial_state"], turns))
+        for number, begin, end, context in zip(some.tolist(), begins.tolist(), ends.tolist(), contexts, strict=True):
+            asked.append(self._question(range(begin, end), context["initial_state"], turns))
             if asked[-1] is None:
                 name, size = self._draws[number]["trajectory_id"], int(self._size[number])
                 yield Reject("trajectory", *UNANSWERABLE, "", "", -1, "", name, -1, size)
         found = [place for place, one in enumerate(asked) if one is not None]
         if found:
             told = [one for one in asked if one is not None]
-            yield self._samples(some[found], [contexts[place] for place in found], told, group, turns)
+            counts = np.array([place + 1 for place, _ in told], np.int64)
+            rows = turns.rows[ranges(begins[found], counts)]
+            truths = [truth for _, truth in told]
+            yield self._samples(some[found], [contexts[place] for place in found], rows, counts, truths, group, turns)
 
     def _turns(self, some: Numbers, group: WholeRows) -> _Turns:
         """The turns of trajectories that are shown."""
@@ -114,28 +119,25 @@ class AskedSamples(WholeTrajectories):
             found[turn] = self._view.plain(found[turn])
         return found
 
-    def _question(self, number: int, initial_state: str | None, turns: _Turns) -> tuple[int, str] | None:
-        """The turn that is asked for, by its number among those that are shown, and its ground truth."""
-        rows = self._shown(number)
-        begin = int(turns.places(rows[:1])[0])
-        allowed = {turns.keys[begin + place]: place for place in np.flatnonzero(self._can[rows]).tolist()}
+    def _question(self, places: range, initial_state: str | None, turns: _Turns) -> tuple[int, str] | None:
+        """The turn of a trajectory that is asked for, by its number among those that are shown, and its ground truth.
 
-        def answered(_: Container[str]) -> Iterator[Answered]:
-            return turns.answered(range(begin, begin + len(rows)))
-
-        return question(allowed, answered, initial_state, self._others, self._mix.seed)
-
-    def _shown(self, number: int) -> Numbers:
-        """The rows of a trajectory that are shown."""
-        begin = self._unit.begins[number]
-        found: Numbers = begin + np.flatnonzero(self._unit.visible[begin : begin + self._size[number]])
-        return found
+        Args:
+            places: of these among all turns.
+            initial_state: that the system prompt tells.
+            turns: of several trajectories.
+        """
+        can = np.flatnonzero(self._can[turns.rows[places.start : places.stop]])
+        allowed = {turns.keys[places.start + number]: number for number in can.tolist()}
+        return question(allowed, lambda _: turns.answered(places), initial_state, self._others, self._mix.seed)
 
     def _samples(
         self,
         some: Numbers,
         contexts: Sequence[Mapping[str, str | None]],
-        asked: Sequence[tuple[int, str]],
+        rows: Numbers,
+        counts: Numbers,
+        truths: Sequence[str],
         group: WholeRows,
         turns: _Turns,
     ) -> pa.RecordBatch:
@@ -144,14 +146,12 @@ class AskedSamples(WholeTrajectories):
         Args:
             some: their numbers.
             contexts: of each.
-            asked: of each, which of its turns is asked for, and the ground truth.
+            rows: of their turns up to the one that is asked for, one trajectory after the other.
+            counts: how many of these each has.
+            truths: the ground truth of each.
             group: the row group.
             turns: of these trajectories, and maybe of others.
         """
-        counts = np.array([place + 1 for place, _ in asked], np.int64)
-        rows = np.concatenate(
-            [self._shown(number)[: place + 1] for number, (place, _) in zip(some, asked, strict=True)]
-        )
         ends = np.cumsum(counts)
         last = np.zeros(len(rows), np.bool_)
         last[ends - 1] = True
@@ -175,7 +175,7 @@ class AskedSamples(WholeTrajectories):
             "max_response_tokens": [self._mix.max_response_tokens] * len(some),
             "template": [one.template for one in prompts],
         }
-        reward = {"style": ["rule"] * len(some), "ground_truth": [truth for _, truth in asked]}
+        reward = {"style": ["rule"] * len(some), "ground_truth": truths}
         own = {
             "data_source": [f"trajmill/{self._domain}"] * len(some),
             "prompt": self._messages(prompts, rows, counts, last, group, turns),

@@ -69,8 +69,10 @@ def observed(batch: pa.RecordBatch, side: str, view: View) -> tuple[pa.Array, np
 def capped_texts(texts: pa.StringArray, view: View) -> pa.StringArray:
     """The texts, of which none is null, as of `View.capped`."""
     most = view.observation_chars
-    long = pc.greater(pc.utf8_length(texts), most) if most is not None else None
-    if long is None or not pc.any(long).as_py():
+    if most is None or not len(texts) or pc.max(pc.binary_length(texts)).as_py() <= most:  # none has more characters
+        return texts
+    long = pc.greater(pc.utf8_length(texts), most)
+    if not pc.any(long).as_py():
         return texts
     cut = [view.capped(text) for text in texts.filter(long).to_pylist()]
     return pc.replace_with_mask(texts, long, pa.array(cut, pa.string()))
