@@ -92,6 +92,12 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
         if match.start() < after or (before.isalnum() and not opens(text, match.start())):
             continue
         start, quote, name = match.end(), match.group(2), match.group(1).lower()
+        if name.endswith(b"authorization"):
+            end = quoted_end(text, start, _plain(quote)) if quote else _end_of_parameters(text, start)
+            credentials = _credentials(text, start, end, inner)
+            after = credentials[-1].end if credentials else after
+            yield from credentials
+            continue
         end = quoted_end(text, start, _plain(quote or b'"'))
         if not quote:
             stop = _UNQUOTED_END.search(text, start, end)
@@ -100,11 +106,6 @@ def headers(text: bytes, lo: int, hi: int, inner: Inner) -> Iterator[Loose | Enc
             more = None if quote else _MORE_COOKIES.match(text, end)
             end = after = more.end() if more else end
             yield from _pairs(text, start, end, is_cookie)
-        elif name.endswith(b"authorization"):
-            end = end if quote else _end_of_parameters(text, start)
-            credentials = _credentials(text, start, end, inner)
-            after = credentials[-1].end if credentials else after
-            yield from credentials
         elif value := _OPAQUE.match(text, start, end):
             after = value.end()
             yield Loose(value.start(), after, "header", is_credential)

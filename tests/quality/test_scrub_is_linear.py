@@ -22,7 +22,7 @@ SMALL: Final = 1 << 12
 LARGE: Final = 1 << 15
 """Bytes of the two texts; the large one is eight times the small one."""
 
-MOST: Final = 24
+MOST: Final = 16
 """How much longer the large one may take; squared would be 64."""
 
 GRAIN: Final = 0.01
