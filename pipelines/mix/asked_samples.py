@@ -17,7 +17,7 @@ from pipelines.mix.drawn_rows import WholeRows, python_values
 from pipelines.mix.questions import question, turn_powers
 from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
 from pipelines.mix.samples import UNANSWERABLE
-from pipelines.mix.whole_trajectories import Flags, Numbers, UnitRows, WholeTrajectories, as_array
+from pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, UnitRows, WholeTrajectories, as_array
 from pipelines.recipe.recipe import Mix, Pool
 from pipelines.rendering.answered import Answered, Distractors
 from pipelines.rendering.prompts import ASKING, Prompt
@@ -208,7 +208,7 @@ class AskedSamples(WholeTrajectories):
         texts = pa.concat_arrays([systems, users, asking, answers]).take(pa.array(order))
         role = np.where(order < len(systems), 0, 2 - np.arange(len(order)) % 2)
         kind = SAMPLE_SCHEMAS[POOL].field("prompt").type
-        struct = pa.StructArray.from_arrays([_ROLES.take(pa.array(role)), texts], fields=list(kind.value_type))
+        struct = pa.StructArray.from_arrays([ROLES.take(pa.array(role)), texts], fields=list(kind.value_type))
         return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), struct, type=kind)
 
 
@@ -273,6 +273,3 @@ def _struct(name: str, values: Mapping[str, Any]) -> pa.StructArray:
 
 def _joined(*pieces: pa.StringArray | str) -> pa.StringArray:
     return pc.binary_join_element_wise(*pieces, "")
-
-
-_ROLES: Final = pa.array(["system", "user", "assistant"])

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pipelines.mix.drawn_rows import WholeRows
 from pipelines.mix.sample_columns import SAMPLE_SCHEMAS
-from pipelines.mix.whole_trajectories import Flags, Numbers, WholeTrajectories, lengths
+from pipelines.mix.whole_trajectories import ROLES, Flags, Numbers, WholeTrajectories, lengths
 from pipelines.recipe.recipe import Pool
 from pipelines.rendering.prompts import Prompt
 from pipelines.rendering.turn_columns import TURN_COLUMNS, answer_texts, user_texts
@@ -109,7 +109,7 @@ class _Texts:
         role = np.where(place == 0, 0, 2 - place % 2)
         loss = np.zeros(len(place), np.bool_)
         loss[role == 2] = self._bears
-        fields = [_ROLES.take(pa.array(role)), messages.values, pa.array(loss, mask=role != 2)]
+        fields = [ROLES.take(pa.array(role)), messages.values, pa.array(loss, mask=role != 2)]
         kind = SAMPLE_SCHEMAS["sft"].field("messages").type
         struct = pa.StructArray.from_arrays(fields, fields=list(kind.value_type))
         none = np.zeros(len(self._users), np.int64)
@@ -147,6 +147,5 @@ class _Texts:
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), struct, type=kind)
 
 
-_ROLES: Final = pa.array(["system", "user", "assistant"])
 _LABELS: Final = pa.array(["frame", None])
 """The class of an answer's marker; what is below it has none where spans are not measured."""

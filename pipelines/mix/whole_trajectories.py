@@ -31,6 +31,9 @@ from schemas import Reject
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
+ROLES: Final = pa.array(["system", "user", "assistant"])
+"""Of messages."""
+
 _AT_ONCE: Final = 2 << 20
 """Tokens of samples that are made together: some 8 MB of text, which stands in memory a few times."""
 
